@@ -1,0 +1,1 @@
+"""Turning a source into a server: recipes, whole builds, and rebuilding only what runs."""

@@ -1,0 +1,1 @@
+"""Arms measured against each other: trials, slices, intervals, verdicts."""

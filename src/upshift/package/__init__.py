@@ -1,0 +1,1 @@
+"""The server to install, with its provenance and the way back."""

@@ -1,0 +1,1 @@
+"""What a training run left: the hot set, compiler profiles, and the gate that refuses bad ones."""

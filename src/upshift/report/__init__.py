@@ -1,0 +1,1 @@
+"""From a run's results to what people and machines read."""

@@ -1,0 +1,94 @@
+"""``result.json``: what a run found, for machines. The HTML and terminal reports draw from it and from nothing else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from upshift.measure.model import Experiment
+from upshift.source.model import Source
+from upshift.values import Value
+
+SCHEMA_VERSION = 1
+
+
+class StageRecord(Value):
+    """What one stage took. For a cached stage the figures are those of the run that did the work."""
+
+    name: str
+    wall_s: float
+    cpu_s: float
+    peak_memory_bytes: int
+    cached: bool
+
+
+class Machine(Value):
+    """Where the run took place."""
+
+    cpu: str
+    cpus: int
+    memory_bytes: int
+    os: str
+    kernel: str
+    virtual: str
+    """What virtualises it: ``kvm``, ``none``."""
+    pmu: bool
+
+
+class BuildSummary(Value):
+    """One server that was built, for the report's table."""
+
+    name: str
+    compiler: str
+    flags: tuple[str, ...]
+    recipe: str
+    scope: Literal["all", "hot", "none"]
+    objects: int
+    """Objects compiled for it."""
+    profile: str
+    """Kind and short hash of the profile; empty without one."""
+    post_link: str
+    """``bolt 22.1.8``; empty without."""
+    binary_bytes: int
+    text_bytes: int
+
+
+class HotSetSummary(Value):
+    method: str
+    objects: int
+    all_objects: int
+    coverage: float
+    top: tuple[tuple[str, float], ...]
+    """The hottest objects with their shares."""
+
+
+class VerifySummary(Value):
+    tests_run: int
+    tests_passed: int
+    suite: str
+    hardening: tuple[tuple[str, str, str], ...]
+    """(property, plain, optimised)."""
+
+
+class Result(Value):
+    """Everything a report shows."""
+
+    schema_version: int = SCHEMA_VERSION
+    run: str
+    """The run's name, which is its folder's name."""
+    started_at: str
+    """ISO 8601, UTC."""
+    command: str
+    upshift_version: str
+    level: str
+    machine: Machine
+    source: Source
+    stages: tuple[StageRecord, ...]
+    builds: tuple[BuildSummary, ...]
+    hot_set: HotSetSummary | None
+    profile_notes: tuple[str, ...]
+    """What the profile gate found: functions matched, corrupt counters, ..."""
+    verify: VerifySummary | None
+    experiment: Experiment
+    warnings: tuple[str, ...]
+    """What went on without: BOLT failed, a precompiled header fell back, ..."""
+    package: str

@@ -1,0 +1,1 @@
+"""One directory with everything one command did, and the stages that fill it."""

@@ -1,0 +1,1 @@
+"""Servers: how each kind is configured, built, initialised, started, asked and stopped."""

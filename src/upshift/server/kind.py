@@ -1,0 +1,94 @@
+"""The seam between Upshift and a server: everything that differs from one server to another, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from upshift.shell import Command
+from upshift.toolchain.model import Toolchain
+from upshift.values import Value
+
+
+class Program(Value):
+    """A server that can be started: its executable and the options that let it run from where it lies."""
+
+    kind: str
+    binary: Path
+    options: tuple[str, ...] = ()
+
+
+class Counters(Value):
+    """What a running server says about the work that it has done since its start."""
+
+    queries: int
+    """Statements that clients sent (MySQL: ``Questions``)."""
+
+
+class ServerKind(Protocol):
+    """One kind of server. A new kind is one file with one class of this shape."""
+
+    name: str
+    targets: tuple[str, ...]
+    """Build targets: the server first, then client programs and what its test suite needs."""
+    server_target: str
+    database: str
+    """The database that workloads fill and use; ``initialise`` leaves it there."""
+
+    def recognise(self, tree: Path) -> str | None:
+        """The version, when ``tree`` is the source of this kind of server; else None."""
+        ...
+
+    def configure(
+        self,
+        source: Path,
+        tree: Path,
+        toolchain: Toolchain,
+        *,
+        build_type: str,
+        compile_flags: tuple[str, ...],
+        link_flags: tuple[str, ...],
+        options: Mapping[str, str],
+    ) -> Command:
+        """The CMake command that prepares the build folder ``tree`` for ninja."""
+        ...
+
+    def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
+        """Headers worth precompiling, by the source folder whose files include them: ``{"sql": ("sql_class.h", ...)}``."""
+        ...
+
+    def program(self, source: Path, tree: Path, binary: Path) -> Program:
+        """The server ``binary``, run with the message files and character sets of ``source`` and the build ``tree``."""
+        ...
+
+    def initialise(self, program: Program, data: Path) -> Command:
+        """Creates an empty data folder."""
+        ...
+
+    def prepare(self, socket: Path) -> None:
+        """Once, after the first start on an empty data folder: creates the database that workloads use."""
+        ...
+
+    def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
+        """Starts the server in the foreground on a unix socket, and on no network port."""
+        ...
+
+    def ready(self, socket: Path) -> bool:
+        """Whether the server answers a query."""
+        ...
+
+    def quiet(self, socket: Path) -> bool:
+        """Whether background work that follows a start or a load (flushing, purge) has calmed down."""
+        ...
+
+    def counters(self, socket: Path) -> Counters:
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """The configuration that measurements use when a workload does not say otherwise."""
+        ...
+
+    def data_bytes(self, data: Path) -> int:
+        """Size of the tables and indexes in a data folder, without logs."""
+        ...

@@ -1,0 +1,1 @@
+"""Where a server's source comes from, and proof that it is what it says."""

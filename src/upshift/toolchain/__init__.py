@@ -1,0 +1,1 @@
+"""Compilers, linkers and profile tools: finding them, and knowing their command lines."""

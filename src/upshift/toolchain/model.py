@@ -1,0 +1,28 @@
+"""A compiler with the tools that belong to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from upshift.values import Value
+
+Family = Literal["clang", "gcc", "icx"]
+
+
+class Toolchain(Value):
+    """One installed compiler and its companions, all of one version; None where a tool is not there."""
+
+    family: Family
+    version: str
+    """As the compiler says: ``22.1.8``."""
+    cc: Path
+    cxx: Path
+    linker: Path | None
+    """lld; None means the system's default linker (GCC)."""
+    profdata: Path | None
+    """llvm-profdata, or None (GCC needs none)."""
+    bolt: Path | None
+    """llvm-bolt, called by its real path: through a link it looks for its run-time library in the wrong folder."""
+    merge_fdata: Path | None
+    major: int

@@ -1,0 +1,1 @@
+"""Proof that the optimised server still is the same server: its tests, and its hardening."""

@@ -1,0 +1,1 @@
+"""Workloads: how a database is filled and loaded, and what the driver reports."""
