@@ -23,6 +23,6 @@ class Toolchain(Value):
     profdata: Path | None
     """llvm-profdata, or None (GCC needs none)."""
     bolt: Path | None
-    """llvm-bolt, called by its real path: through a link it looks for its run-time library in the wrong folder."""
+    """llvm-bolt, by its real path: through a link it seeks its run-time library in the wrong folder."""
     merge_fdata: Path | None
     major: int
