@@ -44,7 +44,7 @@ def find(
     """The newest usable compiler of a family, preferring one that has BOLT.
 
     ``version`` asks for one version by its leading numbers (``19``, ``19.1``). Raises MissingTool when there
-    is none, when all are older than ``OLDEST``, or when lld, llvm-profdata or the profile run-time is missing.
+    is none, when all are older than ``OLDEST``, or when lld, llvm-profdata or the profile run-time is absent.
     """
     found, broken = _search(family, shell, places or Places())
     if version:

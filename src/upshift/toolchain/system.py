@@ -168,7 +168,7 @@ def _known(names: Iterable[str], shell: Shell) -> set[str]:
 
 
 def _privilege(shell: Shell) -> tuple[str, ...] | None:
-    """What to put before apt-get: nothing as root, else sudo if it asks for no password; None without either."""
+    """What to put before apt-get: nothing as root, else a sudo without password, else None."""
     if os.geteuid() == 0:
         return ()
     try:

@@ -1,0 +1,1 @@
+"""Commands: presentation, and nothing that another room could use."""
