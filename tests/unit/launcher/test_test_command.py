@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from upshift.cli import test as command
+from upshift.errors import MissingTool
+from upshift.shell import Command, Completed, SystemShell
+from upshift.toolchain import system
+
+
+class Machine:
+    """Stands in for what the command installs and runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failing: str) -> None:
+        self.ran: list[tuple[str, ...]] = []
+        self.ensured: list[tuple[str, bool]] = []
+        self.failing = failing
+        monkeypatch.setattr(SystemShell, "run", self.run)
+        monkeypatch.setattr(system, "ensure_packages", self.ensure)
+
+    def ensure(self, purpose: str, *, allow_install: bool, shell: object, say: object) -> tuple[str, ...]:
+        self.ensured.append((purpose, allow_install))
+        return ()
+
+    def run(self, command: Command, *, on_line: Callable[[str], None], check: bool) -> Completed:
+        self.ran.append(command.argv[2:])
+        name = command.argv[2]
+        on_line(f"output of {name}")
+        return Completed(
+            returncode=int(name in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0
+        )
+
+    def invoke(self, *arguments: str) -> tuple[int, str]:
+        app = typer.Typer()
+        app.command(context_settings=command.CONTEXT_SETTINGS)(command.test)
+        done = CliRunner().invoke(app, list(arguments))
+        return done.exit_code, done.stdout
+
+
+def test_lint_types_and_tests_run_and_pytest_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    code, stdout = machine.invoke()
+    assert code == 0
+    assert [argv[0] for argv in machine.ran] == ["ruff", "mypy", "pytest"]
+    assert machine.ran[-1] == ("pytest", "-m", "not full")
+    assert stdout.splitlines()[-1] == "output of pytest"
+    assert machine.ensured == [("test", True)]
+
+
+def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    machine.invoke("--full", "--no-install")
+    assert machine.ran[-1] == ("pytest",)
+    assert machine.ensured == [("mysql", False)]
+
+
+def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    machine.invoke("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
+    expected = ("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
+    assert machine.ran[-1] == ("pytest", "-m", "not full", *expected)
+
+
+@pytest.mark.parametrize("broken", ["ruff", "mypy", "pytest"])
+def test_one_failure_fails_but_stops_nothing(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    machine = Machine(monkeypatch, broken)
+    code, _ = machine.invoke()
+    assert code == 1
+    assert len(machine.ran) == 3
+
+
+def test_a_refusal_to_install_reaches_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch)
+
+    def refuse(purpose: str, **_: object) -> tuple[str, ...]:
+        raise MissingTool("cmake")
+
+    monkeypatch.setattr(system, "ensure_packages", refuse)
+    code, _ = machine.invoke()
+    assert code == 1
+    assert machine.ran == []

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from fake_tools import FakeShell, llvm, versions
+from typer.testing import CliRunner
+
+from upshift.cli import doctor as command
+from upshift.toolchain import doctor
+from upshift.toolchain.doctor import Finding, examine
+from upshift.toolchain.find import Places
+
+
+class Perf:
+    """A machine with perf, where only some events work."""
+
+    def __init__(self, *, pmu: bool, branches: bool = False) -> None:
+        self.pmu, self.branches = pmu, branches
+
+    def __call__(self, argv: tuple[str, ...]) -> tuple[int, str] | None:
+        if argv[:2] == ("perf", "stat"):
+            return (
+                0,
+                "12345,,cycles:u,100,100.00,,\n" if self.pmu else "<not supported>,,cycles:u,0,100.00,,\n",
+            )
+        if argv[:2] == ("perf", "record"):
+            return (
+                (0, "")
+                if "-b" not in argv or self.branches
+                else (255, "doesn't support branch stack sampling")
+            )
+        if argv == ("perf", "--version"):
+            return 0, "perf version 6.1.187\n"
+        return versions(argv)
+
+
+def by_name(root: Path, perf: Perf) -> dict[str, Finding]:
+    found = examine(FakeShell(perf), places=Places(root=root, path=(root / "usr/bin",)))
+    return {one.name: one for one in found}
+
+
+def test_a_bare_machine_is_told_how_to_get_everything(tmp_path: Path) -> None:
+    none = examine(FakeShell(lambda _: None), places=Places(root=tmp_path, path=(tmp_path,)))
+    missing = {one.name: one for one in none if one.state == "missing"}
+    assert {"clang", "gcc", "icx", "lld", "bolt", "perf", "sysbench", "cmake"} <= set(missing)
+    assert all(one.hint and one.allows for one in missing.values())
+    assert "clang-22" in missing["clang"].hint
+
+
+def test_what_works_is_found_with_its_version(tmp_path: Path) -> None:
+    llvm(tmp_path, "22.1.8")
+    found = by_name(tmp_path, Perf(pmu=True, branches=True))
+    assert found["clang"].version == found["bolt"].version == found["lld"].version == "22.1.8"
+    assert found["perf"].version == "6.1.187"
+    states = [found[name].state for name in ("perf sampling", "hardware counters", "branch stacks")]
+    assert states == ["found"] * 3
+
+
+def test_a_virtual_machine_samples_by_the_clock_only(tmp_path: Path) -> None:
+    found = by_name(tmp_path, Perf(pmu=False, branches=True))
+    assert found["perf sampling"].state == "found"
+    assert found["hardware counters"].state == "missing"
+    # perf falls back to another event without a PMU: its success there says nothing about branch stacks.
+    assert found["branch stacks"].state == "missing"
+
+
+def test_an_old_or_a_halved_compiler_is_called_that(tmp_path: Path) -> None:
+    llvm(tmp_path, "13.0.0")
+    old = by_name(tmp_path, Perf(pmu=False))["clang"]
+    assert (old.state, old.version) == ("too old", "13.0.0")
+    assert "needed 14" in old.hint
+    llvm(tmp_path / "other", "22.1.8", without=("ld.lld",))
+    assert "lacks lld" in by_name(tmp_path / "other", Perf(pmu=False))["clang"].hint
+
+
+def test_too_little_memory_and_disk_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_MEMORY_NEEDED_GIB", 10**6)
+    monkeypatch.setattr(doctor, "_DISK_NEEDED_GIB", 10**9)
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "not" / "yet" / "there"))
+    found = by_name(tmp_path, Perf(pmu=False))
+    assert found["memory"].state == found["disk"].state == "too small"
+    assert "UPSHIFT_CACHE" in found["disk"].hint
+    assert str(tmp_path) in found["disk"].version
+
+
+def finding(name: str, **changes: object) -> Finding:
+    row = {"name": name, "state": "found", "version": "1", "hint": "", "allows": "x", "required": True}
+    return Finding.model_validate({**row, **changes})
+
+
+def run(monkeypatch: pytest.MonkeyPatch, findings: list[Finding], *arguments: str) -> tuple[int, str]:
+    monkeypatch.setattr(doctor, "examine", lambda shell: tuple(findings))
+    app = typer.Typer()
+    app.command()(command.doctor)
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout
+
+
+def test_json_says_ready_and_the_exit_code_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    optional = finding("icx", state="missing", required=False, hint="buy")
+    code, stdout = run(monkeypatch, [finding("clang"), optional], "--json")
+    assert code == 0
+    assert json.loads(stdout)["ready"] is True
+    code, stdout = run(monkeypatch, [finding("clang", state="too old", hint="newer")], "--json")
+    assert code == 1
+    assert json.loads(stdout)["findings"][0]["state"] == "too old"
+
+
+def test_the_table_names_what_is_lacking_and_marks_what_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        finding("sysbench", state="missing", hint="install sysbench"),
+        finding("icx", state="missing", required=False),
+    ]
+    code, stdout = run(monkeypatch, rows)
+    assert code == 1
+    assert "Not ready: sysbench." in stdout
+    assert "install sysbench" in stdout
+    assert "missing, optional" in stdout
