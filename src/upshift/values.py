@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Value(BaseModel):
@@ -39,3 +39,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """A validation error in one sentence that names the keys as the user wrote them."""
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'file'}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
+    )

@@ -62,6 +62,10 @@ class ServerKind(Protocol):
         """The server ``binary``, run with the message files and character sets of ``source`` and the build ``tree``."""
         ...
 
+    def version(self, binary: Path) -> Command:
+        """Prints the version: the smallest proof that an executable starts."""
+        ...
+
     def initialise(self, program: Program, data: Path) -> Command:
         """Creates an empty data folder."""
         ...

@@ -1,0 +1,26 @@
+"""Builds: servers that were made, and what they were made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.build.recipe import Recipe
+from upshift.toolchain.model import Toolchain
+from upshift.values import Value
+
+
+class Build(Value):
+    """A server that was built: source x recipe x profile."""
+
+    recipe: Recipe
+    toolchain: Toolchain
+    source_sha256: str
+    tree: Path
+    """The CMake build folder whose commands made it (for a hot-set build: the plain build's)."""
+    server: Path
+    """The executable."""
+    objects: int
+    """How many objects were compiled for it."""
+    fallbacks: tuple[str, ...] = ()
+    """Sources that did not compile with a precompiled header and were compiled without."""
+    profile_sha256: str = ""

@@ -1,0 +1,77 @@
+"""Driving ninja, with progress, and reading the commands that it knows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.errors import CommandFailed, UpshiftError
+from upshift.run.stages import Workbench
+from upshift.shell import Command, Shell
+
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One compile or link command of a build folder; it runs in that folder."""
+
+    argv: tuple[str, ...]
+    output: str
+    """As the command names it: relative to the build folder."""
+    source: str
+    """The file compiled; empty for a link."""
+
+
+def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -> None:
+    """Build ``targets`` in ``tree``; steps done and to do go to the progress. Raises CommandFailed with the compiler's message."""
+
+    def on_line(line: str) -> None:
+        if step := _STEP.match(line):
+            bench.progress.update(int(step[1]), int(step[2]), _short(step[3]))
+
+    command = Command(("ninja", "-C", str(tree), "-j", str(jobs), *targets), env={"NINJA_STATUS": "[%f/%t] "})
+    try:
+        bench.shell.run(command, log=bench.log, on_line=on_line)
+    except CommandFailed as error:
+        if error.returncode == -9 or "Killed" in error.log or "signal 9" in error.log:
+            raise CommandFailed(
+                f"a compiler was killed while building in {tree}: memory ran out, most likely",
+                "fewer --jobs need less memory; then go on with --resume",
+                log=error.log,
+            ) from error
+        raise
+
+
+def steps(shell: Shell, tree: Path, target: str) -> tuple[Step, ...]:
+    """All compile and link steps that ``target`` needs, in order; the last one links it."""
+    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", target)))
+    found = []
+    for line in done.stdout.splitlines():
+        # A link line is ": && COMMAND && :", some with further commands after the link.
+        for part in line.split(" && "):
+            argv = _argv(part)
+            if "-o" in argv[:-1]:
+                found.append(Step(argv, argv[argv.index("-o") + 1], _source(argv)))
+                break
+    if not found:
+        raise UpshiftError(f"ninja knows no commands for {target} in {tree}", "delete the folder and build again")
+    return tuple(found)
+
+
+def _argv(line: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(line))
+    except ValueError:
+        return ()
+
+
+def _source(argv: tuple[str, ...]) -> str:
+    return argv[argv.index("-c") + 1] if "-c" in argv[:-1] else ""
+
+
+def _short(text: str) -> str:
+    return text.rsplit("/", 1)[-1].removesuffix(".o")

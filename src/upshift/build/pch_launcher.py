@@ -1,0 +1,88 @@
+"""A compiler launcher that brings precompiled headers in from outside, without touching the source tree.
+
+ninja runs it in place of the compiler: ``python3 -I -S pch_launcher.py PLAN compiler args...``. It uses the standard library
+alone, since it starts once for each file. PLAN is JSON: ``folder`` (where precompiled headers go), ``log`` (fallbacks, a line
+each) and ``headers`` (a list of [source folder, [header, ...]], the longest folder first).
+
+A header set is compiled when the first file that needs it does: by then the build has made the generated headers that it
+includes. One is made for each set of compile flags. A file that does not compile with it is compiled without.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+_VALUE_FLAGS = ("-o", "-MF", "-MT", "-MQ", "-c")
+# -fpch-instantiate-templates: templates used in the headers are instantiated once, in the header, not in each file.
+_HEADER_FLAGS = ("-fpch-instantiate-templates", "-x", "c++-header")
+
+
+def main(argv):
+    plan_file, command = argv[1], argv[2:]
+    source = _value_of(command, "-c")
+    if source is None or not source.endswith((".cc", ".cpp", ".cxx")):
+        os.execvp(command[0], command)
+    with open(plan_file) as file:
+        plan = json.load(file)
+    headers = next((found for folder, found in plan["headers"] if source.startswith(folder + "/")), None)
+    pch = _precompiled(plan["folder"], command, headers) if headers else None
+    if pch is None:
+        os.execvp(command[0], command)
+    done = subprocess.run([*command, "-include-pch", pch], capture_output=True)
+    if done.returncode == 0:
+        sys.stderr.buffer.write(done.stderr)
+        return 0
+    with open(plan["log"], "a") as log:
+        log.write(source + "\n")
+    os.execvp(command[0], command)
+
+
+def _precompiled(folder, command, headers):
+    """The precompiled header for this command's flags, made now if need be; None when it can't be made."""
+    flags = _shared_flags(command)
+    key = hashlib.sha256("\0".join([command[0], *flags, *headers]).encode()).hexdigest()[:20]
+    pch, failed = os.path.join(folder, key + ".pch"), os.path.join(folder, key + ".failed")
+    if os.path.exists(pch):
+        return pch
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, key + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(pch):
+            return pch
+        if os.path.exists(failed):
+            return None
+        header = os.path.join(folder, key + ".h")
+        with open(header, "w") as out:
+            out.writelines('#include "%s"\n' % name for name in headers)
+        made = [command[0], *flags, *_HEADER_FLAGS, "-c", header, "-o", pch + ".partial"]
+        done = subprocess.run(made, capture_output=True)
+        if done.returncode != 0:
+            with open(failed, "wb") as out:
+                out.write(done.stderr)
+            return None
+        os.rename(pch + ".partial", pch)
+        return pch
+
+
+def _shared_flags(command):
+    """What files of one target have in common: the command without its input and outputs."""
+    flags, skip = [], False
+    for part in command[1:]:
+        if skip:
+            skip = False
+        elif part in _VALUE_FLAGS:
+            skip = True
+        elif part not in ("-MD", "-MMD"):
+            flags.append(part)
+    return flags
+
+
+def _value_of(command, flag):
+    return command[command.index(flag) + 1] if flag in command[:-1] else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,83 @@
+"""A recipe: how to build a server. A TOML file that users read, copy and change."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ValidationError, model_validator
+
+from upshift.errors import RecipeError
+from upshift.paths import shipped
+from upshift.toolchain.model import Family
+from upshift.values import Value, describe_invalid
+
+ProfileKind = Literal["none", "ir", "context-sensitive", "gcc"]
+
+
+class Recipe(Value):
+    """How a server is built."""
+
+    name: str
+    description: str = ""
+    toolchain: Family = "clang"
+    version: int | None = None
+    """Major version of the compiler; None: the newest that is there."""
+    build_type: Literal["Release", "RelWithDebInfo"] = "Release"
+    scope: Literal["hot", "all"] = "all"
+    """What is compiled for this recipe: only the hot set, relinked into the plain build, or the whole tree."""
+    flags: tuple[str, ...] = ()
+    """Added to each compile command."""
+    link_flags: tuple[str, ...] = ()
+    lto: Literal["none", "thin", "full"] = "none"
+    profile: ProfileKind = "none"
+    training: Literal["workload", "mtr"] = "workload"
+    """What trains the profile: the run's workloads, or MySQL's own test suites as its run-profile-suite does."""
+    post_link: Literal["none", "bolt"] = "none"
+    precompiled_headers: bool = True
+    options: Mapping[str, str] = {}
+    """Further CMake options."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        llvm = self.toolchain in ("clang", "icx")
+        if llvm and self.profile == "gcc":
+            raise ValueError('profile = "gcc" needs toolchain = "gcc"')
+        if not llvm and self.profile in ("ir", "context-sensitive"):
+            raise ValueError(f'profile = "{self.profile}" needs toolchain = "clang" or "icx"')
+        if not llvm and self.lto == "thin":
+            raise ValueError('lto = "thin" is LLVM\'s; GCC has lto = "full"')
+        if self.profile == "context-sensitive" and self.lto == "none":
+            raise ValueError('profile = "context-sensitive" takes its second count at link time: it needs lto = "thin"')
+        if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
+            raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
+        if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:
+            raise ValueError("BOLT after GCC needs flags = [\"-fno-reorder-blocks-and-partition\"]: it cannot read split functions")
+        return self
+
+
+def shipped_recipes() -> tuple[Recipe, ...]:
+    return tuple(read_recipe(file) for file in sorted(shipped("recipes").glob("*.toml")))
+
+
+def find_recipe(name_or_path: str) -> Recipe:
+    """A shipped recipe by its name, or any by the path of its file. Raises RecipeError."""
+    path = Path(name_or_path)
+    file = path if path.suffix == ".toml" else shipped("recipes") / f"{name_or_path}.toml"
+    if not file.is_file():
+        raise RecipeError(
+            f"there is no recipe '{name_or_path}'",
+            "`upshift recipes` lists those that are shipped; a file of your own is named with its .toml",
+        )
+    return read_recipe(file)
+
+
+def read_recipe(file: Path) -> Recipe:
+    try:
+        return Recipe.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{file} is not TOML: {error}", "compare it with a file in recipes/") from error
+    except ValidationError as error:
+        raise RecipeError(f"{file}: {describe_invalid(error)}", "docs/reference/recipes.md lists the keys") from error

@@ -1,0 +1,115 @@
+"""Rebuilding only what runs: the hot set compiled again with other flags, and the plain build's server linked again with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from upshift.build.model import Build
+from upshift.build.ninja import Step, run_ninja, steps
+from upshift.build.recipe import Recipe
+from upshift.build.whole import default_jobs, launcher_command, read_fallbacks
+from upshift.errors import UpshiftError
+from upshift.profile.model import HotSet
+from upshift.run.stages import Workbench
+from upshift.server.kind import ServerKind
+from upshift.source.model import Source
+from upshift.toolchain.flags import Flags
+from upshift.toolchain.model import Toolchain
+
+
+def build_hot(
+    bench: Workbench,
+    kind: ServerKind,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    plain: Build,
+    hot_set: HotSet,
+    extra: Flags,
+    *,
+    profile_sha256: str = "",
+    jobs: int | None = None,
+) -> Build:
+    """Compile the objects of ``hot_set`` with ``extra`` flags on top of the plain build's, and link the server with them.
+
+    The new objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
+    Raises UpshiftError when the hot set names objects that the plain build does not have, CommandFailed when a compiler fails.
+    """
+    known = steps(bench.shell, plain.tree, kind.server_target)
+    compiles = {step.output: step for step in known if step.source}
+    missing = [item.path for item in hot_set.objects if item.path not in compiles]
+    if missing:
+        raise UpshiftError(
+            f"{len(missing)} objects of the hot set are not in the plain build, {missing[0]} first",
+            "the hot set belongs to another build: let it be found again",
+        )
+    # GCC names its counters after the path of the object, so both of its builds write to one place.
+    objects = plain.tree / "hot" if toolchain.family == "gcc" else bench.folder / "objects"
+    launcher = _launcher(bench, kind, source, recipe, toolchain)
+    rebuilt = {item.path: objects / item.path for item in hot_set.objects}
+    flags = (*extra.compile, *recipe.flags)
+    rules = [
+        _compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()
+    ]
+    server = bench.folder / kind.server_target
+    link = link_command(known[-1], rebuilt, server, (*extra.link, *recipe.link_flags))
+    rules.append(_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
+    (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
+    for target in rebuilt.values():
+        target.parent.mkdir(parents=True, exist_ok=True)
+    run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
+    return Build(
+        recipe=recipe,
+        toolchain=toolchain,
+        source_sha256=source.sha256,
+        tree=plain.tree,
+        server=server,
+        objects=len(rebuilt),
+        fallbacks=read_fallbacks(bench.folder),
+        profile_sha256=profile_sha256,
+    )
+
+
+def link_command(link: Step, rebuilt: dict[str, Path], server: Path, flags: Sequence[str]) -> tuple[str, ...]:
+    """The plain build's link command with rebuilt objects in place of its own, and another output."""
+    argv = [str(rebuilt[part]) if part in rebuilt else part for part in link.argv]
+    at = argv.index("-o")
+    from_archives = [str(target) for path, target in rebuilt.items() if path not in link.argv]
+    argv[at : at + 2] = ["-o", str(server), *from_archives]
+    return (*argv, *flags)
+
+
+_HEADER = "ninja_required_version = 1.8\nrule run\n  command = $command\n  description = $out\n"
+
+
+def _compile_rule(
+    tree: Path, step: Step, target: Path, toolchain: Toolchain, launcher: tuple[str, ...], flags: Sequence[str]
+) -> str:
+    compiler = next(n for n, part in enumerate(step.argv) if part in (str(toolchain.cc), str(toolchain.cxx)))
+    argv = list(step.argv[compiler:])
+    argv[argv.index("-o") + 1] = str(target)
+    for flag in ("-MF", "-MT"):
+        if flag in argv:
+            argv[argv.index(flag) + 1] = str(target) + ("" if flag == "-MT" else ".d")
+    is_cxx = argv[0] == str(toolchain.cxx)
+    return _rule(tree, target, (*(launcher if is_cxx else ()), *argv, *flags), inputs=[])
+
+
+def _rule(tree: Path, target: Path, argv: Sequence[str], *, inputs: list[Path]) -> str:
+    command = f"cd {shlex.quote(str(tree))} && {shlex.join(argv)}".replace("$", "$$")
+    names = " ".join(_escaped(path) for path in inputs)
+    return f"build {_escaped(target)}: run {names}\n  command = {command}\n"
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
+
+
+def _launcher(
+    bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain
+) -> tuple[str, ...]:
+    if not recipe.precompiled_headers or toolchain.family == "gcc":
+        return ()
+    return launcher_command(bench, kind, source)

@@ -1,0 +1,118 @@
+"""A whole build of a server with CMake and ninja."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from upshift.build import pch_launcher
+from upshift.build.model import Build
+from upshift.build.ninja import run_ninja, steps
+from upshift.build.recipe import Recipe
+from upshift.errors import NotEnoughRoom
+from upshift.run.directory import write_json
+from upshift.run.stages import Workbench
+from upshift.server.kind import ServerKind
+from upshift.source.model import Source
+from upshift.toolchain import flags
+from upshift.toolchain.flags import Flags
+from upshift.toolchain.model import Toolchain
+
+# A clang compiling MySQL takes up to 1.2 GB; GCC's LTO link more. Build trees of MySQL take 3 to 4 GB.
+MEMORY_PER_JOB_BYTES = 1_500_000_000
+TREE_BYTES = 5_000_000_000
+NOTHING = Flags()
+
+
+def default_jobs() -> int:
+    """As many compilers as there are CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def build_whole(
+    bench: Workbench,
+    kind: ServerKind,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    *,
+    extra: Flags = NOTHING,
+    targets: tuple[str, ...] | None = None,
+    profile_sha256: str = "",
+    jobs: int | None = None,
+) -> Build:
+    """Configure and build ``targets`` (default: the kind's) in the stage's folder; goes on where an earlier attempt stopped.
+
+    Raises NotEnoughRoom before it starts when the disk can't hold the tree, CommandFailed when a compiler fails.
+    """
+    tree = bench.folder / "tree"
+    _need_disk(bench.folder, tree)
+    bolt = toolchain.family != "gcc" or recipe.post_link == "bolt"
+    added = flags.plain(recipe.toolchain, bolt=bolt) + extra
+    if not (tree / "build.ninja").is_file():
+        launcher = _launcher(bench, kind, source, recipe, toolchain)
+        configure = kind.configure(
+            source.path,
+            tree,
+            toolchain,
+            build_type=recipe.build_type,
+            compile_flags=(*added.compile, *recipe.flags),
+            link_flags=(*added.link, *recipe.link_flags),
+            options={**recipe.options, **launcher},
+        )
+        bench.progress.update(0, 1, "configure")
+        bench.shell.run(configure, log=bench.log)
+    run_ninja(bench, tree, targets or kind.targets, jobs or default_jobs())
+    compiled = steps(bench.shell, tree, kind.server_target)
+    server = tree / compiled[-1].output
+    return Build(
+        recipe=recipe,
+        toolchain=toolchain,
+        source_sha256=source.sha256,
+        tree=tree,
+        server=server,
+        objects=sum(1 for step in compiled if step.source),
+        fallbacks=read_fallbacks(bench.folder),
+        profile_sha256=profile_sha256,
+    )
+
+
+def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tuple[str, ...]:
+    """The compiler launcher that injects precompiled headers, with its plan written into the stage's folder."""
+    plan = bench.folder / "pch.json"
+    folders = sorted(kind.precompiled_headers().items(), key=lambda item: -len(item[0]))
+    write_json(
+        plan,
+        {
+            "folder": str(bench.folder / "pch"),
+            "log": str(bench.folder / "fallbacks.log"),
+            "headers": [
+                [str(source.path / folder), [str(source.path / header) for header in headers]] for folder, headers in folders
+            ],
+        },
+    )
+    return (sys.executable, "-I", "-S", pch_launcher.__file__, str(plan))
+
+
+def read_fallbacks(folder: Path) -> tuple[str, ...]:
+    log = folder / "fallbacks.log"
+    return tuple(sorted(set(log.read_text().splitlines()))) if log.is_file() else ()
+
+
+def _launcher(bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain) -> dict[str, str]:
+    if not recipe.precompiled_headers or toolchain.family == "gcc":
+        return {}
+    return {"CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher_command(bench, kind, source))}
+
+
+def _need_disk(folder: Path, tree: Path) -> None:
+    if (tree / "build.ninja").is_file():
+        return
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < TREE_BYTES:
+        raise NotEnoughRoom(
+            f"a build tree needs about {TREE_BYTES / 1e9:.0f} GB, {free_bytes / 1e9:.1f} GB are free at {folder}",
+            "free some space, or set UPSHIFT_CACHE to a folder on a larger disk",
+        )

@@ -1,0 +1,102 @@
+"""What people see while Upshift works: stderr carries progress, stdout carries results. The one module that prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from upshift.report.result import StageRecord
+
+_REDRAW_S = 0.5
+_PLAIN_EVERY_S = 30.0
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line of progress or information, on stderr."""
+    err.print(escape(text))
+
+
+def result(text: str) -> None:
+    """A line of the result, on stdout, as it is."""
+    out.print(text, markup=False)
+
+
+def result_json(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def table(made: Table) -> None:
+    out.print(made)
+
+
+def error(message: str, hint: str) -> None:
+    """The one form in which errors are shown: ERROR, and what to do."""
+    err.print(f"[bold red]ERROR[/] {escape(message)}")
+    if hint:
+        err.print(f"[dim]hint:[/] {escape(hint)}")
+
+
+class ConsoleProgress:
+    """Shows stage i of n, how far it is and when it ends; redraws one line on a terminal, else writes a line now and then."""
+
+    def __init__(self, stages: int) -> None:
+        self._stages = stages
+        self._number = 0
+        self._name = ""
+        self._started = 0.0
+        self._shown = 0.0
+        self._drawn = False
+
+    def stage_started(self, name: str) -> None:
+        self._number += 1
+        self._name = name
+        self._started = time.monotonic()
+        self._shown = 0.0
+        self.update(0, 1)
+
+    def update(self, done: float, total: float, detail: str = "") -> None:
+        now = time.monotonic()
+        if now - self._shown < (_REDRAW_S if err.is_terminal else _PLAIN_EVERY_S):
+            return
+        self._shown = now
+        spent_s = now - self._started
+        share = done / total if total else 0.0
+        remaining = f", {_duration(spent_s / share - spent_s)} to go" if share > 0.02 else ""
+        line = f"[{self._number}/{self._stages}] {self._name} {share:4.0%}{remaining}  {detail}"
+        if err.is_terminal:
+            err.file.write(f"\r\x1b[2K{line[: err.width - 1]}")
+            err.file.flush()
+            self._drawn = True
+        else:
+            say(line.rstrip())
+
+    def note(self, text: str) -> None:
+        self._clear()
+        say(f"      {text}")
+
+    def stage_ended(self, record: StageRecord) -> None:
+        self._clear()
+        how = "kept from an earlier run" if record.cached else f"{_duration(record.wall_s)}, {_duration(record.cpu_s)} CPU"
+        say(f"[{self._number}/{self._stages}] {record.name}: {how}")
+
+    def _clear(self) -> None:
+        if self._drawn:
+            err.file.write("\r\x1b[2K")
+            err.file.flush()
+            self._drawn = False
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,68 @@
+"""The profile gate: a profile that is empty, foreign or too thin is refused, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upshift.errors import ProfileRefused
+from upshift.profile.model import HotSet, Profile, Provenance, Quality
+
+# A training run that leaves fewer functions or statements than this has not exercised a server.
+LEAST_EXECUTED = 5
+LEAST_QUERIES = 1000
+# Of the functions that hold 95 % of samples; the rest are those that only other compilations of a template leave.
+LEAST_HOT_SHARE = 0.6
+
+
+def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Quality:
+    """What a merged profile's counts (symbol to count) say about it. Raises ProfileRefused."""
+    executed = sum(1 for count in counts.values() if count)
+    hot = [function.symbol for function in hot_set.functions]
+    with_counts = sum(1 for symbol in hot if counts.get(symbol, 0))
+    without = [symbol for symbol in hot if not counts.get(symbol, 0)]
+    notes = [
+        f"{executed} of {len(counts)} functions have counts",
+        f"{with_counts} of the {len(hot)} hottest functions have counts",
+        f"{profile.queries} statements in {profile.duration_s:.0f} s of training",
+    ]
+    if without:
+        notes.append(f"hot without counts (inlined, or another compilation's): {', '.join(without[:5])}")
+    if profile.corrupt:
+        notes.append(f"{profile.corrupt} raw profiles or counters were damaged and left out")
+    if executed < LEAST_EXECUTED:
+        raise ProfileRefused(
+            f"the profile is empty: {executed} functions have counts",
+            "train longer, and see that the workload loads the instrumented server",
+        )
+    if profile.queries < LEAST_QUERIES:
+        raise ProfileRefused(
+            f"the profile is too thin: the server executed {profile.queries} statements while training",
+            f"at least {LEAST_QUERIES} are needed: train longer (--train-seconds) or with more threads",
+        )
+    if hot and with_counts < LEAST_HOT_SHARE * len(hot):
+        raise ProfileRefused(
+            f"the profile does not know the hot functions: {with_counts} of {len(hot)} have counts",
+            "it was trained on something else than the workload that found the hot set; train again",
+        )
+    return Quality(
+        functions=len(counts),
+        executed=executed,
+        hot_functions=len(hot),
+        hot_with_counts=with_counts,
+        corrupt=profile.corrupt,
+        notes=tuple(notes),
+    )
+
+
+def refuse_foreign(profile: Profile, wanted: Provenance) -> None:
+    """Raises ProfileRefused when a profile comes from another source, compiler or set of flags."""
+    for what, has, needs in (
+        ("source", profile.provenance.source_sha256, wanted.source_sha256),
+        ("compiler", profile.provenance.compiler, wanted.compiler),
+        ("flags", profile.provenance.flags, wanted.flags),
+    ):
+        if has != needs:
+            raise ProfileRefused(
+                f"the profile {profile.path.name} was made with another {what}: {has}, here it is {needs}",
+                "train again with `upshift train`",
+            )

@@ -1,0 +1,61 @@
+"""LLVM profiles (clang and ICX): merged with weights, counted, and looked into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from upshift.errors import ProfileRefused
+from upshift.shell import Command, Shell
+from upshift.toolchain.model import Toolchain
+from upshift.values import file_sha256
+
+_FUNCTION = re.compile(r"^  (\S.*):$")
+
+
+def merge(
+    shell: Shell, toolchain: Toolchain, weighted: Iterable[tuple[Path, float]], folder: Path, log: Path
+) -> tuple[Path, int]:
+    """Merge raw profiles, each with its weight, into one file named by its content; how many had to be left out or mended.
+
+    ``--failure-mode=warn``: one bad counter would throw the whole merge away. Build caches do not notice new contents under
+    an old path: hence the name. Raises ProfileRefused when there is nothing to merge.
+    """
+    inputs = [(file, weight) for file, weight in weighted if file.stat().st_size]
+    if not inputs:
+        raise ProfileRefused(
+            "the training run left no profile", "the server must end cleanly, and be the instrumented one: see the stage's log"
+        )
+    smallest = min(weight for _file, weight in inputs)
+    arguments = [f"-weighted-input={max(1, round(10 * weight / smallest))},{file}" for file, weight in inputs]
+    partial = folder / "merged.profdata"
+    done = shell.run(
+        Command((str(toolchain.profdata), "merge", "--failure-mode=warn", "-o", str(partial), *arguments)), log=log
+    )
+    corrupt = len(re.findall(r"^warning:", done.stdout, re.M))
+    named = folder / f"{file_sha256(partial)[:20]}.profdata"
+    partial.replace(named)
+    return named, corrupt
+
+
+def read(shell: Shell, toolchain: Toolchain, profile: Path, *, context_sensitive: bool = False) -> dict[str, int]:
+    """Each function of a merged profile with its largest count. Static functions lose their file's name."""
+    flags = ("--showcs",) if context_sensitive else ()
+    done = shell.run(
+        Command((str(toolchain.profdata), "show", "--all-functions", "--counts", *flags, str(profile)))
+    )
+    return parse(done.stdout)
+
+
+def parse(shown: str) -> dict[str, int]:
+    """The output of ``llvm-profdata show --all-functions --counts``."""
+    found: dict[str, int] = {}
+    name = ""
+    for line in shown.splitlines():
+        if match := _FUNCTION.match(line):
+            name = re.split(r"[;:]", match[1])[-1]
+        elif "Block counts: [" in line or "Function count:" in line:
+            counts = [int(number) for number in re.findall(r"\d+", line.split(":", 1)[1])]
+            found[name] = max(found.get(name, 0), *counts, 0) if counts else found.get(name, 0)
+    return found

@@ -1,0 +1,221 @@
+"""Finding the hot set: which objects of the plain server the workload really executes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from upshift.build.model import Build
+from upshift.build.ninja import steps
+from upshift.errors import LoadFailed
+from upshift.profile.link_map import LinkMap, read_link_map
+from upshift.profile.model import HotFunction, HotObject, HotSet
+from upshift.server.kind import ServerKind
+from upshift.shell import Command, Shell
+
+COVERAGE = 0.995
+_FUNCTION_COVERAGE = 0.95
+SAMPLE_HZ = 1999
+# Fewer samples than this leave the tail of the hot set to chance: 0.5 % of them would be under 25.
+_FEWEST_SAMPLES = 5000
+
+_MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Executed addresses or symbols of the server, with how often each was seen."""
+
+    by_origin: Counter[str]
+    by_symbol: Counter[str]
+    method: str
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_origin.values())
+
+
+def map_plain_server(shell: Shell, kind: ServerKind, plain: Build, folder: Path, log: Path) -> LinkMap:
+    """Link the plain server once more with a link map: lld lays it out in the same way every time."""
+    link = steps(shell, plain.tree, kind.server_target)[-1]
+    argv = list(link.argv)
+    argv[argv.index("-o") + 1] = str(folder / "mapped")
+    map_file = folder / "mapped.map"
+    command = Command((*argv, f"-Wl,-Map={map_file}", "-Wl,--no-demangle"), cwd=plain.tree)
+    shell.run(command, log=log)
+    found = read_link_map(map_file)
+    map_file.unlink()
+    (folder / "mapped").unlink()
+    return found
+
+
+def record_command(pid: int, output: Path, seconds: float) -> Command:
+    """Sample where a running server's user code executes; ``cpu-clock`` works without a hardware PMU."""
+    return Command(
+        ("perf", "record", "-e", "cpu-clock:u", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(output))
+        + ("--", "sleep", f"{seconds:.0f}")
+    )
+
+
+def count_samples(shell: Shell, data: Path, server: Path, link_map: LinkMap) -> Counted:
+    """Attribute perf's samples in the server's own code to objects and symbols."""
+    script = data.with_suffix(".script")
+    script.unlink(missing_ok=True)
+    shell.run(
+        Command(("perf", "script", "-i", str(data), "--show-mmap-events", "-F", "comm,tid,event,ip,dso")),
+        log=script,
+    )
+    with script.open(errors="replace") as lines:
+        counted = attribute(lines, server, _segments(server), link_map)
+    script.unlink()
+    return counted
+
+
+def attribute(
+    lines: Iterable[str], server: Path, segments: list[tuple[int, int, int]], link_map: LinkMap
+) -> Counted:
+    """Samples of ``perf script`` to origins. ``segments`` are (file offset, size, virtual address) of the executable code."""
+    by_origin: Counter[str] = Counter()
+    by_symbol: Counter[str] = Counter()
+    mapped: list[tuple[int, int, int]] = []
+    for line in lines:
+        if event := _MMAP.search(line):
+            if event[4].strip() == str(server):
+                start, size, offset = (int(event[n], 16) for n in (1, 2, 3))
+                mapped.append((start, start + size, offset))
+            continue
+        parts = line.split()
+        if not parts or not line.rstrip().endswith(f"({server})"):
+            continue
+        address = _virtual(int(parts[-2], 16), mapped, segments)
+        origin = link_map.origin(address) if address is not None else None
+        if origin is None or address is None:
+            continue
+        by_origin[origin] += 1
+        by_symbol[link_map.symbol(address) or "?"] += 1
+    return Counted(by_origin, by_symbol, "perf")
+
+
+def count_fdata(files: Iterable[Path], link_map: LinkMap) -> Counted:
+    """Attribute a BOLT-instrumented run's branches (``1 name offset 1 name offset misses count``) to objects and symbols.
+
+    A static function's name can stand in several objects: its count then goes to each of them.
+    """
+    by_origin: Counter[str] = Counter()
+    by_symbol: Counter[str] = Counter()
+    for file in files:
+        with file.open(errors="replace") as lines:
+            for line in lines:
+                parts = line.split()
+                if len(parts) != 8 or parts[0] != "1":
+                    continue
+                symbol = parts[1].split("/", 1)[0].split(".cold", 1)[0]
+                count = int(parts[7])
+                by_symbol[symbol] += count
+                for origin in link_map.symbols.get(symbol, ()):
+                    by_origin[origin] += count
+    return Counted(by_origin, by_symbol, "bolt")
+
+
+def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, coverage: float = COVERAGE) -> HotSet:
+    """The hottest objects that together hold ``coverage`` of what was counted. Raises LoadFailed when there is too little."""
+    if counted.total < _FEWEST_SAMPLES:
+        raise LoadFailed(
+            f"only {counted.total} samples fell into the server's own code: too few to tell what is hot",
+            "let the workload run longer or with more threads, and see that its command loads the server",
+        )
+    compiles = {step.output for step in steps(shell, plain.tree, kind.server_target) if step.source}
+    members = archive_members(shell, plain.tree, kind.server_target)
+    by_object: Counter[str] = Counter()
+    for origin, count in counted.by_origin.items():
+        paths = [path for path in members.get(origin, [origin]) if path in compiles]
+        for path in paths:
+            by_object[path] += count
+    chosen, covered = [], 0
+    for path, count in by_object.most_common():
+        if covered >= coverage * counted.total:
+            break
+        chosen.append(HotObject(path=path, share=count / counted.total))
+        covered += count
+    return HotSet(
+        method="perf" if counted.method == "perf" else "bolt",
+        objects=tuple(chosen),
+        coverage=min(1.0, covered / counted.total),
+        all_objects=len(compiles),
+        samples=counted.total,
+        functions=_hot_functions(counted),
+    )
+
+
+def whole_tree(shell: Shell, kind: ServerKind, plain: Build) -> HotSet:
+    """Every object of the server as its hot set: what ``--scope all`` rebuilds."""
+    compiles = [step.output for step in steps(shell, plain.tree, kind.server_target) if step.source]
+    share = 1 / len(compiles)
+    return HotSet(
+        method="all",
+        objects=tuple(HotObject(path=path, share=share) for path in compiles),
+        coverage=1.0,
+        all_objects=len(compiles),
+        samples=0,
+        functions=(),
+    )
+
+
+def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str]]:
+    """``lib/libx.a(y.cc.o)`` to the object files of that name in the archive, from ninja's ``ar`` commands."""
+    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", target)))
+    members: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        for part in line.split(" && "):
+            words = shlex.split(part) if ".a " in part and " qc " in part else []
+            if len(words) > 3 and words[1] == "qc":
+                for item in words[3:]:
+                    members.setdefault(f"{words[2]}({Path(item).name})", []).append(item)
+    return members
+
+
+def _hot_functions(counted: Counted) -> tuple[HotFunction, ...]:
+    found, covered = [], 0
+    total = sum(counted.by_symbol.values())
+    for symbol, count in counted.by_symbol.most_common():
+        if covered >= _FUNCTION_COVERAGE * total:
+            break
+        found.append(HotFunction(symbol=symbol, share=count / total))
+        covered += count
+    return tuple(found)
+
+
+def _segments(server: Path) -> list[tuple[int, int, int]]:
+    with server.open("rb") as file:
+        return [
+            (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
+            for segment in ELFFile(file).iter_segments()
+            if segment["p_type"] == "PT_LOAD" and segment["p_flags"] & 1
+        ]
+
+
+def _virtual(ip: int, mapped: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> int | None:
+    """A run-time address as the link map's virtual address."""
+    for start, end, offset in mapped:
+        if start <= ip < end:
+            in_file = ip - start + offset
+            for file_offset, size, virtual in segments:
+                if file_offset <= in_file < file_offset + size:
+                    return in_file - file_offset + virtual
+    return None
+
+
+def merged(counted: Iterable[Counted]) -> Counted:
+    """Several workloads' counts together."""
+    each = list(counted)
+    return Counted(
+        by_origin=sum((one.by_origin for one in each), Counter()),
+        by_symbol=sum((one.by_symbol for one in each), Counter()),
+        method=each[0].method if each else "perf",
+    )

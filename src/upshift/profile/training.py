@@ -1,0 +1,75 @@
+"""Training: a server under the workloads, so that it leaves a profile or samples."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.errors import ProfileRefused
+from upshift.profile.sampling import record_command
+from upshift.run.stages import Workbench
+from upshift.server.data import copy
+from upshift.server.instance import RunningServer, running
+from upshift.server.kind import Program, ServerKind
+from upshift.workload.driver import run_load
+from upshift.workload.model import Workload
+
+_LEAST_FREE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one workload's training did."""
+
+    workload: Workload
+    duration_s: float
+    queries: int
+
+
+def train(
+    bench: Workbench,
+    kind: ServerKind,
+    program: Program,
+    template: Path,
+    workloads: tuple[Workload, ...],
+    *,
+    seconds: float,
+    environment: Callable[[Workload], Mapping[str, str]],
+    samples: Callable[[Workload], Path] | None = None,
+) -> tuple[Trained, ...]:
+    """Run each workload for ``seconds`` on a server of its own, which is then stopped cleanly so that it writes its counters.
+
+    With ``samples``, perf records the server meanwhile into the file that it names. Raises ServerFailed when the server
+    dies, LoadFailed when the load fails or leaves it idle.
+    """
+    if shutil.disk_usage(bench.folder).free < _LEAST_FREE_BYTES:
+        raise ProfileRefused("the disk is full: counters would be cut short", "free some space, then go on with --resume")
+    trained = []
+    for number, workload in enumerate(workloads):
+        bench.progress.update(number, len(workloads), workload.name)
+        data = copy(bench.shell, template, bench.folder / "data")
+        started = time.monotonic()
+        with running(
+            bench.shell, kind, program, data, log=bench.log, settings=workload.settings, environment=environment(workload)
+        ) as server:
+            queries = _load(bench, kind, server, workload, seconds, samples(workload) if samples else None)
+        trained.append(Trained(workload, time.monotonic() - started, queries))
+        shutil.rmtree(data)
+    return tuple(trained)
+
+
+def _load(
+    bench: Workbench, kind: ServerKind, server: RunningServer, workload: Workload, seconds: float, samples: Path | None
+) -> int:
+    recorder = None
+    if samples:
+        recorder = bench.shell.spawn(record_command(server.pid, samples, math.ceil(seconds)), log=bench.log)
+    _report, queries = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=(), log=bench.log)
+    if recorder and recorder.wait(30) is None:
+        recorder.signal(2)
+        recorder.wait(30)
+    return queries

@@ -1,0 +1,113 @@
+"""The run directory: everything that one command did.
+
+    <cache>/runs/20261121-051500-optimize/
+      manifest.json    command line, options, version, machine
+      commands.log     every command that ran, pasteable
+      stages.jsonl     a StageRecord a line, in order
+      logs/            one file a stage
+      samples.parquet  raw slices
+      result.json      the result, for machines
+      report.html      the result, for people
+      package/         the install tree and its tarball
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+from upshift.errors import UsageError
+from upshift.paths import cache_dir
+from upshift.report.result import StageRecord
+from upshift.values import Value
+
+
+class Manifest(Value):
+    """What a run was asked to do; enough to resume it."""
+
+    command: tuple[str, ...]
+    options: dict[str, Any]
+    started_at: str
+    upshift_version: str
+
+
+class RunDirectory:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, verb: str, manifest: Manifest) -> RunDirectory:
+        """A new folder named by the time in UTC and the command."""
+        stamp = datetime.datetime.fromisoformat(manifest.started_at).strftime("%Y%m%d-%H%M%S")
+        base = runs_dir() / f"{stamp}-{verb}"
+        path, n = base, 1
+        while path.exists():
+            n += 1
+            path = base.with_name(f"{base.name}-{n}")
+        (path / "logs").mkdir(parents=True)
+        write_json(path / "manifest.json", manifest.model_dump(mode="json"))
+        return cls(path)
+
+    @classmethod
+    def open(cls, name: str) -> RunDirectory:
+        """An existing run, by its name, a unique beginning or ending of it, its path, or ``last``. Raises UsageError."""
+        if (Path(name) / "manifest.json").is_file():
+            return cls(Path(name).resolve())
+        names = [run.path.name for run in all_runs()]
+        matches = names[:1] if name == "last" else [each for each in names if each.startswith(name) or each.endswith(name)]
+        if len(matches) != 1:
+            what = "several runs match" if matches else "there is no run"
+            raise UsageError(f"{what} '{name}'", "`upshift runs` lists them")
+        return cls(runs_dir() / matches[0])
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.model_validate_json((self.path / "manifest.json").read_text())
+
+    @property
+    def commands_log(self) -> Path:
+        return self.path / "commands.log"
+
+    def log(self, name: str) -> Path:
+        (self.path / "logs").mkdir(exist_ok=True)
+        return self.path / "logs" / f"{name.replace(' ', '-')}.log"
+
+    def add_record(self, record: StageRecord) -> None:
+        with (self.path / "stages.jsonl").open("a") as out:
+            out.write(record.model_dump_json() + "\n")
+
+    def records(self) -> tuple[StageRecord, ...]:
+        """The last record of each stage, in the order in which the stages first ran."""
+        file = self.path / "stages.jsonl"
+        if not file.is_file():
+            return ()
+        by_name: dict[str, StageRecord] = {}
+        for line in file.read_text().splitlines():
+            record = StageRecord.model_validate_json(line)
+            by_name[record.name] = record
+        return tuple(by_name.values())
+
+
+def runs_dir() -> Path:
+    return cache_dir() / "runs"
+
+
+def all_runs() -> tuple[RunDirectory, ...]:
+    """All runs, newest first."""
+    found = [RunDirectory(file.parent) for file in runs_dir().glob("*/manifest.json")]
+    return tuple(sorted(found, key=lambda run: run.manifest.started_at, reverse=True))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that a reader, or a kill, never meets half of it."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(json.dumps(value, indent=2) + "\n")
+    partial.replace(path)

@@ -1,0 +1,163 @@
+"""Stages: named, timed steps whose results are addressed by the hash of their inputs, and skipped when they are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import psutil
+
+from upshift.report.result import StageRecord
+from upshift.run.directory import RunDirectory, write_json
+from upshift.shell import Shell
+from upshift.values import Value, content_hash
+
+# Raised when a stage's meaning changes, so that old results are not taken for new ones.
+_FORMAT = 1
+_MEMORY_SAMPLE_S = 1.0
+
+T = TypeVar("T", bound=Value)
+
+
+class Progress(Protocol):
+    """Where a stage says how far it is; ``upshift.console`` shows it with the time that remains."""
+
+    def stage_started(self, name: str) -> None: ...
+    def update(self, done: float, total: float, detail: str = "") -> None:
+        """``done`` of ``total``, in any unit of one length."""
+        ...
+
+    def note(self, text: str) -> None:
+        """One line worth keeping: a fallback, a choice that was made."""
+        ...
+
+    def stage_ended(self, record: StageRecord) -> None: ...
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """What a stage's action works with."""
+
+    folder: Path
+    """Its own, named by the hash of its inputs; what an interrupted attempt left may be there."""
+    shell: Shell
+    log: Path
+    progress: Progress
+
+
+class Stages:
+    """Runs stages for one run: looks results up by the hash of their inputs, and records what each took."""
+
+    def __init__(self, run: RunDirectory, store: Path, shell: Shell, progress: Progress) -> None:
+        self._run = run
+        self._store = store
+        self._shell = shell
+        self._progress = progress
+
+    def run(
+        self,
+        name: str,
+        output: type[T],
+        action: Callable[[Workbench], T],
+        *,
+        inputs: Mapping[str, Any],
+        keep: bool = True,
+    ) -> T:
+        """The result of ``action``, from the store when one with the same inputs is there.
+
+        With ``keep`` the result is shared by all runs; without, it belongs to this run (measurements are never another's).
+        """
+        key = content_hash({"format": _FORMAT, "stage": name, "inputs": inputs})[:20]
+        folder = (self._store if keep else self._run.path / "stages") / f"{name.replace(' ', '-')}-{key}"
+        done = folder / "stage.json"
+        self._progress.stage_started(name)
+        if done.is_file():
+            saved = _Saved.model_validate_json(done.read_text())
+            record = saved.record.model_copy(update={"cached": True})
+            if not any(earlier.name == name for earlier in self._run.records()):
+                self._run.add_record(record)
+            self._progress.stage_ended(record)
+            return output.model_validate(saved.output)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _Meter(folder / "spent.json") as meter:
+            result = action(Workbench(folder, self._shell, self._run.log(name), self._progress))
+        record = StageRecord(name=name, cached=False, **meter.spent())
+        write_json(done, _Saved(record=record, output=result.model_dump(mode="json")).model_dump(mode="json"))
+        self._run.add_record(record)
+        self._progress.stage_ended(record)
+        return result
+
+
+class _Saved(Value):
+    record: StageRecord
+    output: Any
+
+
+class _Meter:
+    """Wall time, CPU time of all children, and the peak memory of the process tree, over all attempts at a stage."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._stop = threading.Event()
+        self._peak_bytes = 0
+
+    def __enter__(self) -> _Meter:
+        self._started = time.monotonic()
+        self._cpu_before_s = _cpu_s()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        write_json(self._file, self.spent())
+
+    def spent(self) -> dict[str, Any]:
+        """What this attempt took plus what interrupted attempts at the same stage took before it."""
+        if not hasattr(self, "_spent"):
+            before = _read_spent(self._file)
+            self._spent = {
+                "wall_s": round(time.monotonic() - self._started + before.get("wall_s", 0.0), 3),
+                "cpu_s": round(_cpu_s() - self._cpu_before_s + before.get("cpu_s", 0.0), 3),
+                "peak_memory_bytes": int(max(self._peak_bytes, before.get("peak_memory_bytes", 0))),
+            }
+        return self._spent
+
+    def _watch(self) -> None:
+        while True:
+            self._peak_bytes = max(self._peak_bytes, _tree_memory_bytes())
+            if self._stop.wait(_MEMORY_SAMPLE_S):
+                return
+
+
+def _read_spent(file: Path) -> dict[str, float]:
+
+    try:
+        value = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _cpu_s() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def _tree_memory_bytes() -> int:
+    total = 0
+    for process in [psutil.Process(os.getpid()), *psutil.Process(os.getpid()).children(recursive=True)]:
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
+

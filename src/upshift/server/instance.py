@@ -1,0 +1,126 @@
+"""A server that runs: started, waited for, and always stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from upshift.errors import ServerFailed
+from upshift.server.kind import Program, ServerKind
+from upshift.shell import Process, Shell
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 180.0
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server that answers on ``socket``."""
+
+    kind: ServerKind
+    process: Process
+    socket: Path
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def queries(self) -> int:
+        """Statements since the start, by the server's own counter. Raises ServerFailed when it died."""
+        self.check()
+        return self.kind.counters(self.socket).queries
+
+    def check(self) -> None:
+        """Raises ServerFailed when the server is gone."""
+        code = self.process.poll()
+        if code is not None:
+            raise ServerFailed(f"the server ended by itself ({_ending(code)})\n{_tail(self.log)}", f"its log is {self.log}")
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until background work has calmed down; False when it had not after ``timeout_s``."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.check()
+            if self.kind.quiet(self.socket):
+                return True
+            time.sleep(0.2)
+        return False
+
+
+@contextlib.contextmanager
+def running(
+    shell: Shell,
+    kind: ServerKind,
+    program: Program,
+    data: Path,
+    *,
+    log: Path,
+    settings: Mapping[str, str] = {},
+    environment: Mapping[str, str] = {},
+    cpus: tuple[int, ...] = (),
+    start_timeout_s: float = START_TIMEOUT_S,
+) -> Iterator[RunningServer]:
+    """Start ``program`` on ``data`` and stop it cleanly at the end, so that profiles get written.
+
+    The socket lies in a short temporary folder of its own (a unix socket's path is limited to 107 bytes).
+    Raises ServerFailed when it does not start, dies, or does not stop.
+    """
+    home = Path(tempfile.mkdtemp(prefix="upshift-"))
+    socket = home / "s.sock"
+    process: Process | None = None
+    try:
+        command = kind.start(program, data, socket, {**kind.settings(), **settings})
+        process = shell.spawn(replace(command, env={**command.env, **environment}, cpus=cpus), log=log)
+        server = RunningServer(kind, process, socket, log)
+        _await_ready(server, start_timeout_s)
+        yield server
+        server.check()
+        _stop(process, log)
+    finally:
+        if process is not None and process.poll() is None:
+            process.signal(signal.SIGKILL)
+            process.wait(10)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _await_ready(server: RunningServer, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        code = server.process.poll()
+        if code is not None:
+            raise ServerFailed(
+                f"the server did not start ({_ending(code)})\n{_tail(server.log)}",
+                f"its log is {server.log}; a port or socket taken, or an option that it does not know, are the usual reasons",
+            )
+        if server.kind.ready(server.socket):
+            return
+        time.sleep(0.1)
+    raise ServerFailed(
+        f"the server did not answer within {timeout_s:.0f} s\n{_tail(server.log)}", f"its log is {server.log}"
+    )
+
+
+def _stop(process: Process, log: Path) -> None:
+    process.signal(signal.SIGTERM)
+    code = process.wait(STOP_TIMEOUT_S)
+    if code is None:
+        raise ServerFailed(f"the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {log}")
+    if code != 0:
+        raise ServerFailed(f"the server did not end well ({_ending(code)})\n{_tail(log)}", f"its log is {log}")
+
+
+def _ending(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _tail(log: Path, lines: int = 8) -> str:
+    with contextlib.suppress(OSError):
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    return ""

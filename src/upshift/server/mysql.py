@@ -1,0 +1,224 @@
+"""MySQL (and what is built like it): CMake and ninja, ``SHOW GLOBAL STATUS``, SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pymysql
+
+from upshift.server.kind import Counters, Program
+from upshift.shell import Command
+from upshift.toolchain.model import Toolchain
+
+# Everything that a server for one machine does without; system libraries are those that a distribution would link.
+_OPTIONS: Mapping[str, str] = {
+    "WITH_UNIT_TESTS": "OFF",
+    "WITH_NDB": "OFF",
+    "WITH_NDBCLUSTER_STORAGE_ENGINE": "OFF",
+    "WITH_ROUTER": "OFF",
+    "WITH_MYSQLX": "OFF",
+    "WITH_GROUP_REPLICATION": "OFF",
+    "WITH_FIDO": "none",
+    "WITH_AUTHENTICATION_WEBAUTHN": "OFF",
+    "WITH_CURL": "none",
+    "WITH_SSL": "system",
+    "WITH_ICU": "system",
+    "WITH_ZSTD": "system",
+    "WITH_LZ4": "system",
+    "WITH_ZLIB": "system",
+    "WITH_PROTOBUF": "system",
+}
+
+_SQL_HEADERS = (
+    "sql/sql_class.h",
+    "sql/sql_lex.h",
+    "sql/item_func.h",
+    "sql/handler.h",
+    "sql/field.h",
+    "sql/table.h",
+    "sql/mysqld.h",
+)
+_INNODB_HEADERS = tuple(
+    f"storage/innobase/include/{name}"
+    for name in (
+        "univ.i",
+        "ha_prototypes.h",
+        "buf0buf.h",
+        "trx0trx.h",
+        "row0mysql.h",
+        "fil0fil.h",
+        "log0log.h",
+    )
+)
+
+_SETTINGS: Mapping[str, str] = {
+    "innodb_buffer_pool_size": "1G",
+    "innodb_redo_log_capacity": "1G",
+    # Durability on one virtual disk measures the disk: the log is written at each commit and synced once a second.
+    "innodb_flush_log_at_trx_commit": "2",
+    "sync_binlog": "0",
+    "max_connections": "1100",
+    # Newer BOLT and clang instrumentation use more stack than the 1 MiB default leaves.
+    "thread_stack": "2M",
+}
+
+# Tables and indexes, not redo and undo logs, doublewrite or binary logs.
+_DATA_FILES = ("*/*.ibd",)
+
+
+class MySQL:
+    """MySQL 8.0 to 9.7, and Percona Server, which builds the same way."""
+
+    name = "mysql"
+    server_target = "mysqld"
+    targets = (
+        "mysqld",
+        "mysql",
+        "mysqladmin",
+        "mysqlbinlog",
+        "mysqlcheck",
+        "mysqldump",
+        "mysqlimport",
+        "mysqlshow",
+        "mysqlslap",
+        "mysqltest",
+        "mysqltest_safe_process",
+        "mysql_config_editor",
+        "mysql_tzinfo_to_sql",
+        "mysql_secure_installation",
+        "my_print_defaults",
+        "innochecksum",
+        "ibd2sdi",
+        "perror",
+    )
+    database = "upshift"
+
+    def recognise(self, tree: Path) -> str | None:
+        version_file = tree / "MYSQL_VERSION"
+        if not version_file.is_file() or not (tree / "sql" / "mysqld.cc").is_file():
+            return None
+        fields = dict(re.findall(r"^MYSQL_VERSION_(\w+)=\"?([^\"\n]*)\"?$", version_file.read_text(), re.M))
+        return ".".join(fields.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH"))
+
+    def configure(
+        self,
+        source: Path,
+        tree: Path,
+        toolchain: Toolchain,
+        *,
+        build_type: str,
+        compile_flags: tuple[str, ...],
+        link_flags: tuple[str, ...],
+        options: Mapping[str, str],
+    ) -> Command:
+        flags = " ".join(compile_flags)
+        definitions = {
+            "CMAKE_BUILD_TYPE": build_type,
+            "CMAKE_C_COMPILER": str(toolchain.cc),
+            "CMAKE_CXX_COMPILER": str(toolchain.cxx),
+            "CMAKE_C_FLAGS": flags,
+            "CMAKE_CXX_FLAGS": flags,
+            "CMAKE_EXE_LINKER_FLAGS": " ".join(link_flags),
+            "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+            # A clang or ICX that MySQL's CMake does not know by version yet.
+            "FORCE_UNSUPPORTED_COMPILER": "ON",
+            **_OPTIONS,
+            **options,
+        }
+        given = [f"-D{name}={value}" for name, value in definitions.items() if value != ""]
+        return Command(("cmake", "-G", "Ninja", "-S", str(source), "-B", str(tree), *given))
+
+    def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
+        return {
+            "sql": _SQL_HEADERS,
+            "sql/dd": (*_SQL_HEADERS, "sql/dd/impl/types/table_impl.h", "sql/dd/cache/dictionary_client.h"),
+            "sql/server_component": _SQL_HEADERS,
+            "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h"),
+            "storage/perfschema": (*_SQL_HEADERS, "storage/perfschema/pfs_instr_class.h"),
+            "storage/temptable": _SQL_HEADERS,
+            "plugin/semisync": _SQL_HEADERS,
+        }
+
+    def program(self, source: Path, tree: Path, binary: Path) -> Program:
+        return Program(
+            kind=self.name,
+            binary=binary,
+            options=(
+                f"--lc-messages-dir={tree / 'share'}",
+                f"--character-sets-dir={source / 'share' / 'charsets'}",
+                f"--plugin-dir={tree / 'plugin_output_directory'}",
+            ),
+        )
+
+    def version(self, binary: Path) -> Command:
+        return Command((str(binary), "--no-defaults", "--version"))
+
+    def initialise(self, program: Program, data: Path) -> Command:
+        return Command((*_base(program, data), "--initialize-insecure"))
+
+    def prepare(self, socket: Path) -> None:
+        with _connected(socket) as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+
+    def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
+        return Command(
+            (
+                *_base(program, data),
+                f"--socket={socket}",
+                f"--pid-file={socket.with_suffix('.pid')}",
+                "--skip-networking",
+                "--mysqlx=OFF",
+                *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
+            )
+        )
+
+    def ready(self, socket: Path) -> bool:
+        try:
+            with _connected(socket) as connection:
+                connection.ping(reconnect=False)
+        except (pymysql.MySQLError, OSError):
+            return False
+        return True
+
+    def quiet(self, socket: Path) -> bool:
+        status = _status(socket, "Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+        dirty, total = status["Innodb_buffer_pool_pages_dirty"], status["Innodb_buffer_pool_pages_total"]
+        return dirty <= total // 100
+
+    def counters(self, socket: Path) -> Counters:
+        return Counters(queries=_status(socket, "Questions")["Questions"])
+
+    def settings(self) -> Mapping[str, str]:
+        return _SETTINGS
+
+    def data_bytes(self, data: Path) -> int:
+        return sum(file.stat().st_size for pattern in _DATA_FILES for file in data.glob(pattern))
+
+
+KIND = MySQL()
+
+
+def _base(program: Program, data: Path) -> tuple[str, ...]:
+    # InnoDB and MTR run as root in containers and CI; mysqld refuses root unless told.
+    as_root = ("--user=root",) if _is_root() else ()
+    return (str(program.binary), "--no-defaults", *program.options, f"--datadir={data}", *as_root)
+
+
+def _is_root() -> bool:
+
+
+    return os.geteuid() == 0
+
+
+def _connected(socket: Path) -> pymysql.Connection[pymysql.cursors.Cursor]:
+    return pymysql.connect(unix_socket=str(socket), user="root", connect_timeout=5, read_timeout=20)
+
+
+def _status(socket: Path, *names: str) -> dict[str, int]:
+    with _connected(socket) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL STATUS WHERE Variable_name IN %s", (names,))
+        return {name: int(value) for name, value in cursor.fetchall()}

@@ -1,0 +1,201 @@
+"""Runs a workload's commands against a server and reads what its driver reports."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.errors import CommandFailed, LoadFailed, UpshiftError
+from upshift.server.instance import RunningServer
+from upshift.server.kind import ServerKind
+from upshift.shell import Command, Process, Shell
+from upshift.values import Value
+from upshift.workload.model import Workload
+
+# A load command is given this long past its own time before it counts as hanging.
+OVERTIME_S = 60.0
+
+
+class LoadReport(Value):
+    """What a driver said at the end of a load. Latencies in milliseconds; None where it does not report them."""
+
+    errors: int = 0
+    latency_ms_p50: float | None = None
+    latency_ms_p95: float | None = None
+    latency_ms_p99: float | None = None
+    client_cpu_s: float = 0.0
+
+
+def fill(shell: Shell, kind: ServerKind, workload: Workload, server: RunningServer, log: Path) -> None:
+    """Fill the database. Raises LoadFailed with the command's output."""
+    command = _command(workload.fill.command, kind, server, threads=2, seconds=0, seed=0)
+    try:
+        shell.run(command, log=log, timeout_s=3600)
+    except CommandFailed as error:
+        server.check()
+        raise LoadFailed(f"filling the database for workload '{workload.name}' failed: {error.message}", error.hint) from error
+
+
+@dataclass
+class RunningLoad:
+    """A load command in the background."""
+
+    workload: Workload
+    process: Process
+    log: Path
+    log_start: int
+    deadline: float
+    cpu_before_s: float
+
+    def finish(self) -> LoadReport:
+        """Wait for its end and read its report. Raises LoadFailed when it fails or hangs."""
+        code = self.process.wait(max(0.1, self.deadline - time.monotonic()))
+        with self.log.open("rb") as file:
+            file.seek(self.log_start)
+            output = file.read().decode(errors="replace")
+        if code is None:
+            self.process.signal(9)
+            raise LoadFailed(f"workload '{self.workload.name}' did not end by itself", f"its output is in {self.log}")
+        if code != 0:
+            tail = "\n".join(output.splitlines()[-8:])
+            raise LoadFailed(
+                f"the load command of workload '{self.workload.name}' failed with exit code {code}\n{tail}",
+                f"its whole output is in {self.log}",
+            )
+        read = {"sysbench": read_sysbench, "json": read_json, "none": lambda _output: LoadReport()}[self.workload.load.latency]
+        return read(output).model_copy(update={"client_cpu_s": _children_cpu_s() - self.cpu_before_s})
+
+
+def begin_load(
+    shell: Shell,
+    kind: ServerKind,
+    workload: Workload,
+    server: RunningServer,
+    *,
+    threads: int,
+    seconds: float,
+    seed: int,
+    cpus: tuple[int, ...],
+    log: Path,
+) -> RunningLoad:
+    """Start a load of ``seconds`` (rounded up to whole ones)."""
+    whole_s = max(1, -int(-seconds // 1))
+    command = _command(workload.load.command, kind, server, threads=threads, seconds=whole_s, seed=seed, cpus=cpus)
+    start = log.stat().st_size if log.exists() else 0
+    before_s = _children_cpu_s()
+    process = shell.spawn(command, log=log)
+    return RunningLoad(workload, process, log, start, time.monotonic() + whole_s + OVERTIME_S, before_s)
+
+
+def run_load(
+    shell: Shell,
+    kind: ServerKind,
+    workload: Workload,
+    server: RunningServer,
+    *,
+    seconds: float,
+    cpus: tuple[int, ...],
+    log: Path,
+    threads: int | None = None,
+    seed: int = 1,
+) -> tuple[LoadReport, int]:
+    """Load to the end; the report and how many queries the server counted meanwhile.
+
+    Raises LoadFailed when the command fails or the server saw (almost) nothing, ServerFailed when the server dies.
+    """
+    before = server.queries()
+    load = begin_load(
+        shell, kind, workload, server, threads=threads or workload.threads, seconds=seconds, seed=seed, cpus=cpus, log=log
+    )
+    try:
+        report = load.finish()
+    except LoadFailed:
+        server.check()
+        raise
+    queries = server.queries() - before
+    if queries < 10:
+        raise LoadFailed(
+            f"workload '{workload.name}' left the server idle: it counted {queries} queries",
+            "the load command must use {socket}; try it by hand against a server that you started",
+        )
+    return report, queries
+
+
+def read_sysbench(output: str) -> LoadReport:
+    """sysbench 1.0's ``--histogram``: latency percentiles from its buckets (upper limits, milliseconds), and errors.
+
+    Raises LoadFailed when there is no histogram: the command must pass ``--histogram=on``.
+    """
+    buckets = [(float(value), int(count)) for value, count in re.findall(r"^\s*([\d.]+) \|\**\s+(\d+)$", output, re.M)]
+    if not buckets:
+        raise LoadFailed("sysbench printed no latency histogram", "pass --histogram=on, or set latency = \"none\"")
+    ignored = re.search(r"ignored errors:\s+(\d+)", output)
+    return LoadReport(
+        errors=int(ignored.group(1)) if ignored else 0,
+        latency_ms_p50=_percentile(buckets, 0.50),
+        latency_ms_p95=_percentile(buckets, 0.95),
+        latency_ms_p99=_percentile(buckets, 0.99),
+    )
+
+
+def read_json(output: str) -> LoadReport:
+    """The last line of the output as JSON. Raises LoadFailed when it is none."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    try:
+        report = json.loads(lines[-1])
+        return LoadReport(
+            errors=int(report.get("errors", 0)),
+            latency_ms_p50=report.get("latency_ms_p50"),
+            latency_ms_p95=report.get("latency_ms_p95"),
+            latency_ms_p99=report.get("latency_ms_p99"),
+        )
+    except (IndexError, ValueError, AttributeError) as error:
+        raise LoadFailed("the load command's last line is not the JSON object that latency = \"json\" promises") from error
+
+
+def _percentile(buckets: list[tuple[float, int]], share: float) -> float:
+    total = sum(count for _value, count in buckets)
+    seen = 0
+    for value, count in buckets:
+        seen += count
+        if seen >= share * total:
+            return value
+    return buckets[-1][0]
+
+
+def _children_cpu_s() -> float:
+    """CPU seconds of all children that have ended and been waited for."""
+
+
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _command(
+    template: tuple[str, ...],
+    kind: ServerKind,
+    server: RunningServer,
+    *,
+    threads: int,
+    seconds: int,
+    seed: int,
+    cpus: tuple[int, ...] = (),
+) -> Command:
+    values = {
+        "socket": str(server.socket),
+        "database": kind.database,
+        "threads": str(threads),
+        "seconds": str(seconds),
+        "seed": str(seed),
+    }
+    try:
+        return Command(tuple(part.format_map(values) for part in template), cpus=cpus)
+    except (KeyError, ValueError, IndexError) as error:
+        raise UpshiftError(
+            f"a workload's command has a placeholder that is not known: {error}",
+            f"known are {', '.join('{' + name + '}' for name in values)}; write {{{{ for a brace itself",
+        ) from error

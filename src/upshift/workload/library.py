@@ -1,0 +1,42 @@
+"""Finding and reading workload files."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from upshift.errors import WorkloadError
+from upshift.paths import shipped
+from upshift.values import describe_invalid
+from upshift.workload.model import Workload
+
+
+def shipped_workloads() -> tuple[Workload, ...]:
+    return tuple(read_workload(file) for file in sorted(shipped("workloads").glob("*.toml")))
+
+
+def find_workload(name_or_path: str) -> Workload:
+    """A shipped workload by its name, or any by the path of its file. Raises WorkloadError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise WorkloadError(f"there is no workload file {path}", "`upshift workloads` lists those that are shipped")
+        return read_workload(path)
+    file = shipped("workloads") / f"{name_or_path}.toml"
+    if not file.is_file():
+        raise WorkloadError(
+            f"there is no workload '{name_or_path}'",
+            "`upshift workloads` lists those that are shipped; a file of your own is named with its .toml",
+        )
+    return read_workload(file)
+
+
+def read_workload(file: Path) -> Workload:
+    try:
+        return Workload.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
+    except tomllib.TOMLDecodeError as error:
+        raise WorkloadError(f"{file} is not TOML: {error}", "compare it with a file in workloads/") from error
+    except ValidationError as error:
+        raise WorkloadError(f"{file}: {describe_invalid(error)}", "docs/reference/workloads.md lists the keys") from error
