@@ -18,6 +18,7 @@ from upshift.errors import CommandFailed, UpshiftError
 from upshift.profile import gate, gcc, llvm, sampling
 from upshift.profile.model import HotSet, Profile, Provenance, Quality
 from upshift.profile.training import Trained, train
+from upshift.run.directory import RunDirectory
 from upshift.run.stages import Progress, Stages, Workbench
 from upshift.server import data
 from upshift.server.kind import Program, ServerKind
@@ -39,6 +40,7 @@ class Lab:
     progress: Progress
     cache: Path
     jobs: int
+    run: RunDirectory
 
 
 class Filled(Value):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from upshift.errors import UsageError
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Value(BaseModel):
@@ -46,3 +51,11 @@ def describe_invalid(error: ValidationError) -> str:
     return "; ".join(
         f"{'.'.join(map(str, item['loc'])) or 'file'}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
     )
+
+
+def checked(model: type[M], given: Mapping[str, Any]) -> M:
+    """A model from what a user typed. Raises UsageError that names the option."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise UsageError(describe_invalid(error), "see --help") from error

@@ -1,0 +1,3 @@
+from upshift.cli.app import main
+
+main()

@@ -1,0 +1,101 @@
+"""`upshift optimize`: the main job."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from upshift.options import Options
+    from upshift.report.result import Result
+
+
+def optimize(
+    source: Annotated[
+        str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")
+    ] = None,
+    level: Annotated[str, typer.Option(help="quick: BOLT on the plain build; full: PGO, LTO and BOLT of the hot set.")] = "full",
+    toolchain: Annotated[str, typer.Option(help="clang, gcc or icx.")] = "clang",
+    scope: Annotated[str | None, typer.Option(help="hot: rebuild what runs; all: the whole tree.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="Train and measure on this (name or .toml file); repeatable.")] = None,
+    held_out: Annotated[list[str] | None, typer.Option(help="Measure on this without training on it; repeatable.")] = None,
+    baseline: Annotated[Path | None, typer.Option(help="The server that you run today, as a further arm.")] = None,
+    verify: Annotated[str, typer.Option(help="short, main, or MTR tests separated by commas.")] = "short",
+    threads: Annotated[str, typer.Option(help="Client threads to measure with, separated by commas.")] = "1,8",
+    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
+    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
+    train_seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
+    jobs: Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")] = 0,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped; `last` is the newest.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates; do nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")] = False,
+    fail_on: Annotated[
+        float | None, typer.Option(metavar="RATIO", help="Exit 3 if a training workload's QPS ratio is surely below this.")
+    ] = None,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Rebuild a server around a workload, prove the gain, and leave a server to install."""
+    from upshift.cli.dry_run import show as show_plan
+    from upshift.cli.outcome import exit_code, show_outcome
+    from upshift.cli.session import session
+    from upshift.options import Options
+    from upshift.pipeline import STAGES, optimize as pipeline
+    from upshift.plan import prepare
+    from upshift.values import checked
+
+    options = checked(
+        Options,
+        {
+            "source": source,
+            "level": level,
+            "toolchain": toolchain,
+            "scope": scope,
+            "recipe": recipe,
+            **({"workloads": tuple(workload)} if workload else {}),
+            **({"held_out": tuple(held_out)} if held_out else {}),
+            "baseline": baseline,
+            "verify": verify,
+            "threads": parse_threads(threads),
+            "trials": trials,
+            "slice_s": slice_seconds,
+            "train_s": train_seconds,
+            "jobs": jobs,
+        },
+    )
+    if resume:
+        options = _options_of(resume)
+    if dry_run:
+        show_plan(options, as_json=json)
+        return
+    work = prepare(options, allow_install=not no_install)
+    with session(
+        "optimize", options.model_dump(mode="json"), stages=len(STAGES[options.level]), jobs=options.jobs, resume=resume
+    ) as at_work:
+        result: Result = pipeline(at_work.lab, work)
+    show_outcome(result, at_work.run, as_json=json)
+    code = exit_code(result, fail_on)
+    if code:
+        raise typer.Exit(code)
+
+
+def parse_threads(text: str) -> tuple[int, ...]:
+    from upshift.errors import UsageError
+
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--threads takes counts separated by commas, not '{text}'", "for example --threads 1,8,64")
+    return counts
+
+
+def _options_of(resume: str) -> Options:
+    from upshift.options import Options
+    from upshift.run.directory import RunDirectory
+
+    return Options.model_validate(jsonlib.loads(jsonlib.dumps(RunDirectory.open(resume).manifest.options)))

@@ -1,0 +1,69 @@
+"""What every working command shares: the run directory, the shell, the lock on the cache, and their orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from upshift import __version__
+from upshift.console import ConsoleProgress
+from upshift.lab import Lab
+from upshift.paths import cache_dir
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.run.lock import exclusive
+from upshift.run.stages import Stages
+from upshift.server.kinds import default_kind
+from upshift.shell import SystemShell
+
+
+@dataclass(frozen=True)
+class Session:
+    """One command at work."""
+
+    run: RunDirectory
+    shell: SystemShell
+    lab: Lab
+
+
+@contextlib.contextmanager
+def session(verb: str, options: dict[str, Any], *, stages: int, jobs: int, resume: str | None = None) -> Iterator[Session]:
+    """Lock the cache, open (or resume) a run directory, and stop every process of ours at the end, whatever the reason."""
+    cache = cache_dir()
+    with exclusive(cache):
+        run = RunDirectory.open(resume) if resume else RunDirectory.create(verb, _manifest(options))
+        shell = SystemShell(run.commands_log)
+        progress = ConsoleProgress(stages)
+        lab = Lab(
+            stages=Stages(run, cache / "stages", shell, progress),
+            kind=default_kind(),
+            progress=progress,
+            cache=cache,
+            jobs=jobs or len(os.sched_getaffinity(0)),
+            run=run,
+        )
+        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGHUP, _interrupt)
+        try:
+            yield Session(run, shell, lab)
+        finally:
+            shell.close()
+
+
+def _manifest(options: dict[str, Any]) -> Manifest:
+    return Manifest(
+        command=("upshift", *sys.argv[1:]),
+        options=options,
+        started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        upshift_version=__version__,
+    )
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,131 @@
+"""Single stages as commands of their own, on the functions that `optimize` uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from upshift.build.model import Build
+    from upshift.lab import Lab
+    from upshift.pipeline import Work
+
+_JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+_SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
+_JOBS = Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")]
+_NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
+
+
+def build(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
+    source: _SOURCE = None,
+    workload: Annotated[list[str] | None, typer.Option(help="Train on this, if the recipe has a profile; repeatable.")] = None,
+    jobs: _JOBS = 0,
+    json: _JSON = False,
+    no_install: _NO_INSTALL = False,
+) -> None:
+    """Build a server by a recipe (with a profile, train it first), and print where it is."""
+    from upshift import console, pipeline
+    from upshift.build.recipe import find_recipe
+    from upshift.cli.session import session
+    from upshift.options import Options
+    from upshift.plan import prepare
+
+    wanted = find_recipe(recipe)
+    options = Options(
+        source=source,
+        level="quick" if wanted.profile == "none" else "full",
+        toolchain=wanted.toolchain,
+        recipe=recipe,
+        jobs=jobs,
+        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
+    )
+    work = prepare(options, allow_install=not no_install)
+    with session("build", options.model_dump(mode="json"), stages=len(pipeline.BUILD_STAGES), jobs=jobs) as at_work:
+        made = pipeline.build(at_work.lab, work)
+    if json:
+        console.result_json(made.model_dump_json(indent=2))
+    else:
+        console.result(str(made.server))
+
+
+def train(
+    workload: Annotated[list[str] | None, typer.Option(help="Train on this (name or .toml file); repeatable.")] = None,
+    source: _SOURCE = None,
+    recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
+    seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
+    jobs: _JOBS = 0,
+    json: _JSON = False,
+    no_install: _NO_INSTALL = False,
+) -> None:
+    """Find the hot set, train an instrumented server, and print the profile that passed the gate."""
+    from upshift import console, pipeline
+    from upshift.build.recipe import find_recipe
+    from upshift.cli.session import session
+    from upshift.options import Options
+    from upshift.plan import prepare
+
+    options = Options(
+        source=source,
+        toolchain=find_recipe(recipe).toolchain,
+        recipe=recipe,
+        jobs=jobs,
+        train_s=seconds,
+        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
+    )
+    work = prepare(options, allow_install=not no_install)
+    with session("train", options.model_dump(mode="json"), stages=len(pipeline.TRAIN_STAGES), jobs=jobs) as at_work:
+        trained = pipeline.train(at_work.lab, work)
+    if json:
+        console.result_json(trained.gated.model_dump_json(indent=2))
+    else:
+        console.result(str(trained.gated.profile.path))
+
+
+def measure(
+    arms: Annotated[list[str], typer.Argument(help="Servers: PATH or NAME=PATH of an executable; the first is the baseline.")],
+    workload: Annotated[list[str] | None, typer.Option(help="Measure on this (name or .toml file); repeatable.")] = None,
+    threads: Annotated[str, typer.Option(help="Client threads, separated by commas.")] = "1,8",
+    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
+    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
+    json: _JSON = False,
+    no_install: _NO_INSTALL = False,
+) -> None:
+    """Measure servers against each other and print what is faster, with intervals."""
+    from upshift.cli.optimize import parse_threads
+    from upshift.cli.outcome import show_outcome
+    from upshift.cli.session import session
+    from upshift.errors import UsageError
+    from upshift.options import Options
+    from upshift.pipeline import measure_programs
+    from upshift.plan import prepare
+
+    if len(arms) < 2:
+        raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
+    named = dict(_named(arm) for arm in arms)
+    if len(named) < len(arms):
+        raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+    options = Options(
+        threads=parse_threads(threads),
+        trials=trials,
+        slice_s=slice_seconds,
+        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
+    )
+    work = prepare(options, allow_install=not no_install)
+    with session("measure", options.model_dump(mode="json"), stages=len(named) + 2, jobs=0) as at_work:
+        result = measure_programs(at_work.lab, work, named)
+    show_outcome(result, at_work.run, as_json=json)
+
+
+def _named(arm: str) -> tuple[str, Path]:
+    import os
+
+    from upshift.errors import UsageError
+
+    name, _, path = arm.rpartition("=")
+    binary = Path(path).resolve()
+    if not os.access(binary, os.X_OK) or binary.is_dir():
+        raise UsageError(f"{path} is not an executable", "name the server's binary, mysqld")
+    return name or binary.parent.name + "/" + binary.name, binary

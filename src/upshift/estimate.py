@@ -1,0 +1,64 @@
+"""What a run will take: stages with the time, disk and memory that each needs, before any of it is done."""
+
+from __future__ import annotations
+
+import os
+
+from upshift.options import Options
+from upshift.pipeline import STAGES
+from upshift.plan import measuring_plan
+from upshift.values import Value
+
+
+class Estimate(Value):
+    """One stage, roughly: from MySQL 9.7 on two cores, with the commands that do most of the work."""
+
+    stage: str
+    wall_s: float
+    disk_bytes: int
+    memory_bytes: int
+    commands: tuple[str, ...]
+
+
+# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/explanation/cost.md.
+_COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
+    "source": (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
+    "plain build": (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
+    "data": (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
+    "hot set": (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
+    "instrumented build": (500, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
+    "train": (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
+    "profile gate": (5, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
+    "optimised build": (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    "post-link": (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
+    "verify": (60, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
+    "measure": (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
+    "package": (30, 0.6e9, 0.2e9, ("tar -c",)),
+    "report": (5, 0.01e9, 0.2e9, ()),
+}
+
+
+def estimate(options: Options) -> tuple[Estimate, ...]:
+    """Estimates for each stage of a level. Measuring and training times follow from the options."""
+    cpus = options.jobs or len(os.sched_getaffinity(0))
+    plan = measuring_plan(options)
+    loads = len(options.threads) * len(options.workloads) + len(options.held_out)
+    arms = 3 if options.baseline else 2
+    timed = {
+        "hot set": len(options.workloads) * (options.sample_s + 6),
+        "train": len(options.workloads) * (options.train_s + 8),
+        "post-link": len(options.workloads) * (options.train_s + 8),
+        "measure": plan.trials * arms * (loads * (plan.slice_s + 1) + plan.warmup_s + 3),
+    }
+    if options.verify == "main":
+        timed["verify"] = 7200.0
+    return tuple(
+        Estimate(
+            stage=name,
+            wall_s=_COSTS[name][0] / (cpus if _COSTS[name][0] > 200 else 1) + timed.get(name, 0.0),
+            disk_bytes=int(_COSTS[name][1]),
+            memory_bytes=int(_COSTS[name][2]),
+            commands=_COSTS[name][3],
+        )
+        for name in STAGES[options.level]
+    )

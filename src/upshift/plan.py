@@ -1,0 +1,159 @@
+"""From what a user asked for to what the pipeline is told; everything that can be refused is refused here, before the work."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+
+from upshift import console
+from upshift.build.recipe import Recipe, find_recipe
+from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
+from upshift.measure.model import Plan
+from upshift.options import Options
+from upshift.paths import cache_dir
+from upshift.pipeline import Work
+from upshift.server.kinds import default_kind
+from upshift.shell import Command, Shell, SystemShell
+from upshift.toolchain.find import find
+from upshift.toolchain.model import Family
+from upshift.values import content_hash
+from upshift.workload.library import find_workload
+from upshift.workload.model import Workload
+
+_DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto", "icx": "max-clang"}
+# The source tree, a plain build tree, two hot sets, instrumented and optimised servers, data copies, the package.
+NEEDED_DISK_BYTES = 14_000_000_000
+# BOLT's instrumentation of MySQL peaks at 8.5 GB; compiling needs 1.5 GB a job.
+NEEDED_MEMORY_BYTES = 3_000_000_000
+
+
+def prepare(options: Options, *, allow_install: bool) -> Work:
+    """Install what is missing, find tools, read recipes and workloads, and check that there is room.
+
+    Raises UsageError (RecipeError, WorkloadError), MissingTool or NotEnoughRoom.
+    """
+    shell = SystemShell()
+    try:
+        recipe = _recipe(options)
+        train_on, hold_out = _workloads(options)
+        if options.baseline is not None and not os.access(options.baseline, os.X_OK):
+            raise UsageError(f"--baseline {options.baseline} is not an executable", "name the server's binary, mysqld")
+        _check_room()
+        _install(options, allow_install, shell)
+        version = str(recipe.version) if recipe.version else None
+        return Work(
+            options=options,
+            source_identity=_identity(options.source),
+            plain=find_recipe("plain").model_copy(update={"toolchain": recipe.toolchain, "version": recipe.version}),
+            recipe=recipe,
+            toolchain=find(recipe.toolchain, version=version, shell=shell),
+            train_on=train_on,
+            hold_out=hold_out,
+            plan=measuring_plan(options),
+            perf=_perf_samples(shell),
+        )
+    finally:
+        shell.close()
+
+
+def measuring_plan(options: Options) -> Plan:
+    """The server and the load have their own CPUs: on two, one each; on more, a quarter for the load."""
+    cpus = sorted(os.sched_getaffinity(0))
+    for_load = max(1, len(cpus) // 4)
+    server, client = (tuple(cpus[:-for_load]), tuple(cpus[-for_load:])) if len(cpus) > 1 else (tuple(cpus), tuple(cpus))
+    return Plan(
+        trials=options.trials,
+        rounds=1,
+        slice_s=options.slice_s,
+        warmup_s=options.warmup_s,
+        seed=1,
+        server_cpus=server,
+        client_cpus=client,
+    )
+
+
+def _recipe(options: Options) -> Recipe:
+    recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain])
+    if options.recipe is None and recipe.toolchain != options.toolchain:
+        recipe = recipe.model_copy(update={"toolchain": options.toolchain})
+    if options.scope:
+        recipe = recipe.model_copy(update={"scope": options.scope})
+    if options.level == "full" and recipe.profile == "none":
+        raise RecipeError(
+            f"recipe '{recipe.name}' has no profile, so there is nothing to train",
+            "build it with `upshift build`, or choose one with a profile; --level quick uses BOLT alone",
+        )
+    return recipe
+
+
+def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, ...]]:
+    kind = default_kind()
+    train_on = tuple(find_workload(name) for name in options.workloads)
+    hold_out = tuple(find_workload(name) for name in options.held_out)
+    if not hold_out:
+        raise UsageError("no workload is held out", "name one with --held-out: a profile is judged on what it was not trained on")
+    names = [workload.name for workload in train_on + hold_out]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"workload '{name}' is named twice", "a workload is either trained on or held out")
+    for workload in train_on + hold_out:
+        if workload.server != kind.name:
+            raise WorkloadError(
+                f"workload '{workload.name}' is for {workload.server}, the server is {kind.name}", "choose another workload"
+            )
+    return train_on, hold_out
+
+
+def _check_room() -> None:
+    cache = cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", NEEDED_DISK_BYTES))
+    free_bytes = shutil.disk_usage(cache).free
+    if free_bytes < needed_bytes:
+        raise NotEnoughRoom(
+            f"the work needs about {needed_bytes / 1e9:.0f} GB of disk, {free_bytes / 1e9:.1f} GB are free at {cache}",
+            "free some space, or set UPSHIFT_CACHE to a folder on a larger disk",
+        )
+    available_bytes = psutil.virtual_memory().available
+    if available_bytes < NEEDED_MEMORY_BYTES:
+        raise NotEnoughRoom(
+            f"a build needs about {NEEDED_MEMORY_BYTES / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
+            "stop something else, or use fewer --jobs on a larger machine",
+        )
+
+
+def _install(options: Options, allow_install: bool, shell: Shell) -> None:
+    from upshift.toolchain.system import ensure_packages
+
+    if default_kind().name != "mysql":
+        return
+    purpose = "gcc-only" if options.toolchain == "gcc" else "mysql"
+    ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
+
+
+def _identity(source: str | None) -> str:
+    """What tells one state of a source from another, cheaply: a stage's key; the source stage itself hashes contents."""
+    if source is None or not Path(source).exists():
+        return datetime.datetime.now(datetime.UTC).date().isoformat()
+    path = Path(source).resolve()
+    if path.is_file():
+        status = path.stat()
+        return f"{path}:{status.st_size}:{status.st_mtime_ns}"
+    entries = [
+        (str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns)
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and not file.is_symlink() and ".git" not in file.parts
+    ]
+    return content_hash([str(path), entries])
+
+
+def _perf_samples(shell: Shell) -> bool:
+    """Whether perf can sample user code by the CPU clock here."""
+    if os.environ.get("UPSHIFT_PERF") == "off" or shutil.which("perf") is None:
+        return False
+    probe = Command(("perf", "record", "-e", "cpu-clock:u", "-o", os.devnull, "--", "true"))
+    return shell.run(probe, check=False, timeout_s=20).returncode == 0
