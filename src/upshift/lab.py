@@ -246,19 +246,23 @@ def post_link(
     lab: Lab,
     source: Source,
     build: Build,
-    toolchain: Toolchain,
     hot_set: HotSet | None,
     workloads: tuple[Workload, ...],
     filled: Filled,
+    recipe: Recipe,
     *,
     seconds: float,
 ) -> PostLinked:
     """BOLT on top of ``build``, from a training of its own. A failure of BOLT's is a reason to go on without it, not an error."""
 
+    toolchain = build.toolchain
+
     def action(bench: Workbench) -> PostLinked:
+        output = bench.folder / lab.kind.server_target
+        if recipe.post_link == "none":
+            return PostLinked(build=build, applied="", reason=f"recipe '{recipe.name}' does without")
         if toolchain.bolt is None:
             return PostLinked(build=build, applied="", reason=f"there is no BOLT beside {toolchain.cc}")
-        output = bench.folder / lab.kind.server_target
         try:
             files = _bolt_counts(lab, bench, source, build, workloads, filled, hot_set, seconds)
             fdata = bolt.merge_fdata(bench.shell, toolchain, files, bench.folder / "merged.fdata", bench.log)
@@ -270,7 +274,7 @@ def post_link(
         made = build.model_copy(update={"server": output})
         return PostLinked(build=made, applied=f"bolt {toolchain.version}", reason="")
 
-    inputs = {"build": build, "toolchain": toolchain, "workloads": workloads, "filled": filled, "seconds": seconds}
+    inputs = {"build": build, "recipe": recipe, "workloads": workloads, "filled": filled, "seconds": seconds}
     return lab.stages.run("post-link", PostLinked, action, inputs=inputs)
 
 

@@ -1,15 +1,20 @@
-"""The main job: ``upshift optimize``. This function is the product; each line is a stage, each stage's output is the next one's input."""
+"""The main job. ``optimize`` is the product: each line is a stage, and each stage's output is what the next one takes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from upshift import lab as stage
+from upshift import proof
+from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.errors import ProfileRefused
-from upshift.lab import Lab
+from upshift.lab import Filled, Gated, Lab
 from upshift.measure.model import Plan
 from upshift.options import Options
 from upshift.profile.model import HotSet
 from upshift.report.result import Result
+from upshift.source.model import Source
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
 from upshift.workload.model import Workload
@@ -30,54 +35,82 @@ class Work(Value):
     """Whether perf can sample here."""
 
 
-STAGES = {
-    "quick": ("source", "plain build", "data", "post-link", "verify", "measure", "package", "report"),
-    "full": (
-        "source",
-        "plain build",
-        "data",
-        "hot set",
-        "instrumented build",
-        "train",
-        "profile gate",
-        "optimised build",
-        "post-link",
-        "verify",
-        "measure",
-        "package",
-        "report",
-    ),
-}
+class Trained(Value):
+    """What training led to: the plain build, its hot set, and a profile that passed the gate."""
+
+    source: Source
+    plain: Build
+    data: Filled
+    hot_set: HotSet
+    gated: Gated
+
+
+BUILD_ONLY = ("source", "plain build", "data")
+TRAINING = (*BUILD_ONLY, "hot set", "instrumented build", "train", "profile gate")
+PROOF = ("post-link", "verify", "measure", "package", "report")
+STAGES = {"quick": (*BUILD_ONLY, *PROOF), "full": (*TRAINING, "optimised build", *PROOF)}
 
 
 def optimize(lab: Lab, work: Work) -> Result:
     """Rebuild a server around a workload, prove the gain, and leave a server to install."""
-    options, recipe, toolchain = work.options, work.recipe, work.toolchain
-    hot_set: HotSet | None = None
-    gated: stage.Gated | None = None
-
-    source = stage.get_source(lab, options.source, work.source_identity)
-    plain = stage.build_plain(lab, source, work.plain, toolchain)
-    data = stage.fill_data(lab, lab.kind.program(source.path, plain.tree, plain.server), work.train_on + work.hold_out)
-    optimised = plain
-    if options.level == "full":
-        if recipe.scope == "hot":
-            hot_set = stage.find_hot_set(
-                lab, source, plain, work.train_on, data, seconds=options.sample_s, use_perf=work.perf
-            )
-        else:
-            hot_set = stage.whole_tree(lab, plain)
-        if recipe.profile == "none":
-            raise ProfileRefused(f"recipe '{recipe.name}' has no profile", "--level quick does without, or choose another")
-        instrumented = stage.build_instrumented(lab, source, recipe, toolchain, plain, hot_set)
-        profile = stage.train_profile(lab, source, instrumented, work.train_on, data, seconds=options.train_s)
-        wanted = stage.provenance_of(instrumented.build, work.train_on)
-        gated = stage.gate_profile(lab, profile, toolchain, hot_set, wanted)
-        optimised = stage.build_optimised(lab, source, recipe, toolchain, plain, hot_set, gated)
+    trained = None
+    if work.options.level == "full":
+        trained = train(lab, work)
+        source, plain, data = trained.source, trained.plain, trained.data
+        optimised = _optimised(lab, work, trained)
+    else:
+        source, plain, data = _plain(lab, work)
+        optimised = plain
+    hot_set = trained.hot_set if trained else None
     post_linked = stage.post_link(
-        lab, source, optimised, recipe, hot_set, work.train_on, data, seconds=options.train_s
+        lab, source, optimised, hot_set, work.train_on, data, work.recipe, seconds=work.options.train_s
     )
-    verified = stage.verify(lab, source, plain, optimised, post_linked, options.verify)
-    experiment = stage.measure(lab, source, plain, verified.build, data, work)
-    package = stage.package(lab, source, plain, verified, gated, experiment, work)
-    return stage.report(lab, work, source, plain, hot_set, gated, post_linked, verified, experiment, package)
+    verified = proof.verify(lab, plain, optimised, post_linked, work.options.verify)
+    experiment = proof.measure(lab, proof.arms(lab, source, plain, verified.build, work.options.baseline), data, work)
+    packaged = proof.package(lab, source, plain, verified, trained and trained.gated, experiment, work)
+    return proof.report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
+
+
+def train(lab: Lab, work: Work) -> Trained:
+    """From the source to a profile that passed the gate: the hot set found, instrumented and trained."""
+    source, plain, data = _plain(lab, work)
+    if work.recipe.scope == "hot":
+        hot_set = stage.find_hot_set(
+            lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf
+        )
+    else:
+        hot_set = stage.whole_tree(lab, plain)
+    instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set)
+    profile = stage.train_profile(lab, source, instrumented, work.train_on, data, seconds=work.options.train_s)
+    wanted = stage.provenance_of(instrumented.build, work.train_on)
+    gated = stage.gate_profile(lab, profile, work.toolchain, hot_set, wanted)
+    return Trained(source=source, plain=plain, data=data, hot_set=hot_set, gated=gated)
+
+
+def build(lab: Lab, work: Work) -> Build:
+    """A server by a recipe: whole when it has no profile, else trained first."""
+    if work.recipe.profile != "none":
+        return _optimised(lab, work, train(lab, work))
+    source = stage.get_source(lab, work.options.source, work.source_identity)
+    return stage.build_plain(lab, source, work.recipe, work.toolchain)
+
+
+def measure_programs(lab: Lab, work: Work, binaries: Mapping[str, Path]) -> Result:
+    """Servers that exist already, measured against the first of them."""
+    arms = proof.arms_of(lab, binaries)
+    data = stage.fill_data(lab, arms[0].program, work.train_on + work.hold_out)
+    experiment = proof.measure(lab, arms, data, work)
+    return proof.report_measured(lab, experiment, work)
+
+
+def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
+    source = stage.get_source(lab, work.options.source, work.source_identity)
+    plain = stage.build_plain(lab, source, work.plain, work.toolchain)
+    program = lab.kind.program(source.path, plain.tree, plain.server)
+    return source, plain, stage.fill_data(lab, program, work.train_on + work.hold_out)
+
+
+def _optimised(lab: Lab, work: Work, trained: Trained) -> Build:
+    return stage.build_optimised(
+        lab, trained.source, work.recipe, work.toolchain, trained.plain, trained.hot_set, trained.gated
+    )

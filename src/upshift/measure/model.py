@@ -13,7 +13,10 @@ Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
 class Arm(Value):
-    """One server in an experiment: a program with its configuration and environment (a preloaded library, an allocator)."""
+    """One server in an experiment: a program with its configuration and environment.
+
+    The environment is where a preloaded library or an allocator comes in.
+    """
 
     name: str
     program: Program
@@ -61,7 +64,9 @@ class Slice(Value):
     """Of the server process, in user mode, from the kernel."""
     system_cpu_s: float
     client_cpu_s: float
+    """Of the load's driver, scaled to the slice from the whole load, which is a little longer."""
     errors: int
+    """Of the whole load, as the latencies are. A latency is None when the driver reports none."""
     latency_ms_p50: float | None
     latency_ms_p95: float | None
     latency_ms_p99: float | None
@@ -71,7 +76,12 @@ class Slice(Value):
 
 
 class Comparison(Value):
-    """An arm against the baseline for one load and metric. ``ratio`` is arm / baseline; the interval holds it at 95 %."""
+    """An arm against the baseline for one load and metric.
+
+    ``ratio`` is arm / baseline; the interval holds it at 95 %. Where nothing is known, with fewer than two
+    trials, the interval is [0, 1e9]. The verdict *faster* means better: a ratio above 1 for qps, below 1
+    for all other metrics.
+    """
 
     workload: str
     held_out: bool
@@ -105,7 +115,13 @@ class Flag(Value):
     """Something that spoils a measurement, in a sentence, with what to do about it."""
 
     name: Literal[
-        "client-saturated", "errors", "swap", "buffer-pool-smaller-than-data", "warm-up-not-steady", "other-load", "server-idle"
+        "client-saturated",
+        "errors",
+        "swap",
+        "buffer-pool-smaller-than-data",
+        "warm-up-not-steady",
+        "other-load",
+        "server-idle",
     ]
     message: str
     hint: str

@@ -1,0 +1,39 @@
+"""The machine that a run took place on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from upshift.report.result import Machine
+
+
+def describe_machine() -> Machine:
+    return Machine(
+        cpu=_cpu_model(),
+        cpus=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        os=platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
+        kernel=platform.release(),
+        virtual=_virtual(),
+        # The kernel lists a core PMU here exactly when it can count hardware events.
+        pmu=Path("/sys/bus/event_source/devices/cpu").exists(),
+    )
+
+
+def _cpu_model() -> str:
+    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else platform.machine()
+
+
+def _virtual() -> str:
+    try:
+        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
+        return done.stdout.strip() or "unknown"
+    except FileNotFoundError:
+        return "unknown"

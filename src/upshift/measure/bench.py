@@ -1,0 +1,61 @@
+"""What an experiment needs from the outside: arms that run, loads that can be put on them, and the time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from upshift.measure.model import Arm, Load
+from upshift.workload.driver import LoadReport
+
+
+class RunningArm(Protocol):
+    """A server of one arm that answers queries."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def queries(self) -> int:
+        """Statements since its start. Raises ServerFailed when it is gone."""
+        ...
+
+
+class LoadHandle(Protocol):
+    """A load in the background."""
+
+    def finish(self) -> LoadReport:
+        """Wait for its end. Raises LoadFailed."""
+        ...
+
+
+class Bench(Protocol):
+    """Starts arms and loads them. The pipeline brings the real one; unit tests bring a fake."""
+
+    def arm(self, arm: Arm, trial: int) -> AbstractContextManager[RunningArm]:
+        """A fresh server for ``arm`` on its own copy of the data, quiet; stopped at the context's end."""
+        ...
+
+    def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> LoadHandle:
+        """Start ``load`` on a running arm, for at least ``seconds``."""
+        ...
+
+
+class Clock(Protocol):
+    """The passing of time, so that tests need not wait for it."""
+
+    def now_s(self) -> float:
+        """Seconds since any fixed moment; never goes back."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's own monotonic clock."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))

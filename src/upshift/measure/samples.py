@@ -1,0 +1,145 @@
+"""Raw samples on disk: a line a slice while measuring, so that nothing is lost; Parquet at the end.
+
+    samples.partial.jsonl   first line: {"experiment": HASH}; then a Slice a line
+    samples.parquet         a Slice a row; the hash is in its key-value metadata
+
+The hash names what was measured and how, but not how many trials: with the same plan an experiment goes on
+where it was interrupted, and with more trials it adds them to those that are there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+from pydantic import ValidationError
+
+from upshift.measure.model import Arm, Load, Plan, Slice
+from upshift.values import content_hash, file_sha256
+
+_KEY = "experiment"
+_SQL_TYPES = {bool: "BOOLEAN", int: "BIGINT", str: "VARCHAR"}
+
+
+def experiment_hash(plan: Plan, arms: Sequence[Arm], loads: Sequence[Load]) -> str:
+    """What samples of one experiment have in common; the servers' binaries count by their contents."""
+    binaries = [file_sha256(arm.program.binary) if arm.program.binary.is_file() else "" for arm in arms]
+    return content_hash(
+        {
+            "plan": plan.model_dump(mode="json", exclude={"trials"}),
+            "arms": arms,
+            "loads": loads,
+            "binaries": binaries,
+        }
+    )
+
+
+class Samples:
+    """The samples of one experiment: in ``parquet`` or, until it is done, in the partial file beside it."""
+
+    def __init__(self, parquet: Path, experiment: str) -> None:
+        self.parquet = parquet
+        self.partial = parquet.with_suffix(".partial.jsonl")
+        self._experiment = experiment
+
+    def open(self, slices_per_trial: int) -> tuple[Slice, ...]:
+        """The slices of all whole trials that are there; makes the partial file ready for more.
+
+        Slices of a trial that was cut short are dropped: its servers are gone. Samples of another
+        experiment are moved aside, to ``samples.old-N.jsonl`` or ``.parquet``, never mixed in and never
+        deleted.
+        """
+        found = self._read_parquet() + self._read_partial()
+        counts: dict[int, int] = {}
+        for each in found:
+            counts[each.trial] = counts.get(each.trial, 0) + 1
+        whole = tuple(each for each in found if counts[each.trial] == slices_per_trial)
+        self.parquet.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.partial.with_suffix(".new")
+        fresh.write_text(
+            "".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)])
+        )
+        fresh.replace(self.partial)
+        return whole
+
+    def add(self, sample: Slice) -> None:
+        with self.partial.open("a") as out:
+            out.write(sample.model_dump_json() + "\n")
+
+    def finish(self) -> None:
+        """Turn the partial file into Parquet and remove it."""
+        columns = ", ".join(
+            f"{name}: '{_sql_type(field.annotation)}'" for name, field in Slice.model_fields.items()
+        )
+        fresh = self.parquet.with_suffix(".new")
+        with _database() as database:
+            database.execute(
+                f"COPY (SELECT * FROM read_json({_quoted(self.partial)}, format = 'newline_delimited', "
+                f"columns = {{{columns}}}) WHERE trial IS NOT NULL) "
+                f"TO {_quoted(fresh)} (FORMAT parquet, KV_METADATA {{{_KEY}: '{self._experiment}'}})"
+            )
+        fresh.replace(self.parquet)
+        self.partial.unlink()
+
+    def _header(self) -> str:
+        return json.dumps({_KEY: self._experiment})
+
+    def _read_partial(self) -> tuple[Slice, ...]:
+        if not self.partial.is_file():
+            return ()
+        header, *lines = self.partial.read_text().splitlines() or [""]
+        if header != self._header():
+            _move_aside(self.partial, self.parquet.stem, ".jsonl")
+            return ()
+        found = []
+        for line in lines:
+            try:
+                found.append(Slice.model_validate_json(line))
+            except ValidationError:
+                break  # The last line, cut short by a kill or a full disk.
+        return tuple(found)
+
+    def _read_parquet(self) -> tuple[Slice, ...]:
+        # A partial file is newer: it started as a copy of all that the Parquet file held.
+        if self.partial.is_file() or not self.parquet.is_file():
+            return ()
+        with _database() as database:
+            metadata = database.execute(
+                f"SELECT key, value FROM parquet_kv_metadata({_quoted(self.parquet)})"
+            ).fetchall()
+            if (_KEY.encode(), self._experiment.encode()) in metadata:
+                return read_samples(self.parquet)
+        _move_aside(self.parquet, self.parquet.stem, ".parquet")
+        return ()
+
+
+def read_samples(parquet: Path) -> tuple[Slice, ...]:
+    """The slices in a Parquet file, in the order in which they were measured."""
+    names = tuple(Slice.model_fields)
+    with _database() as database:
+        rows = database.execute(
+            f"SELECT {', '.join(names)} FROM read_parquet({_quoted(parquet)}) ORDER BY started_s"
+        ).fetchall()
+    return tuple(Slice.model_validate(dict(zip(names, row, strict=True))) for row in rows)
+
+
+def _database() -> duckdb.DuckDBPyConnection:
+    # An extension that is missing is an error, not a download.
+    return duckdb.connect(config={"autoinstall_known_extensions": "false"})
+
+
+def _sql_type(annotation: object) -> str:
+    return _SQL_TYPES.get(annotation, "DOUBLE") if isinstance(annotation, type) else "DOUBLE"
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _move_aside(file: Path, stem: str, suffix: str) -> None:
+    number = 1
+    while (aside := file.with_name(f"{stem}.old-{number}{suffix}")).exists():
+        number += 1
+    file.replace(aside)

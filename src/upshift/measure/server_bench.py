@@ -1,0 +1,79 @@
+"""The real bench: servers of a kind, pinned to their CPUs, each trial on a fresh copy of the filled data."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from upshift.measure.bench import RunningArm
+from upshift.measure.model import Arm, Load, Plan
+from upshift.server.data import copy
+from upshift.server.instance import RunningServer, running
+from upshift.server.kind import ServerKind
+from upshift.shell import Shell
+from upshift.workload.driver import RunningLoad, begin_load
+from upshift.workload.model import Workload
+
+_SETTLE_S = 20.0
+
+
+class ServerBench:
+    """Starts arms on copies of ``templates`` (by arm name) below ``folder``, and loads them with ``workloads``."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        kind: ServerKind,
+        plan: Plan,
+        workloads: Mapping[str, Workload],
+        templates: Mapping[str, Path],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        self._shell = shell
+        self._kind = kind
+        self._plan = plan
+        self._workloads = workloads
+        self._templates = templates
+        self._folder = folder
+        self._log = log
+
+    @contextlib.contextmanager
+    def arm(self, arm: Arm, trial: int) -> Iterator[RunningServer]:
+        """A fresh server on its own copy of the data, quiet; stopped, and its data removed, at the end."""
+        data = copy(
+            self._shell,
+            self._templates[arm.name],
+            self._folder / f"trial-{trial}-{arm.name.replace('/', '-')}",
+        )
+        try:
+            with running(
+                self._shell,
+                self._kind,
+                arm.program,
+                data,
+                log=self._log,
+                settings=arm.settings,
+                environment=arm.environment,
+                cpus=self._plan.server_cpus,
+            ) as server:
+                server.settle(_SETTLE_S)
+                yield server
+        finally:
+            shutil.rmtree(data, ignore_errors=True)
+
+    def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> RunningLoad:
+        assert isinstance(running, RunningServer)
+        return begin_load(
+            self._shell,
+            self._kind,
+            self._workloads[load.workload],
+            running,
+            threads=load.threads,
+            seconds=seconds,
+            seed=seed,
+            cpus=self._plan.client_cpus,
+            log=self._log,
+        )
