@@ -1,0 +1,156 @@
+"""An experiment: arms x trials x slices, interleaved, written down slice by slice, and resumable by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.errors import LoadFailed, UsageError
+from upshift.measure import sampling
+from upshift.measure.bench import Bench, Clock, RunningArm
+from upshift.measure.model import Arm, Experiment, Load, Plan, Slice
+from upshift.measure.quality import find_flags
+from upshift.measure.samples import Samples, experiment_hash
+from upshift.measure.schedule import start_order, turns, warmup_loads
+from upshift.measure.slice import Sample, measure_slice
+from upshift.measure.statistics import comparisons, levels
+
+_LEAST_QUERIES = 10
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where an experiment is, after each slice."""
+
+    done: int
+    """Slices, with those of an earlier, interrupted attempt."""
+    total: int
+    trial: int
+    arm: str
+    workload: str
+    threads: int
+    qps: float
+    latency_ms_p99: float | None
+
+
+def run_experiment(
+    plan: Plan,
+    arms: Sequence[Arm],
+    baseline: str,
+    loads: Sequence[Load],
+    bench: Bench,
+    *,
+    clock: Clock,
+    samples: Path,
+    on_progress: Callable[[Progress], None],
+    pool_bytes: int | None = None,
+    data_bytes: int | None = None,
+    sample: Sample = sampling.usage,
+) -> Experiment:
+    """Measure ``arms`` under ``loads`` and compare each with the arm named ``baseline``.
+
+    In a trial all arms run at once, warmed up one after the other; then each slice loads one of them while
+    the others idle. Every slice is appended to ``samples.partial.jsonl`` at once; at the end ``samples`` is
+    a Parquet file. Called again with the same plan after an interruption, it measures only the trials that
+    were not completed.
+
+    ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
+    swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
+    """
+    _check(plan, arms, baseline, loads)
+    store = Samples(samples, experiment_hash(plan, arms, loads))
+    per_trial = plan.rounds * len(arms) * len(loads)
+    slices = list(store.open(per_trial))
+    measured = {each.trial for each in slices}
+    # The clock of an interrupted attempt is gone: its samples keep their times, and the new ones follow them.
+    origin_s = clock.now_s() - max((each.started_s + each.wall_s for each in slices), default=0.0)
+
+    def add(one: Slice) -> None:
+        store.add(one)
+        slices.append(one)
+        on_progress(
+            Progress(
+                done=len(slices),
+                total=per_trial * len(measured | set(range(plan.trials))),
+                trial=one.trial,
+                arm=one.arm,
+                workload=one.workload,
+                threads=one.threads,
+                qps=one.queries / one.wall_s,
+                latency_ms_p99=one.latency_ms_p99,
+            )
+        )
+
+    for trial in range(plan.trials):
+        if trial not in measured:
+            _run_trial(
+                trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add
+            )
+    store.finish()
+    return Experiment(
+        plan=plan,
+        arms=tuple(arms),
+        baseline=baseline,
+        loads=tuple(loads),
+        levels=levels(slices),
+        comparisons=comparisons(slices, baseline),
+        flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
+    )
+
+
+def _run_trial(
+    trial: int,
+    plan: Plan,
+    arms: Sequence[Arm],
+    loads: Sequence[Load],
+    bench: Bench,
+    *,
+    clock: Clock,
+    origin_s: float,
+    sample: Sample,
+    add: Callable[[Slice], None],
+) -> None:
+    with ExitStack() as stack:
+        running: dict[str, RunningArm] = {}
+        for arm in start_order(plan, trial, arms):
+            running[arm.name] = stack.enter_context(bench.arm(arm, trial))
+        for name, server in running.items():
+            _warm_up(name, server, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
+        for turn in turns(plan, trial, arms, loads):
+            server = running[turn.arm.name]
+            add(
+                measure_slice(
+                    bench, server, turn, plan, trial=trial, origin_s=origin_s, clock=clock, sample=sample
+                )
+            )
+
+
+def _warm_up(
+    name: str, server: RunningArm, bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int
+) -> None:
+    """Each workload for its share of the time; a load that does nothing is found here, not after an hour."""
+    chosen = warmup_loads(loads) if seconds > 0 else ()
+    for load in chosen:
+        before = server.queries()
+        bench.begin(server, load, seconds / len(chosen), seed).finish()
+        if server.queries() - before < _LEAST_QUERIES:
+            raise LoadFailed(
+                f"workload '{load.workload}' left the server idle (arm '{name}')",
+                "the load command must use {socket}; try it by hand against a server that you started",
+            )
+
+
+def _check(plan: Plan, arms: Sequence[Arm], baseline: str, loads: Sequence[Load]) -> None:
+    names = [arm.name for arm in arms]
+    if len(set(names)) < len(names):
+        raise UsageError(f"two arms have the same name: {', '.join(names)}", "name each arm differently")
+    if baseline not in names:
+        raise UsageError(f"the baseline '{baseline}' is not one of the arms", f"arms are {', '.join(names)}")
+    if len(set(loads)) < max(1, len(loads)):
+        raise UsageError("an experiment needs at least one load, and each only once", "name a workload")
+    if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0:
+        raise UsageError(
+            "an experiment needs a trial, a round and some time at least", "see the plan's trials"
+        )
