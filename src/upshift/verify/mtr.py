@@ -1,0 +1,118 @@
+"""MySQL's own test suite against one server: MTR on a shadow of the build folder in which mysqld is the server under test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from upshift.build.ninja import run_ninja
+from upshift.errors import CommandFailed, VerifyFailed
+from upshift.run.stages import Workbench
+from upshift.shell import Command
+from upshift.verify.model import TestOutcome
+
+# A minute of statements, joins, prepared statements, aggregates and indexes on InnoDB.
+SHORT = (
+    "main.1st",
+    "main.ps_1general",
+    "main.ps",
+    "main.group_by",
+    "main.union",
+    "main.select_all",
+    "main.join_nested",
+    "main.count_distinct",
+    "main.range_icp",
+    "main.order_by_all",
+    "innodb.innodb-index",
+)
+# Programs whose absence stops MTR before the first test, besides mysqld and the usual clients.
+TARGETS = (
+    "mysqltest",
+    "mysqltest_safe_process",
+    "mysql_config_editor",
+    "mysql_tzinfo_to_sql",
+    "mysql_secure_installation",
+    "mysql_migrate_keyring",
+    "mysql_keyring_encryption_test",
+    "mysqlslap",
+    "my_print_defaults",
+    "innochecksum",
+    "ibd2sdi",
+    "myisamchk",
+    "myisampack",
+    "myisamlog",
+    "myisam_ftdump",
+    "perror",
+)
+_RESULT = re.compile(r"^\[\s*\d+%\]\s+(\S+)\s.*\[ (pass|fail|skipped|disabled) \]")
+_SUITE_TIMEOUT_S = {"short": 1800.0, "main": 6 * 3600.0}
+
+
+def run_tests(bench: Workbench, source: Path, tree: Path, server: Path, suite: str, *, jobs: int) -> TestOutcome:
+    """Run ``short``, ``main`` or tests separated by commas. Raises VerifyFailed when MTR could not test at all."""
+    run_ninja(bench, tree, TARGETS, jobs)
+    shadow = _shadow(bench.folder / "mtr", tree, server)
+    tests = ("--suite=main",) if suite == "main" else SHORT if suite == "short" else tuple(suite.split(","))
+    results: dict[str, str] = {}
+
+    def on_line(line: str) -> None:
+        if found := _RESULT.match(line.strip()):
+            results[found[1]] = found[2]
+            bench.progress.update(len(results), max(len(tests), len(results)), found[1])
+
+    command = Command(
+        (
+            "perl",
+            str(source / "mysql-test" / "mysql-test-run.pl"),
+            "--force",
+            "--max-test-fail=0",
+            f"--parallel={jobs}",
+            "--mem",
+            "--skip-rpl",
+            f"--vardir={shadow / 'var'}",
+            f"--tmpdir={shadow / 'tmp'}",
+            *tests,
+        ),
+        cwd=source / "mysql-test",
+        env={"MTR_BINDIR": str(shadow)},
+    )
+    (shadow / "tmp").mkdir(exist_ok=True)
+    try:
+        bench.shell.run(command, log=bench.log, on_line=on_line, timeout_s=_SUITE_TIMEOUT_S.get(suite, 3600.0))
+    except CommandFailed as error:
+        if not results:
+            raise VerifyFailed(f"MySQL's test suite could not run: {error.message}", error.hint) from error
+    ran = {name: how for name, how in results.items() if how in ("pass", "fail")}
+    if not ran:
+        raise VerifyFailed(f"no test ran of {', '.join(tests)}", f"see {bench.log}")
+    shutil.rmtree(shadow, ignore_errors=True)
+    return TestOutcome(
+        run=len(ran),
+        passed=sum(1 for how in ran.values() if how == "pass"),
+        failed=tuple(sorted(name for name, how in ran.items() if how == "fail")),
+    )
+
+
+def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
+    """A folder that looks like the build folder, with links to all that is in it but mysqld, which is ``server``.
+
+    MTR finds every program below MTR_BINDIR; it has no option to name the server.
+    """
+    shutil.rmtree(shadow, ignore_errors=True)
+    programs = shadow / "runtime_output_directory"
+    programs.mkdir(parents=True)
+    for entry in tree.iterdir():
+        if entry.name not in ("runtime_output_directory", "mysql-test"):
+            (shadow / entry.name).symlink_to(entry)
+    for program in (tree / "runtime_output_directory").iterdir():
+        if program.name != "mysqld":
+            (programs / program.name).symlink_to(program)
+    # A hard copy: what runs is what /proc and MTR's log then name.
+    os.link(server, programs / "mysqld") if _same_disk(server, programs) else shutil.copy2(server, programs / "mysqld")
+    return shadow
+
+
+def _same_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
