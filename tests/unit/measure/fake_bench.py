@@ -1,0 +1,140 @@
+"""A bench, a clock and CPU counters that only pretend, at exact rates."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upshift.measure.bench import RunningArm
+from upshift.measure.model import Arm, Load, Plan, Slice
+from upshift.measure.sampling import Usage
+from upshift.server.kind import Program
+from upshift.workload.driver import LoadReport
+
+READS = Load(workload="reads", threads=8, held_out=False)
+WRITES = Load(workload="writes", threads=8, held_out=True)
+
+
+def arm(name: str) -> Arm:
+    return Arm(name=name, program=Program(kind="fake", binary=Path("/nowhere") / name))
+
+
+def plan(**changes: object) -> Plan:
+    base = {
+        "trials": 3,
+        "rounds": 2,
+        "slice_s": 2.0,
+        "warmup_s": 4.0,
+        "seed": 7,
+        "server_cpus": (0,),
+        "client_cpus": (1,),
+    }
+    return Plan.model_validate({**base, **changes})
+
+
+def one_slice(**changes: object) -> Slice:
+    base = {
+        "trial": 0,
+        "round": 0,
+        "arm": "plain",
+        "workload": READS.workload,
+        "held_out": READS.held_out,
+        "threads": READS.threads,
+        "started_s": 0.0,
+        "wall_s": 2.0,
+        "queries": 2000,
+        "user_cpu_s": 1.5,
+        "system_cpu_s": 0.3,
+        "client_cpu_s": 0.8,
+        "errors": 0,
+        "latency_ms_p50": 1.0,
+        "latency_ms_p95": 2.0,
+        "latency_ms_p99": 3.0,
+        "other_cpu_s": 0.0,
+        "swapped_bytes": 0,
+    }
+    return Slice.model_validate({**base, **changes})
+
+
+@dataclass
+class FakeServer:
+    name: str
+    pid: int
+    total: float = 0.0
+    cpu_s: float = 0.0
+
+    def queries(self) -> int:
+        return round(self.total)
+
+
+@dataclass
+class FakeLoad:
+    world: World
+    ends_s: float
+    seconds: float
+
+    def finish(self) -> LoadReport:
+        self.world.sleep(self.ends_s - self.world.time_s)
+        self.world.loaded = None
+        return LoadReport(client_cpu_s=0.3 * self.seconds, latency_ms_p99=self.world.latency_ms_p99)
+
+
+@dataclass
+class World:
+    """Bench, clock and counters in one: time passes only by ``sleep``, and the loaded server works meanwhile.
+
+    A server makes ``qps`` queries a second for 0.8 s of user and 0.1 s of system CPU time a second; the rest
+    of the machine uses ``other`` CPUs.
+    """
+
+    qps: dict[str, float]
+    other: float = 0.0
+    latency_ms_p99: float | None = 3.0
+    on_begin: Callable[[World], None] = lambda _world: None
+    time_s: float = 100.0
+    client_s: float = 0.0
+    loaded: FakeServer | None = None
+    alive: dict[int, FakeServer] = field(default_factory=dict)
+    started: list[tuple[str, int]] = field(default_factory=list)
+    loads: list[tuple[str, Load, float, int]] = field(default_factory=list)
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        self.time_s += max(0.0, seconds)
+        if self.loaded:
+            self.loaded.total += self.qps[self.loaded.name] * seconds
+            self.loaded.cpu_s += seconds
+            self.client_s += 0.3 * seconds
+
+    def usage(self, pid: int) -> Usage:
+        busy_s = (
+            self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())
+        )
+        cpu_s = self.alive[pid].cpu_s
+        return Usage(
+            user_cpu_s=0.8 * cpu_s, system_cpu_s=0.1 * cpu_s, machine_busy_cpu_s=busy_s, swapped_bytes=0
+        )
+
+    @contextlib.contextmanager
+    def arm(self, arm: Arm, trial: int) -> Iterator[RunningArm]:
+        server = FakeServer(arm.name, pid=1000 + len(self.started))
+        self.started.append((arm.name, trial))
+        self.alive[server.pid] = server
+        try:
+            yield server
+        finally:
+            del self.alive[server.pid]
+
+    def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> FakeLoad:
+        self.loaded = self.alive[running.pid]
+        self.loads.append((self.loaded.name, load, seconds, seed))
+        self.on_begin(self)
+        return FakeLoad(self, self.time_s + seconds, seconds)
+
+
+def names(arms: Sequence[Arm]) -> list[str]:
+    return [each.name for each in arms]

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fake_bench import READS, WRITES, World, arm, plan
+
+from upshift.errors import LoadFailed, UsageError
+from upshift.measure.experiment import Progress, run_experiment
+from upshift.measure.model import Arm, Experiment, Load, Plan
+from upshift.measure.samples import read_samples
+
+ARMS = [arm("plain"), arm("pgo")]
+LOADS = [READS, WRITES]
+PER_TRIAL = 2 * len(ARMS) * len(LOADS)
+
+
+def world() -> World:
+    return World({"plain": 1000.0, "pgo": 1300.0})
+
+
+def run(
+    bench: World,
+    folder: Path,
+    *,
+    measured: Plan | None = None,
+    arms: Sequence[Arm] = ARMS,
+    loads: Sequence[Load] = LOADS,
+    progress: list[Progress] | None = None,
+    baseline: str = "plain",
+) -> Experiment:
+    return run_experiment(
+        measured or plan(),
+        arms,
+        baseline,
+        loads,
+        bench,
+        clock=bench,
+        samples=folder / "samples.parquet",
+        on_progress=(progress if progress is not None else []).append,
+        sample=bench.usage,
+    )
+
+
+def interrupt_at(bench: World, load_number: int) -> None:
+    def on_begin(at: World) -> None:
+        if len(at.loads) == load_number:
+            raise KeyboardInterrupt
+
+    bench.on_begin = on_begin
+
+
+def test_a_gain_is_found_and_every_slice_kept(tmp_path: Path) -> None:
+    found = run(world(), tmp_path)
+    verdicts = {(each.workload, each.metric): each.verdict for each in found.comparisons}
+    assert verdicts["reads", "qps"] == verdicts["writes", "qps"] == "faster"
+    assert verdicts["reads", "user_cpu_us_per_query"] == "faster"
+    assert verdicts["reads", "latency_ms_p99"] == "equivalent"
+    qps = next(each for each in found.comparisons if each.metric == "qps")
+    assert qps.ratio == pytest.approx(1.3, rel=1e-3)
+    assert len(read_samples(tmp_path / "samples.parquet")) == 3 * PER_TRIAL
+    assert [each.name for each in tmp_path.iterdir()] == ["samples.parquet"]
+
+
+def test_all_arms_of_a_trial_run_at_once_and_are_started_anew_for_the_next(tmp_path: Path) -> None:
+    bench = world()
+    alive: set[int] = set()
+    bench.on_begin = lambda at: alive.add(len(at.alive))
+    run(bench, tmp_path)
+    assert alive == {2}
+    assert bench.alive == {}
+    assert sorted(bench.started) == [
+        ("pgo", 0),
+        ("pgo", 1),
+        ("pgo", 2),
+        ("plain", 0),
+        ("plain", 1),
+        ("plain", 2),
+    ]
+
+
+def test_every_arm_is_warmed_up_before_the_first_slice(tmp_path: Path) -> None:
+    bench = world()
+    run(bench, tmp_path, measured=plan(trials=1, warmup_s=4.0))
+    warmups, first = bench.loads[:4], bench.loads[4]
+    assert {(name, load.workload, seconds) for name, load, seconds, _seed in warmups} == {
+        (name, load, 2.0) for name in ("plain", "pgo") for load in ("reads", "writes")
+    }
+    assert first[2] == pytest.approx(2.6)
+
+
+def test_progress_goes_to_the_end(tmp_path: Path) -> None:
+    progress: list[Progress] = []
+    run(world(), tmp_path, progress=progress)
+    assert [each.done for each in progress] == list(range(1, 3 * PER_TRIAL + 1))
+    assert {each.total for each in progress} == {3 * PER_TRIAL}
+    last = progress[-1]
+    assert last.qps == pytest.approx({"plain": 1000, "pgo": 1300}[last.arm], rel=1e-2)
+    assert last.latency_ms_p99 == 3.0
+
+
+def test_an_interrupted_experiment_keeps_its_samples_and_measures_only_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    bench = world()
+    interrupt_at(bench, 4 + PER_TRIAL + 4 + 3)  # The third slice of the second trial.
+    with pytest.raises(KeyboardInterrupt):
+        run(bench, tmp_path)
+    partial = (tmp_path / "samples.partial.jsonl").read_text().splitlines()
+    assert len(partial) == 1 + PER_TRIAL + 2
+    assert json.loads(partial[1])["trial"] == 0
+    assert bench.alive == {}
+
+    again = world()
+    progress: list[Progress] = []
+    found = run(again, tmp_path, progress=progress)
+    assert {trial for _name, trial in again.started} == {1, 2}
+    assert (progress[0].done, progress[0].total) == (PER_TRIAL + 1, 3 * PER_TRIAL)
+    samples = read_samples(tmp_path / "samples.parquet")
+    assert len(samples) == 3 * PER_TRIAL
+    times = [each.started_s for each in sorted(samples, key=lambda each: (each.trial, each.started_s))]
+    assert times == sorted(times)
+    assert {each.trials for each in found.comparisons} == {3}
+
+
+def test_a_line_cut_short_by_a_kill_does_not_stop_a_resume(tmp_path: Path) -> None:
+    bench = world()
+    interrupt_at(bench, 4 + PER_TRIAL + 4 + 3)
+    with pytest.raises(KeyboardInterrupt):
+        run(bench, tmp_path)
+    partial = tmp_path / "samples.partial.jsonl"
+    partial.write_text(partial.read_text()[:-25])
+    again = world()
+    run(again, tmp_path)
+    assert {trial for _name, trial in again.started} == {1, 2}
+
+
+@pytest.mark.parametrize("left", ["samples.partial.jsonl", "samples.parquet"])
+def test_samples_of_another_plan_are_put_aside(tmp_path: Path, left: str) -> None:
+    bench = world()
+    if left == "samples.partial.jsonl":
+        interrupt_at(bench, 4 + PER_TRIAL + 4 + 3)
+        with pytest.raises(KeyboardInterrupt):
+            run(bench, tmp_path)
+    else:
+        run(bench, tmp_path)
+    before = (tmp_path / left).read_bytes()
+    again = world()
+    run(again, tmp_path, measured=plan(slice_s=1.0))
+    assert {trial for _name, trial in again.started} == {0, 1, 2}
+    aside = tmp_path / f"samples.old-1.{left.rsplit('.', 1)[1]}"
+    assert aside.read_bytes() == before
+    assert len(read_samples(tmp_path / "samples.parquet")) == 3 * PER_TRIAL
+
+
+def test_another_binary_under_the_same_path_is_another_experiment(tmp_path: Path) -> None:
+    binary = tmp_path / "server"
+    binary.write_bytes(b"one")
+    arms = [
+        ARMS[0],
+        ARMS[1].model_copy(update={"program": ARMS[1].program.model_copy(update={"binary": binary})}),
+    ]
+    run(world(), tmp_path / "run", arms=arms)
+    binary.write_bytes(b"two")
+    again = world()
+    run(again, tmp_path / "run", arms=arms)
+    assert {trial for _name, trial in again.started} == {0, 1, 2}
+
+
+def test_a_finished_experiment_is_extended_by_more_trials_and_not_measured_twice(tmp_path: Path) -> None:
+    first = run(world(), tmp_path)
+    same = world()
+    assert run(same, tmp_path).comparisons == first.comparisons
+    assert same.started == []
+    more = world()
+    found = run(more, tmp_path, measured=plan(trials=5))
+    assert {trial for _name, trial in more.started} == {3, 4}
+    assert {each.trials for each in found.comparisons} == {5}
+
+
+def test_a_load_that_leaves_the_server_idle_is_found_while_warming_up(tmp_path: Path) -> None:
+    bench = World({"plain": 1000.0, "pgo": 1.0})
+    with pytest.raises(LoadFailed, match="idle"):
+        run(bench, tmp_path)
+    assert bench.alive == {}
+
+
+@pytest.mark.parametrize(
+    ("arms", "baseline", "loads", "measured"),
+    [
+        ([arm("plain"), arm("plain")], "plain", LOADS, plan()),
+        (ARMS, "stock", LOADS, plan()),
+        (ARMS, "plain", [], plan()),
+        (ARMS, "plain", [READS, READS], plan()),
+        (ARMS, "plain", LOADS, plan(trials=0)),
+    ],
+)
+def test_an_impossible_plan_is_refused_before_anything_runs(
+    tmp_path: Path, arms: list[Arm], baseline: str, loads: list[Load], measured: Plan
+) -> None:
+    bench = world()
+    with pytest.raises(UsageError):
+        run(bench, tmp_path, arms=arms, baseline=baseline, loads=loads, measured=measured)
+    assert bench.started == []

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from fake_bench import one_slice, plan
+
+from upshift.measure.model import Flag, Slice
+from upshift.measure.quality import find_flags
+
+PLAN = plan(rounds=4)
+
+
+def slices(**changes: object) -> list[Slice]:
+    return [one_slice(trial=trial, round=number, **changes) for trial in range(3) for number in range(4)]
+
+
+def found(samples: list[Slice], **sizes: int) -> dict[str, Flag]:
+    return {flag.name: flag for flag in find_flags(samples, PLAN, **sizes)}
+
+
+def test_a_clean_measurement_has_no_flags() -> None:
+    assert found(slices(), pool_bytes=200, data_bytes=100) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "spoilt", "almost"),
+    [
+        ("client-saturated", {"client_cpu_s": 1.9}, {"client_cpu_s": 1.7}),
+        ("errors", {"errors": 1}, {"errors": 0}),
+        ("swap", {"swapped_bytes": 1 << 20}, {"swapped_bytes": 4096}),
+        ("other-load", {"other_cpu_s": 0.24}, {"other_cpu_s": 0.16}),
+        ("server-idle", {"user_cpu_s": 0.5, "system_cpu_s": 0.2}, {"user_cpu_s": 0.9, "system_cpu_s": 0.2}),
+    ],
+)
+def test_what_spoils_a_measurement_is_flagged_and_nothing_else(
+    name: str, spoilt: dict[str, object], almost: dict[str, object]
+) -> None:
+    assert list(found(slices(**spoilt))) == [name]
+    assert found(slices(**almost)) == {}
+
+
+def test_a_flag_names_the_worst_arm_and_load() -> None:
+    flag = found([*slices(), *slices(arm="pgo", client_cpu_s=1.9)])["client-saturated"]
+    assert "95% (pgo, reads at 8 threads)" in flag.message
+    assert "plain" not in flag.message
+
+
+def test_many_spoilt_loads_stay_one_short_flag() -> None:
+    many = [each for threads in (1, 2, 4, 8, 16) for each in slices(threads=threads, errors=1)]
+    flag = found(many)["errors"]
+    assert "60 errors" in flag.message
+    assert flag.message.endswith("and 2 more")
+
+
+def test_a_server_that_has_more_cpus_than_clients_is_not_idle_for_that() -> None:
+    busy = slices(threads=1, user_cpu_s=1.5)
+    assert find_flags(busy, plan(rounds=4, server_cpus=tuple(range(8)), client_cpus=(8,))) == ()
+
+
+def test_one_slice_without_queries_is_idleness() -> None:
+    stuck = [*slices()[:-1], one_slice(trial=2, round=3, queries=0)]
+    assert list(found(stuck)) == ["server-idle"]
+
+
+def test_data_that_does_not_fit_the_pool() -> None:
+    assert list(found(slices(), pool_bytes=100, data_bytes=101)) == ["buffer-pool-smaller-than-data"]
+    assert found(slices(), data_bytes=101) == {}
+
+
+def rising(steps: list[float]) -> list[Slice]:
+    return [
+        one_slice(trial=trial, round=number, queries=round(2000 * (1 + number * steps[trial])))
+        for trial in range(len(steps))
+        for number in range(4)
+    ]
+
+
+def test_throughput_that_rises_in_every_trial_was_not_warmed_up() -> None:
+    assert list(found(rising([0.05, 0.051, 0.049]))) == ["warm-up-not-steady"]
+
+
+def test_a_trend_that_noise_explains_is_no_warm_up() -> None:
+    assert found(rising([0.05, -0.05, 0.04])) == {}
+    assert found(rising([0.001, 0.0011, 0.0009])) == {}
+    assert found(rising([0.05])) == {}

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import time
+
+import pytest
+
+from upshift.errors import ServerFailed
+from upshift.measure.sampling import Usage, usage
+
+BURN = """
+import threading, time
+def burn():
+    until = time.thread_time() + 0.15
+    while time.thread_time() < until: pass
+threads = [threading.Thread(target=burn) for _ in range(2)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+print("done", flush=True)
+input()
+"""
+
+
+def test_cpu_time_of_a_process_counts_all_threads_even_those_that_ended() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        before = usage(process.pid)
+        assert process.stdout.readline() == "done\n"
+        spent = usage(process.pid) - before
+        process.stdin.write("\n")
+    # 0.30 s in two threads, and the interpreter's own start; ticks are 10 ms.
+    assert 0.25 <= spent.user_cpu_s + spent.system_cpu_s <= 1.0
+    assert spent.user_cpu_s > spent.system_cpu_s
+    # The machine did at least that, by its own count, which is kept apart from the process's.
+    assert spent.machine_busy_cpu_s >= 0.15
+    assert spent.machine_busy_cpu_s <= 60 * multiprocessing.cpu_count()
+
+
+def test_a_process_that_sleeps_uses_nothing() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+        before = usage(process.pid)
+        time.sleep(0.05)
+        spent = usage(process.pid) - before
+        process.stdin.close()
+    assert spent.user_cpu_s + spent.system_cpu_s <= 0.02
+    assert spent.swapped_bytes >= 0
+
+
+def test_a_process_that_is_gone_is_a_dead_server() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    with pytest.raises(ServerFailed):
+        usage(process.pid)
+
+
+def test_differences() -> None:
+    assert Usage(3.0, 2.0, 9.0, 500) - Usage(1.0, 0.5, 4.0, 100) == Usage(2.0, 1.5, 5.0, 400)

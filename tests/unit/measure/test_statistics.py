@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from fake_bench import READS, one_slice
+from scipy import stats
+
+from upshift.measure.model import Comparison, Slice
+from upshift.measure.statistics import (
+    FIRST_TRIALS,
+    MOST_TRIALS,
+    comparisons,
+    geometric_mean,
+    judge,
+    levels,
+    trial_values,
+    trials_needed,
+)
+
+
+def trials(ratios: list[float], **plain: object) -> list[Slice]:
+    """A pair of slices a trial, whose throughput has the given ratios to that of the plain arm."""
+    return [
+        one_slice(trial=trial, arm=arm, queries=round(1_000_000 * ratio), **plain)
+        for trial, each in enumerate(ratios)
+        for arm, ratio in (("plain", 1.0), ("pgo", each))
+    ]
+
+
+def qps(found: tuple[Comparison, ...]) -> Comparison:
+    return next(each for each in found if each.metric == "qps")
+
+
+def test_the_interval_is_students_on_paired_logs() -> None:
+    ratios = [1.20, 1.25, 1.22, 1.30]
+    found = qps(comparisons(trials(ratios), "plain"))
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(np.log(ratios)), scale=stats.sem(np.log(ratios)))
+    assert found.ratio == pytest.approx(math.exp(np.mean(np.log(ratios))), rel=1e-6)
+    assert (found.ci_low, found.ci_high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-5)
+    assert (found.verdict, found.trials, found.trials_needed) == ("faster", 4, None)
+
+
+def test_trials_are_paired_so_that_drift_between_them_does_not_widen_the_interval() -> None:
+    drifting = [
+        one_slice(trial=trial, arm=arm, queries=int(scale * ratio))
+        for trial, scale in enumerate((1e6, 2e6, 4e6))
+        for arm, ratio in (("plain", 1.0), ("pgo", 1.1))
+    ]
+    found = qps(comparisons(drifting, "plain"))
+    assert found.ci_low == pytest.approx(1.1, rel=1e-4) == found.ci_high
+
+
+def test_slices_of_one_trial_are_one_replicate_however_many() -> None:
+    once = trials([1.2, 1.1])
+    often = [each.model_copy(update={"round": number}) for number in range(50) for each in once]
+    assert qps(comparisons(often, "plain")).ci_low == pytest.approx(qps(comparisons(once, "plain")).ci_low)
+    assert qps(comparisons(often, "plain")).trials == 2
+
+
+def test_fewer_than_two_trials_say_nothing() -> None:
+    found = qps(comparisons(trials([1.5]), "plain"))
+    assert (found.ci_low, found.ci_high) == (0.0, 1e9)
+    assert (found.verdict, found.trials_needed) == ("inconclusive", FIRST_TRIALS)
+    assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_wild_trials_keep_a_finite_interval() -> None:
+    interval = geometric_mean([0.0, 20.0])
+    assert interval.low >= 0.0
+    assert interval.high == 1e9
+
+
+@pytest.mark.parametrize(
+    ("logs", "verdict"),
+    [
+        ([0.100, 0.105, 0.095, 0.100], "faster"),
+        ([-0.100, -0.105, -0.095, -0.100], "slower"),
+        ([0.004, 0.005, 0.006, 0.005], "equivalent"),  # Real, but of no use.
+        ([0.0, 0.0, 0.0], "equivalent"),
+        ([0.05, -0.05, 0.06, -0.04], "inconclusive"),
+        ([0.03, 0.05, 0.07], "inconclusive"),  # p = 0.053: excluded at neither level.
+        ([0.02, 0.05, 0.06, 0.07], "inconclusive"),  # p = 0.020: at 5 %, but not at 1 %.
+    ],
+)
+def test_verdicts(logs: list[float], verdict: str) -> None:
+    assert judge(logs, higher_is_better=True) == verdict
+
+
+def test_faster_means_better_where_less_is_better() -> None:
+    half = [
+        one_slice(trial=trial, arm=arm, latency_ms_p99=3.0 * ratio, user_cpu_s=ratio, system_cpu_s=1 / ratio)
+        for trial, each in enumerate((0.50, 0.51, 0.49, 0.50))
+        for arm, ratio in (("plain", 1.0), ("pgo", each))
+    ]
+    verdicts = {each.metric: each.verdict for each in comparisons(half, "plain")}
+    assert verdicts == {
+        "qps": "equivalent",
+        "latency_ms_p99": "faster",
+        "user_cpu_us_per_query": "faster",
+        "system_cpu_us_per_query": "slower",
+    }
+
+
+def test_trials_needed_are_the_fewest_that_would_decide() -> None:
+    logs = [0.02, 0.05, 0.06, 0.07]
+    needed = trials_needed(logs)
+    mean, deviation = np.mean(logs), np.std(logs, ddof=1)
+    half = {n: stats.t.ppf(0.995, n - 1) * deviation / math.sqrt(n) for n in (needed - 1, needed)}
+    assert half[needed] < mean < half[needed - 1]
+
+
+def test_trials_needed_know_that_no_difference_is_an_answer_too() -> None:
+    logs = [0.02, -0.02, 0.02, -0.02]
+    needed = trials_needed(logs)
+    assert judge(logs * ((needed + 3) // 4), higher_is_better=True) == "equivalent"
+    assert 10 < needed < 100
+
+
+def test_trials_needed_stop_somewhere() -> None:
+    assert trials_needed([2.0, -2.0, 2.0, -2.0001]) == MOST_TRIALS
+
+
+def test_a_driver_without_latencies_is_not_compared_by_them() -> None:
+    found = comparisons(trials([1.2, 1.2], latency_ms_p99=None), "plain")
+    assert "latency_ms_p99" not in {each.metric for each in found}
+    assert "qps" in {each.metric for each in found}
+
+
+def test_a_metric_that_one_arm_lacks_is_not_compared() -> None:
+    slices = [
+        each.model_copy(update={"latency_ms_p99": None}) if each.arm == "pgo" else each
+        for each in trials([1.2, 1.2])
+    ]
+    assert "latency_ms_p99" not in {each.metric for each in comparisons(slices, "plain")}
+
+
+def test_only_trials_of_both_arms_count() -> None:
+    slices = [*trials([1.2, 1.2, 1.2]), one_slice(trial=3, arm="pgo")]
+    assert qps(comparisons(slices, "plain")).trials == 3
+
+
+def test_cpu_per_query_is_summed_over_a_trial_so_that_a_slice_below_a_tick_counts() -> None:
+    slices = [one_slice(round=0, system_cpu_s=0.0), one_slice(round=1, system_cpu_s=0.4)]
+    values = trial_values(slices)["plain", READS]
+    assert values["system_cpu_us_per_query"] == {0: pytest.approx(100.0)}
+
+
+def test_a_slice_without_queries_leaves_its_trial_out() -> None:
+    slices = [one_slice(), one_slice(round=1, queries=0), one_slice(trial=1)]
+    assert trial_values(slices)["plain", READS]["qps"] == {1: pytest.approx(1000.0)}
+
+
+def test_levels_are_geometric_means_over_trials() -> None:
+    slices = [one_slice(trial=trial, queries=queries) for trial, queries in enumerate((1000, 4000))]
+    level = next(each for each in levels(slices) if each.metric == "qps")
+    assert level.value == pytest.approx(1000.0)
+    # Two trials as far apart as 4 say next to nothing: t(0.975, 1) = 12.7.
+    assert level.ci_low < 1.0
+    assert level.ci_high > 100_000
+
+
+def test_loads_are_compared_apart() -> None:
+    slices = trials([1.1, 1.1]) + trials([1.3, 1.3], threads=32)
+    ratios = {each.threads: each.ratio for each in comparisons(slices, "plain") if each.metric == "qps"}
+    assert ratios == {8: pytest.approx(1.1), 32: pytest.approx(1.3)}
