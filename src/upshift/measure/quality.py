@@ -63,7 +63,7 @@ def _client_saturated(groups: Groups, plan: Plan) -> Flag | None:
         return None
     return Flag(
         name="client-saturated",
-        message=f"the client used up its {_cpus(cpus)}: {_worst(over)}; a faster server cannot show there",
+        message=f"the client used up its {_counted(cpus, 'CPU')}: {_worst(over)}; a faster server cannot show there",
         hint="give the client more CPUs or the load fewer threads; CPU time per query still counts",
     )
 
@@ -130,7 +130,7 @@ def _other_load(groups: Groups, plan: Plan) -> Flag | None:
         return None
     return Flag(
         name="other-load",
-        message=f"other programs or virtual machines used {other_cpus:.2f} CPUs (measured on: {cpus})",
+        message=f"other programs or virtual machines used {other_cpus:.2f} CPUs beside the measured {cpus}",
         hint="stop them, or measure longer: the arms met the same, but intervals get wider",
     )
 
@@ -176,8 +176,8 @@ def _width(cpus: tuple[int, ...]) -> int:
     return len(cpus) or psutil.cpu_count() or 1
 
 
-def _cpus(count: int) -> str:
-    return "1 CPU" if count == 1 else f"{count} CPUs"
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, smallest: bool = False) -> str:
@@ -187,7 +187,7 @@ def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, small
 
 def _named(values: Mapping[tuple[str, Load], _T], show: Callable[[_T], str]) -> str:
     parts = [
-        f"{show(value)} ({arm}, {load.workload} at {load.threads} threads)"
+        f"{show(value)} ({arm}, {load.workload} at {_counted(load.threads, 'thread')})"
         for (arm, load), value in values.items()
     ]
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""

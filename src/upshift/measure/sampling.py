@@ -1,6 +1,8 @@
 """CPU time and swap, as the kernel counts them.
 
-Times come in the kernel's ticks (usually 10 ms), which is why CPU per query is formed from sums over a trial.
+A process's total is exact to the kernel's tick (usually 10 ms). How it divides into user and system time most
+kernels only sample, once a tick: of 200 ticks in a slice of 2 s, 85 % is known to 2.5 points. So CPU time per
+query is formed from sums over a trial; what error is left is in the interval over trials.
 """
 
 from __future__ import annotations

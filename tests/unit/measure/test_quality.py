@@ -75,7 +75,9 @@ def rising(steps: list[float]) -> list[Slice]:
 
 
 def test_throughput_that_rises_in_every_trial_was_not_warmed_up() -> None:
-    assert list(found(rising([0.05, 0.051, 0.049]))) == ["warm-up-not-steady"]
+    flags = found(rising([0.05, 0.051, 0.049]))
+    assert list(flags) == ["warm-up-not-steady"]
+    assert "+10% (plain, reads at 8 threads)" in flags["warm-up-not-steady"].message
 
 
 def test_a_trend_that_noise_explains_is_no_warm_up() -> None:
