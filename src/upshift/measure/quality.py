@@ -63,8 +63,8 @@ def _client_saturated(groups: Groups, plan: Plan) -> Flag | None:
         return None
     return Flag(
         name="client-saturated",
-        message=f"the client used up its {_counted(cpus, 'CPU')}: {_worst(over)}; a faster server cannot show there",
-        hint="give the client more CPUs or the load fewer threads; CPU time per query still counts",
+        message=f"the client used up its {_counted(cpus, 'CPU')}: {_worst(over)}",
+        hint="a faster server cannot show there: more CPUs for the client, or fewer threads",
     )
 
 
