@@ -104,7 +104,14 @@ def fill_data(lab: Lab, program: Program, workloads: tuple[Workload, ...], name:
 
 
 def find_hot_set(
-    lab: Lab, source: Source, plain: Build, workloads: tuple[Workload, ...], filled: Filled, *, seconds: float, use_perf: bool
+    lab: Lab,
+    source: Source,
+    plain: Build,
+    workloads: tuple[Workload, ...],
+    filled: Filled,
+    *,
+    seconds: float,
+    use_perf: bool,
 ) -> HotSet:
     """What the workloads execute, from perf's samples; without perf from a BOLT-instrumented run."""
     program = lab.kind.program(source.path, plain.tree, plain.server)
@@ -162,7 +169,13 @@ def build_instrumented(
 
 
 def train_profile(
-    lab: Lab, source: Source, instrumented: Instrumented, workloads: tuple[Workload, ...], filled: Filled, *, seconds: float
+    lab: Lab,
+    source: Source,
+    instrumented: Instrumented,
+    workloads: tuple[Workload, ...],
+    filled: Filled,
+    *,
+    seconds: float,
 ) -> Profile:
     """The workloads on the instrumented server; their counters merged by weight."""
     build = instrumented.build
@@ -189,7 +202,13 @@ def train_profile(
     def gcc_action(bench: Workbench) -> Profile:
         gcc.reset(instrumented.counters)
         trained = train(
-            bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda _workload: {}
+            bench,
+            lab.kind,
+            program,
+            filled.path,
+            workloads,
+            seconds=seconds,
+            environment=lambda _workload: {},
         )
         return _profile("gcc", instrumented.counters, gcc.sha256(instrumented.counters), provenance, trained)
 
@@ -216,13 +235,25 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
 
 
 def build_optimised(
-    lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, plain: Build, hot_set: HotSet, gated: Gated
+    lab: Lab,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    plain: Build,
+    hot_set: HotSet,
+    gated: Gated,
 ) -> Build:
     """The hot set compiled with its profile and LTO, in the plain server."""
     extra = flags.use(recipe.toolchain, gated.profile.path)
     if recipe.lto != "none":
         extra += flags.thin_lto(recipe.toolchain, jobs=lab.jobs)
-    inputs = {"recipe": recipe, "toolchain": toolchain, "plain": plain, "hot_set": hot_set, "profile": gated.profile}
+    inputs = {
+        "recipe": recipe,
+        "toolchain": toolchain,
+        "plain": plain,
+        "hot_set": hot_set,
+        "profile": gated.profile,
+    }
     return lab.stages.run(
         "optimised build",
         Build,
@@ -253,7 +284,7 @@ def post_link(
     *,
     seconds: float,
 ) -> PostLinked:
-    """BOLT on top of ``build``, from a training of its own. A failure of BOLT's is a reason to go on without it, not an error."""
+    """BOLT on top of ``build``, from a training of its own. When BOLT fails, that is a reason to go on without it."""
 
     toolchain = build.toolchain
 

@@ -48,6 +48,7 @@ class Trained(Value):
 BUILD_ONLY = ("source", "plain build", "data")
 TRAINING = (*BUILD_ONLY, "hot set", "instrumented build", "train", "profile gate")
 PROOF = ("post-link", "verify", "measure", "package", "report")
+BUILDING = {"quick": ("source", "plain build"), "full": (*TRAINING, "optimised build")}
 STAGES = {"quick": (*BUILD_ONLY, *PROOF), "full": (*TRAINING, "optimised build", *PROOF)}
 
 
@@ -65,9 +66,10 @@ def optimize(lab: Lab, work: Work) -> Result:
     post_linked = stage.post_link(
         lab, source, optimised, hot_set, work.train_on, data, work.recipe, seconds=work.options.train_s
     )
-    verified = proof.verify(lab, plain, optimised, post_linked, work.options.verify)
+    verified = proof.verify(lab, source, plain, optimised, post_linked, work.options.verify)
     experiment = proof.measure(lab, proof.arms(lab, source, plain, verified.build, work.options.baseline), data, work)
-    packaged = proof.package(lab, source, plain, verified, trained and trained.gated, experiment, work)
+    gated = trained.gated if trained else None
+    packaged = proof.package(lab, source, plain, verified, gated, experiment, work)
     return proof.report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
 
 
@@ -75,9 +77,7 @@ def train(lab: Lab, work: Work) -> Trained:
     """From the source to a profile that passed the gate: the hot set found, instrumented and trained."""
     source, plain, data = _plain(lab, work)
     if work.recipe.scope == "hot":
-        hot_set = stage.find_hot_set(
-            lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf
-        )
+        hot_set = stage.find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
     else:
         hot_set = stage.whole_tree(lab, plain)
     instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set)

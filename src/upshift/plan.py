@@ -95,7 +95,10 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
     train_on = tuple(find_workload(name) for name in options.workloads)
     hold_out = tuple(find_workload(name) for name in options.held_out)
     if not hold_out:
-        raise UsageError("no workload is held out", "name one with --held-out: a profile is judged on what it was not trained on")
+        raise UsageError(
+            "no workload is held out",
+            "name one with --held-out: a profile is judged on what it was not trained on",
+        )
     names = [workload.name for workload in train_on + hold_out]
     for name in names:
         if names.count(name) > 1:
@@ -103,7 +106,8 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
     for workload in train_on + hold_out:
         if workload.server != kind.name:
             raise WorkloadError(
-                f"workload '{workload.name}' is for {workload.server}, the server is {kind.name}", "choose another workload"
+                f"workload '{workload.name}' is for {workload.server}, the server is {kind.name}",
+                "choose another workload",
             )
     return train_on, hold_out
 
@@ -127,11 +131,11 @@ def _check_room() -> None:
 
 
 def _install(options: Options, allow_install: bool, shell: Shell) -> None:
-    from upshift.toolchain.system import ensure_packages
+    from upshift.toolchain.system import Purpose, ensure_packages
 
     if default_kind().name != "mysql":
         return
-    purpose = "gcc-only" if options.toolchain == "gcc" else "mysql"
+    purpose: Purpose = "gcc-only" if options.toolchain == "gcc" else "mysql"
     ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from upshift import __version__
 from upshift.build.model import Build
@@ -18,6 +18,7 @@ from upshift.measure.experiment import run_experiment
 from upshift.measure.model import Arm, Experiment, Load
 from upshift.measure.server_bench import ServerBench
 from upshift.package.bundle import make_package
+from upshift.profile.model import HotSet
 from upshift.report.html import write_html
 from upshift.report.result import BuildSummary, HotSetSummary, Result, VerifySummary
 from upshift.report.store import save_result
@@ -25,7 +26,7 @@ from upshift.run.stages import Workbench
 from upshift.server.kind import Program
 from upshift.source.model import Source
 from upshift.values import Value
-from upshift.verify import hardening, mtr
+from upshift.verify import hardening
 
 if TYPE_CHECKING:
     from upshift.pipeline import Trained, Work
@@ -48,7 +49,7 @@ class Packaged(Value):
     tarball: Path
 
 
-def verify(lab: Lab, plain: Build, optimised: Build, post_linked: PostLinked, suite: str) -> Verified:
+def verify(lab: Lab, source: Source, plain: Build, optimised: Build, post_linked: PostLinked, suite: str) -> Verified:
     """The kind's tests and the binary's hardening; a post-linked server that fails is given up for the one before it.
 
     Raises VerifyFailed when the optimised server itself fails a test, or lost hardening.
@@ -56,13 +57,13 @@ def verify(lab: Lab, plain: Build, optimised: Build, post_linked: PostLinked, su
 
     def action(bench: Workbench) -> Verified:
         if not post_linked.applied:
-            return _verified(lab, bench, plain, optimised, "", suite, _why_without(post_linked))
+            return _verified(lab, bench, source, plain, optimised, "", suite, _why_without(post_linked))
         try:
-            return _verified(lab, bench, plain, post_linked.build, post_linked.applied, suite, ())
+            return _verified(lab, bench, source, plain, post_linked.build, post_linked.applied, suite, ())
         except VerifyFailed as error:
             warning = f"the post-linked server did not pass and was given up: {error.message}"
             bench.progress.note(warning)
-            return _verified(lab, bench, plain, optimised, "", suite, (warning,))
+            return _verified(lab, bench, source, plain, optimised, "", suite, (warning,))
 
     inputs = {"plain": plain, "optimised": optimised, "post_linked": post_linked, "suite": suite}
     return lab.stages.run("verify", Verified, action, inputs=inputs)
@@ -103,9 +104,7 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
             detail = f"{at.arm}: {at.workload} x{at.threads}, {at.qps:,.0f} QPS{latency}"
             bench.progress.update(at.done, at.total, detail)
 
-        servers = ServerBench(
-            bench.shell, lab.kind, work.plan, workloads, templates, bench.folder / "data", bench.log
-        )
+        servers = ServerBench(bench.shell, lab.kind, work.plan, workloads, templates, bench.folder / "data", bench.log)
         experiment = run_experiment(
             work.plan,
             measured,
@@ -125,7 +124,13 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
 
 
 def package(
-    lab: Lab, source: Source, plain: Build, verified: Verified, gated: Gated | None, experiment: Experiment, work: Work
+    lab: Lab,
+    source: Source,
+    plain: Build,
+    verified: Verified,
+    gated: Gated | None,
+    experiment: Experiment,
+    work: Work,
 ) -> Packaged:
     """An install tree and a tarball with provenance and the way back, in the run's folder."""
 
@@ -192,14 +197,7 @@ def report(
         **_common(lab, experiment, work),
         source=source,
         builds=(_plain_summary(plain), summary),
-        hot_set=hot_set
-        and HotSetSummary(
-            method=hot_set.method,
-            objects=len(hot_set.objects),
-            all_objects=hot_set.all_objects,
-            coverage=hot_set.coverage,
-            top=tuple((each.path, each.share) for each in hot_set.objects[:15]),
-        ),
+        hot_set=_hot_set_summary(hot_set) if hot_set else None,
         profile_notes=trained.gated.quality.notes if trained else (),
         verify=verified.summary,
         warnings=tuple(warnings),
@@ -210,9 +208,7 @@ def report(
 
 def report_measured(lab: Lab, experiment: Experiment, work: Work) -> Result:
     """The result of measuring servers that exist already."""
-    nowhere = Source(
-        kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/")
-    )
+    nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
         **_common(lab, experiment, work),
         source=nowhere,
@@ -232,7 +228,7 @@ def _publish(lab: Lab, result: Result) -> Result:
     return result
 
 
-def _common(lab: Lab, experiment: Experiment, work: Work) -> dict[str, object]:
+def _common(lab: Lab, experiment: Experiment, work: Work) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
@@ -246,14 +242,22 @@ def _common(lab: Lab, experiment: Experiment, work: Work) -> dict[str, object]:
 
 
 def _verified(
-    lab: Lab, bench: Workbench, plain: Build, build: Build, applied: str, suite: str, warnings: tuple[str, ...]
+    lab: Lab,
+    bench: Workbench,
+    source: Source,
+    plain: Build,
+    build: Build,
+    applied: str,
+    suite: str,
+    warnings: tuple[str, ...],
 ) -> Verified:
     before, after = hardening.examine(plain.server), hardening.examine(build.server)
     hardening.compare(before, after)
-    outcome = lab.kind.verify(plain.tree, build.server, suite, bench)
+    outcome = lab.kind.verify(source.path, plain.tree, build.server, suite, bench, lab.jobs)
     if outcome.failed:
         raise VerifyFailed(
-            f"{len(outcome.failed)} of {outcome.run} tests failed: {', '.join(outcome.failed[:5])}", f"see {bench.log}"
+            f"{len(outcome.failed)} of {outcome.run} tests failed: {', '.join(outcome.failed[:5])}",
+            f"see {bench.log}",
         )
     summary = VerifySummary(
         tests_run=outcome.run,
@@ -266,6 +270,16 @@ def _verified(
 
 def _why_without(post_linked: PostLinked) -> tuple[str, ...]:
     return (f"without a post-link step: {post_linked.reason}",)
+
+
+def _hot_set_summary(hot_set: HotSet) -> HotSetSummary:
+    return HotSetSummary(
+        method=hot_set.method,
+        objects=len(hot_set.objects),
+        all_objects=hot_set.all_objects,
+        coverage=hot_set.coverage,
+        top=tuple((each.path, each.share) for each in hot_set.objects[:15]),
+    )
 
 
 def _plain_summary(plain: Build) -> BuildSummary:

@@ -217,7 +217,8 @@ class SystemShell:
             if command.cwd and not command.cwd.is_dir():
                 raise CommandFailed(f"the folder {command.cwd} is gone", "start again: it is made anew") from error
             raise MissingTool(
-                f"{command.argv[0]} is not on this machine", "`upshift doctor` says how to get what is missing"
+                f"{command.argv[0]} is not on this machine",
+                "`upshift doctor` says how to get what is missing",
             ) from error
         process = SystemProcess(popen, self)
         with self._lock:

@@ -30,7 +30,13 @@ OPTIMISE_FLAGS = (
 
 
 def instrument(
-    shell: Shell, toolchain: Toolchain, server: Path, output: Path, counts: Path, hot_set: HotSet | None, log: Path
+    shell: Shell,
+    toolchain: Toolchain,
+    server: Path,
+    output: Path,
+    counts: Path,
+    hot_set: HotSet | None,
+    log: Path,
 ) -> None:
     """A copy of ``server`` that counts its branches into ``counts``.PID.fdata at a clean end.
 
@@ -48,7 +54,7 @@ def instrument(
     elif whole_bytes > 0.8 * available_bytes:
         raise NotEnoughRoom(
             f"BOLT's instrumentation needs about {whole_bytes / 1e9:.1f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
-            "without BOLT: a recipe with post_link = \"none\"",
+            'without BOLT: a recipe with post_link = "none"',
         )
     shell.run(
         Command(
@@ -76,7 +82,13 @@ def merge_fdata(shell: Shell, toolchain: Toolchain, files: Sequence[Path], outpu
 
 
 def optimise(
-    shell: Shell, toolchain: Toolchain, server: Path, output: Path, fdata: Path, log: Path, extra: Sequence[str] = ()
+    shell: Shell,
+    toolchain: Toolchain,
+    server: Path,
+    output: Path,
+    fdata: Path,
+    log: Path,
+    extra: Sequence[str] = (),
 ) -> None:
     """``server`` with the layout that ``fdata`` asks for. Raises CommandFailed when BOLT fails, crashes or leaves no output."""
     assert toolchain.bolt is not None

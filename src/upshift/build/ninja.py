@@ -27,7 +27,7 @@ class Step:
 
 
 def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -> None:
-    """Build ``targets`` in ``tree``; steps done and to do go to the progress. Raises CommandFailed with the compiler's message."""
+    """Build ``targets`` in ``tree``; steps done go to the progress. Raises CommandFailed with the compiler's message."""
 
     def on_line(line: str) -> None:
         if step := _STEP.match(line):

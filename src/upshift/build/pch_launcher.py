@@ -8,6 +8,8 @@ A header set is compiled when the first file that needs it does: by then the bui
 includes. One is made for each set of compile flags. A file that does not compile with it is compiled without.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
@@ -20,7 +22,7 @@ _VALUE_FLAGS = ("-o", "-MF", "-MT", "-MQ", "-c")
 _HEADER_FLAGS = ("-fpch-instantiate-templates", "-x", "c++-header")
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     plan_file, command = argv[1], argv[2:]
     source = _value_of(command, "-c")
     if source is None or not source.endswith((".cc", ".cpp", ".cxx")):
@@ -40,7 +42,7 @@ def main(argv):
     os.execvp(command[0], command)
 
 
-def _precompiled(folder, command, headers):
+def _precompiled(folder: str, command: list[str], headers: list[str]) -> str | None:
     """The precompiled header for this command's flags, made now if need be; None when it can't be made."""
     flags = _shared_flags(command)
     key = hashlib.sha256("\0".join([command[0], *flags, *headers]).encode()).hexdigest()[:20]
@@ -56,7 +58,7 @@ def _precompiled(folder, command, headers):
             return None
         header = os.path.join(folder, key + ".h")
         with open(header, "w") as out:
-            out.writelines('#include "%s"\n' % name for name in headers)
+            out.writelines(f'#include "{name}"\n' for name in headers)
         made = [command[0], *flags, *_HEADER_FLAGS, "-c", header, "-o", pch + ".partial"]
         done = subprocess.run(made, capture_output=True)
         if done.returncode != 0:
@@ -67,7 +69,7 @@ def _precompiled(folder, command, headers):
         return pch
 
 
-def _shared_flags(command):
+def _shared_flags(command: list[str]) -> list[str]:
     """What files of one target have in common: the command without its input and outputs."""
     flags, skip = [], False
     for part in command[1:]:
@@ -80,7 +82,7 @@ def _shared_flags(command):
     return flags
 
 
-def _value_of(command, flag):
+def _value_of(command: list[str], flag: str) -> str | None:
     return command[command.index(flag) + 1] if flag in command[:-1] else None
 
 

@@ -54,7 +54,9 @@ class Recipe(Value):
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
             raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
         if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:
-            raise ValueError("BOLT after GCC needs flags = [\"-fno-reorder-blocks-and-partition\"]: it cannot read split functions")
+            raise ValueError(
+                'BOLT after GCC needs flags = ["-fno-reorder-blocks-and-partition"]: it cannot read split functions'
+            )
         return self
 
 

@@ -50,9 +50,7 @@ def build_hot(
     launcher = _launcher(bench, kind, source, recipe, toolchain)
     rebuilt = {item.path: objects / item.path for item in hot_set.objects}
     flags = (*extra.compile, *recipe.flags)
-    rules = [
-        _compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()
-    ]
+    rules = [_compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()]
     server = bench.folder / kind.server_target
     link = link_command(known[-1], rebuilt, server, (*extra.link, *recipe.link_flags))
     rules.append(_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
@@ -85,7 +83,12 @@ _HEADER = "ninja_required_version = 1.8\nrule run\n  command = $command\n  descr
 
 
 def _compile_rule(
-    tree: Path, step: Step, target: Path, toolchain: Toolchain, launcher: tuple[str, ...], flags: Sequence[str]
+    tree: Path,
+    step: Step,
+    target: Path,
+    toolchain: Toolchain,
+    launcher: tuple[str, ...],
+    flags: Sequence[str],
 ) -> str:
     compiler = next(n for n, part in enumerate(step.argv) if part in (str(toolchain.cc), str(toolchain.cxx)))
     argv = list(step.argv[compiler:])
@@ -107,9 +110,7 @@ def _escaped(path: Path) -> str:
     return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
 
 
-def _launcher(
-    bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain
-) -> tuple[str, ...]:
+def _launcher(bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain) -> tuple[str, ...]:
     if not recipe.precompiled_headers or toolchain.family == "gcc":
         return ()
     return launcher_command(bench, kind, source)

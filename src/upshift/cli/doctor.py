@@ -63,8 +63,6 @@ def _show(findings: tuple[Finding, ...], lacking: list[str]) -> None:
     console.print(table)
     console.print()
     if lacking:
-        console.print(
-            f"[red]Not ready[/red]: {', '.join(lacking)}. `upshift optimize` installs packages itself."
-        )
+        console.print(f"[red]Not ready[/red]: {', '.join(lacking)}. `upshift optimize` installs packages itself.")
     else:
         console.print("[green]Ready[/green] for `upshift optimize`.")

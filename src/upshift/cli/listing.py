@@ -49,7 +49,10 @@ def runs(json: _JSON = False) -> None:
     table = Table("run", "started (UTC)", "finished", "command")
     for each in found:
         table.add_row(
-            str(each["name"]), str(each["started_at"])[:19], "yes" if each["finished"] else "no", str(each["command"])
+            str(each["name"]),
+            str(each["started_at"])[:19],
+            "yes" if each["finished"] else "no",
+            str(each["command"]),
         )
     console.table(table)
 
@@ -67,9 +70,7 @@ def recipes(json: _JSON = False) -> None:
         return
     table = Table("recipe", "toolchain", "scope", "lto", "profile", "post-link", "what it is")
     for each in found:
-        table.add_row(
-            each.name, each.toolchain, each.scope, each.lto, each.profile, each.post_link, each.description
-        )
+        table.add_row(each.name, each.toolchain, each.scope, each.lto, each.profile, each.post_link, each.description)
     console.table(table)
 
 

@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 def optimize(
     source: Annotated[
-        str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")
+        str | None,
+        typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL."),
     ] = None,
-    level: Annotated[str, typer.Option(help="quick: BOLT on the plain build; full: PGO, LTO and BOLT of the hot set.")] = "full",
+    level: Annotated[
+        str, typer.Option(help="quick: BOLT on the plain build; full: PGO, LTO and BOLT of the hot set.")
+    ] = "full",
     toolchain: Annotated[str, typer.Option(help="clang, gcc or icx.")] = "clang",
     scope: Annotated[str | None, typer.Option(help="hot: rebuild what runs; all: the whole tree.")] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="Train and measure on this (name or .toml file); repeatable.")] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Train and measure on this (name or .toml file); repeatable.")
+    ] = None,
     held_out: Annotated[list[str] | None, typer.Option(help="Measure on this without training on it; repeatable.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="The server that you run today, as a further arm.")] = None,
     verify: Annotated[str, typer.Option(help="short, main, or MTR tests separated by commas.")] = "short",
@@ -30,11 +35,15 @@ def optimize(
     slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
     train_seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
     jobs: Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")] = 0,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped; `last` is the newest.")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Go on with a run that was stopped; `last` is the newest."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates; do nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")] = False,
     fail_on: Annotated[
-        float | None, typer.Option(metavar="RATIO", help="Exit 3 if a training workload's QPS ratio is surely below this.")
+        float | None,
+        typer.Option(metavar="RATIO", help="Exit 3 if a training workload's QPS ratio is surely below this."),
     ] = None,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
@@ -43,7 +52,8 @@ def optimize(
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.session import session
     from upshift.options import Options
-    from upshift.pipeline import STAGES, optimize as pipeline
+    from upshift.pipeline import STAGES
+    from upshift.pipeline import optimize as pipeline
     from upshift.plan import prepare
     from upshift.values import checked
 
@@ -73,7 +83,11 @@ def optimize(
         return
     work = prepare(options, allow_install=not no_install)
     with session(
-        "optimize", options.model_dump(mode="json"), stages=len(STAGES[options.level]), jobs=options.jobs, resume=resume
+        "optimize",
+        options.model_dump(mode="json"),
+        stages=len(STAGES[options.level]),
+        jobs=options.jobs,
+        resume=resume,
     ) as at_work:
         result: Result = pipeline(at_work.lab, work)
     show_outcome(result, at_work.run, as_json=json)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from upshift.build.model import Build
-    from upshift.lab import Lab
-    from upshift.pipeline import Work
+    pass
 
 _JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
@@ -43,7 +41,7 @@ def build(
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
-    with session("build", options.model_dump(mode="json"), stages=len(pipeline.BUILD_STAGES), jobs=jobs) as at_work:
+    with session("build", options.model_dump(mode="json"), stages=len(pipeline.BUILDING[options.level]), jobs=jobs) as at_work:
         made = pipeline.build(at_work.lab, work)
     if json:
         console.result_json(made.model_dump_json(indent=2))
@@ -76,7 +74,7 @@ def train(
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
-    with session("train", options.model_dump(mode="json"), stages=len(pipeline.TRAIN_STAGES), jobs=jobs) as at_work:
+    with session("train", options.model_dump(mode="json"), stages=len(pipeline.TRAINING), jobs=jobs) as at_work:
         trained = pipeline.train(at_work.lab, work)
     if json:
         console.result_json(trained.gated.model_dump_json(indent=2))
@@ -85,7 +83,10 @@ def train(
 
 
 def measure(
-    arms: Annotated[list[str], typer.Argument(help="Servers: PATH or NAME=PATH of an executable; the first is the baseline.")],
+    arms: Annotated[
+        list[str],
+        typer.Argument(help="Servers: PATH or NAME=PATH of an executable; the first is the baseline."),
+    ],
     workload: Annotated[list[str] | None, typer.Option(help="Measure on this (name or .toml file); repeatable.")] = None,
     threads: Annotated[str, typer.Option(help="Client threads, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,

@@ -15,9 +15,7 @@ CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 
 
 def test(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="For pytest.")
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="For pytest.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Build a real MySQL too (an hour or more).")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:

@@ -85,9 +85,7 @@ def run_experiment(
 
     for trial in range(plan.trials):
         if trial not in measured:
-            _run_trial(
-                trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add
-            )
+            _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
     store.finish()
     return Experiment(
         plan=plan,
@@ -120,16 +118,10 @@ def _run_trial(
             _warm_up(name, server, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
         for turn in turns(plan, trial, arms, loads):
             server = running[turn.arm.name]
-            add(
-                measure_slice(
-                    bench, server, turn, plan, trial=trial, origin_s=origin_s, clock=clock, sample=sample
-                )
-            )
+            add(measure_slice(bench, server, turn, plan, trial=trial, origin_s=origin_s, clock=clock, sample=sample))
 
 
-def _warm_up(
-    name: str, server: RunningArm, bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int
-) -> None:
+def _warm_up(name: str, server: RunningArm, bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int) -> None:
     """Each workload for its share of the time; a load that does nothing is found here, not after an hour."""
     chosen = warmup_loads(loads) if seconds > 0 else ()
     for load in chosen:
@@ -151,6 +143,4 @@ def _check(plan: Plan, arms: Sequence[Arm], baseline: str, loads: Sequence[Load]
     if len(set(loads)) < max(1, len(loads)):
         raise UsageError("an experiment needs at least one load, and each only once", "name a workload")
     if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0:
-        raise UsageError(
-            "an experiment needs a trial, a round and some time at least", "see the plan's trials"
-        )
+        raise UsageError("an experiment needs a trial, a round and some time at least", "see the plan's trials")

@@ -163,9 +163,7 @@ def _half_ratios(members: Sequence[Slice], rounds: int) -> list[float]:
     return [float(np.mean(late) - np.mean(early)) for early, late in trials.values() if early and late]
 
 
-def _shares(
-    groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[Load], int]
-) -> dict[tuple[str, Load], float]:
+def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[Load], int]) -> dict[tuple[str, Load], float]:
     return {
         key: math.fsum(map(cpu_s, members)) / (math.fsum(each.wall_s for each in members) * cpus(key[1]))
         for key, members in groups.items()
@@ -187,8 +185,7 @@ def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, small
 
 def _named(values: Mapping[tuple[str, Load], _T], show: Callable[[_T], str]) -> str:
     parts = [
-        f"{show(value)} ({arm}, {load.workload} at {_counted(load.threads, 'thread')})"
-        for (arm, load), value in values.items()
+        f"{show(value)} ({arm}, {load.workload} at {_counted(load.threads, 'thread')})" for (arm, load), value in values.items()
     ]
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return ", ".join(parts[:_SHOWN]) + more

@@ -58,9 +58,7 @@ class Samples:
         whole = tuple(each for each in found if counts[each.trial] == slices_per_trial)
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.partial.with_suffix(".new")
-        fresh.write_text(
-            "".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)])
-        )
+        fresh.write_text("".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)]))
         fresh.replace(self.partial)
         return whole
 
@@ -70,9 +68,7 @@ class Samples:
 
     def finish(self) -> None:
         """Turn the partial file into Parquet and remove it."""
-        columns = ", ".join(
-            f"{name}: '{_sql_type(field.annotation)}'" for name, field in Slice.model_fields.items()
-        )
+        columns = ", ".join(f"{name}: '{_sql_type(field.annotation)}'" for name, field in Slice.model_fields.items())
         fresh = self.parquet.with_suffix(".new")
         with _database() as database:
             database.execute(
@@ -106,9 +102,7 @@ class Samples:
         if self.partial.is_file() or not self.parquet.is_file():
             return ()
         with _database() as database:
-            metadata = database.execute(
-                f"SELECT key, value FROM parquet_kv_metadata({_quoted(self.parquet)})"
-            ).fetchall()
+            metadata = database.execute(f"SELECT key, value FROM parquet_kv_metadata({_quoted(self.parquet)})").fetchall()
             if (_KEY.encode(), self._experiment.encode()) in metadata:
                 return read_samples(self.parquet)
         _move_aside(self.parquet, self.parquet.stem, ".parquet")

@@ -79,9 +79,7 @@ def trial_values(slices: Iterable[Slice]) -> Values:
 def levels(slices: Iterable[Slice]) -> tuple[Level, ...]:
     """Each arm's own figures for each load: geometric means over trials with 95 % intervals."""
     return tuple(
-        Level(
-            **load.model_dump(), arm=arm, metric=metric, value=mean.value, ci_low=mean.low, ci_high=mean.high
-        )
+        Level(**load.model_dump(), arm=arm, metric=metric, value=mean.value, ci_low=mean.low, ci_high=mean.high)
         for (arm, load), metrics in trial_values(slices).items()
         for metric, by_trial in metrics.items()
         for mean in [geometric_mean(np.log(list(by_trial.values())))]
@@ -188,7 +186,5 @@ _TRIAL_VALUE: Mapping[Metric, Callable[[Sequence[Slice]], float | None]] = {
     "qps": lambda slices: _geometric([each.queries / each.wall_s for each in slices]),
     "latency_ms_p99": lambda slices: _geometric([each.latency_ms_p99 for each in slices]),
     "user_cpu_us_per_query": lambda slices: _per_query_us(sum(each.user_cpu_s for each in slices), slices),
-    "system_cpu_us_per_query": lambda slices: _per_query_us(
-        sum(each.system_cpu_s for each in slices), slices
-    ),
+    "system_cpu_us_per_query": lambda slices: _per_query_us(sum(each.system_cpu_s for each in slices), slices),
 }

@@ -25,13 +25,15 @@ def merge(
     inputs = [(file, weight) for file, weight in weighted if file.stat().st_size]
     if not inputs:
         raise ProfileRefused(
-            "the training run left no profile", "the server must end cleanly, and be the instrumented one: see the stage's log"
+            "the training run left no profile",
+            "the server must end cleanly, and be the instrumented one: see the stage's log",
         )
     smallest = min(weight for _file, weight in inputs)
     arguments = [f"-weighted-input={max(1, round(10 * weight / smallest))},{file}" for file, weight in inputs]
     partial = folder / "merged.profdata"
     done = shell.run(
-        Command((str(toolchain.profdata), "merge", "--failure-mode=warn", "-o", str(partial), *arguments)), log=log
+        Command((str(toolchain.profdata), "merge", "--failure-mode=warn", "-o", str(partial), *arguments)),
+        log=log,
     )
     corrupt = len(re.findall(r"^warning:", done.stdout, re.M))
     named = folder / f"{file_sha256(partial)[:20]}.profdata"
@@ -42,9 +44,7 @@ def merge(
 def read(shell: Shell, toolchain: Toolchain, profile: Path, *, context_sensitive: bool = False) -> dict[str, int]:
     """Each function of a merged profile with its largest count. Static functions lose their file's name."""
     flags = ("--showcs",) if context_sensitive else ()
-    done = shell.run(
-        Command((str(toolchain.profdata), "show", "--all-functions", "--counts", *flags, str(profile)))
-    )
+    done = shell.run(Command((str(toolchain.profdata), "show", "--all-functions", "--counts", *flags, str(profile))))
     return parse(done.stdout)
 
 

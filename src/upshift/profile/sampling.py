@@ -22,8 +22,8 @@ from upshift.shell import Command, Shell
 COVERAGE = 0.995
 _FUNCTION_COVERAGE = 0.95
 SAMPLE_HZ = 1999
-# Fewer samples than this leave the tail of the hot set to chance: 0.5 % of them would be under 25.
-_FEWEST_SAMPLES = 5000
+# With fewer samples than this the tail of the hot set (0.5 %) would be a matter of two or three of them.
+_FEWEST_SAMPLES = 500
 
 _MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
 
@@ -58,8 +58,10 @@ def map_plain_server(shell: Shell, kind: ServerKind, plain: Build, folder: Path,
 def record_command(pid: int, output: Path, seconds: float) -> Command:
     """Sample where a running server's user code executes; ``cpu-clock`` works without a hardware PMU."""
     return Command(
-        ("perf", "record", "-e", "cpu-clock:u", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(output))
-        + ("--", "sleep", f"{seconds:.0f}")
+        (
+            *("perf", "record", "-e", "cpu-clock:u", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(output)),
+            *("--", "sleep", f"{seconds:.0f}"),
+        )
     )
 
 
@@ -77,9 +79,7 @@ def count_samples(shell: Shell, data: Path, server: Path, link_map: LinkMap) -> 
     return counted
 
 
-def attribute(
-    lines: Iterable[str], server: Path, segments: list[tuple[int, int, int]], link_map: LinkMap
-) -> Counted:
+def attribute(lines: Iterable[str], server: Path, segments: list[tuple[int, int, int]], link_map: LinkMap) -> Counted:
     """Samples of ``perf script`` to origins. ``segments`` are (file offset, size, virtual address) of the executable code."""
     by_origin: Counter[str] = Counter()
     by_symbol: Counter[str] = Counter()

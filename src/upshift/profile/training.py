@@ -54,7 +54,13 @@ def train(
         data = copy(bench.shell, template, bench.folder / "data")
         started = time.monotonic()
         with running(
-            bench.shell, kind, program, data, log=bench.log, settings=workload.settings, environment=environment(workload)
+            bench.shell,
+            kind,
+            program,
+            data,
+            log=bench.log,
+            settings=workload.settings,
+            environment=environment(workload),
         ) as server:
             queries = _load(bench, kind, server, workload, seconds, samples(workload) if samples else None)
         trained.append(Trained(workload, time.monotonic() - started, queries))
@@ -63,7 +69,12 @@ def train(
 
 
 def _load(
-    bench: Workbench, kind: ServerKind, server: RunningServer, workload: Workload, seconds: float, samples: Path | None
+    bench: Workbench,
+    kind: ServerKind,
+    server: RunningServer,
+    workload: Workload,
+    seconds: float,
+    samples: Path | None,
 ) -> int:
     recorder = None
     if samples:

@@ -1,14 +1,14 @@
 """The run directory: everything that one command did.
 
-    <cache>/runs/20261121-051500-optimize/
-      manifest.json    command line, options, version, machine
-      commands.log     every command that ran, pasteable
-      stages.jsonl     a StageRecord a line, in order
-      logs/            one file a stage
-      samples.parquet  raw slices
-      result.json      the result, for machines
-      report.html      the result, for people
-      package/         the install tree and its tarball
+<cache>/runs/20261121-051500-optimize/
+  manifest.json    command line, options, version, machine
+  commands.log     every command that ran, pasteable
+  stages.jsonl     a StageRecord a line, in order
+  logs/            one file a stage
+  samples.parquet  raw slices
+  result.json      the result, for machines
+  report.html      the result, for people
+  package/         the install tree and its tarball
 """
 
 from __future__ import annotations

@@ -160,4 +160,3 @@ def _tree_memory_bytes() -> int:
         except psutil.Error:
             continue
     return total
-

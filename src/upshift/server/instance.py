@@ -102,9 +102,7 @@ def _await_ready(server: RunningServer, timeout_s: float) -> None:
         if server.kind.ready(server.socket):
             return
         time.sleep(0.1)
-    raise ServerFailed(
-        f"the server did not answer within {timeout_s:.0f} s\n{_tail(server.log)}", f"its log is {server.log}"
-    )
+    raise ServerFailed(f"the server did not answer within {timeout_s:.0f} s\n{_tail(server.log)}", f"its log is {server.log}")
 
 
 def _stop(process: Process, log: Path) -> None:

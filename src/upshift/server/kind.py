@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
+from upshift.verify.model import TestOutcome
+
+if TYPE_CHECKING:
+    from upshift.run.stages import Workbench
 
 
 class Program(Value):
@@ -86,11 +90,22 @@ class ServerKind(Protocol):
         """Whether background work that follows a start or a load (flushing, purge) has calmed down."""
         ...
 
-    def counters(self, socket: Path) -> Counters:
-        ...
+    def counters(self, socket: Path) -> Counters: ...
 
     def settings(self) -> Mapping[str, str]:
         """The configuration that measurements use when a workload does not say otherwise."""
+        ...
+
+    def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
+        """How much data the configuration keeps in memory; None when the server has no such limit."""
+        ...
+
+    def verify(self, source: Path, tree: Path, server: Path, suite: str, bench: Workbench, jobs: int) -> TestOutcome:
+        """Run the server's own tests against the executable ``server``. Raises VerifyFailed when they can't run."""
+        ...
+
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+        """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
 
     def data_bytes(self, data: Path) -> int:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-
 from collections.abc import Mapping
 from pathlib import Path
 
 import pymysql
 
+from upshift.run.stages import Workbench
 from upshift.server.kind import Counters, Program
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
+from upshift.verify import mtr
+from upshift.verify.model import TestOutcome
 
 # Everything that a server for one machine does without; system libraries are those that a distribution would link.
 _OPTIONS: Mapping[str, str] = {
@@ -66,6 +68,25 @@ _SETTINGS: Mapping[str, str] = {
     "thread_stack": "2M",
 }
 
+_PACKAGED = (
+    "mysql",
+    "mysqladmin",
+    "mysqlbinlog",
+    "mysqlcheck",
+    "mysqldump",
+    "mysqlimport",
+    "mysqlshow",
+    "mysqlslap",
+    "mysql_config_editor",
+    "mysql_secure_installation",
+    "mysql_tzinfo_to_sql",
+    "my_print_defaults",
+    "innochecksum",
+    "ibd2sdi",
+    "perror",
+)
+_SHARED_TEXTS = ("dictionary.txt", "messages_to_clients.txt", "messages_to_error_log.txt")
+
 # Tables and indexes, not redo and undo logs, doublewrite or binary logs.
 _DATA_FILES = ("*/*.ibd",)
 
@@ -75,26 +96,7 @@ class MySQL:
 
     name = "mysql"
     server_target = "mysqld"
-    targets = (
-        "mysqld",
-        "mysql",
-        "mysqladmin",
-        "mysqlbinlog",
-        "mysqlcheck",
-        "mysqldump",
-        "mysqlimport",
-        "mysqlshow",
-        "mysqlslap",
-        "mysqltest",
-        "mysqltest_safe_process",
-        "mysql_config_editor",
-        "mysql_tzinfo_to_sql",
-        "mysql_secure_installation",
-        "my_print_defaults",
-        "innochecksum",
-        "ibd2sdi",
-        "perror",
-    )
+    targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     database = "upshift"
 
     def recognise(self, tree: Path) -> str | None:
@@ -171,7 +173,7 @@ class MySQL:
                 f"--socket={socket}",
                 f"--pid-file={socket.with_suffix('.pid')}",
                 "--skip-networking",
-                "--mysqlx=OFF",
+                "--loose-mysqlx=OFF",
                 *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
             )
         )
@@ -195,6 +197,21 @@ class MySQL:
     def settings(self) -> Mapping[str, str]:
         return _SETTINGS
 
+    def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
+        text = settings.get("innodb_buffer_pool_size", "128M")
+        unit = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
+        return int(text[:-1]) * unit if unit else int(text)
+
+    def verify(self, source: Path, tree: Path, server: Path, suite: str, bench: Workbench, jobs: int) -> TestOutcome:
+        return mtr.run_tests(bench, source, tree, server, suite, jobs=jobs)
+
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+        programs = tree / "runtime_output_directory"
+        clients = {f"bin/{name}": programs / name for name in _PACKAGED if (programs / name).is_file()}
+        languages = {f"share/{entry.name}": entry for entry in (tree / "share").iterdir() if (entry / "errmsg.sys").is_file()}
+        texts = {f"share/{name}": source / "share" / name for name in ("charsets", *_SHARED_TEXTS)}
+        return {"bin/mysqld": server, "LICENSE": source / "LICENSE", **clients, **languages, **texts}
+
     def data_bytes(self, data: Path) -> int:
         return sum(file.stat().st_size for pattern in _DATA_FILES for file in data.glob(pattern))
 
@@ -209,7 +226,6 @@ def _base(program: Program, data: Path) -> tuple[str, ...]:
 
 
 def _is_root() -> bool:
-
 
     return os.geteuid() == 0
 

@@ -50,7 +50,8 @@ def newest_mysql(root: Path, shell: Shell, say: Callable[[str], None], log: Path
         apt.update()
     except CommandFailed as error:
         raise SourceError(
-            "apt could not read its mirror: no network, or the mirror is down", "give --source a directory or a tarball"
+            "apt could not read its mirror: no network, or the mirror is down",
+            "give --source a directory or a tarball",
         ) from error
     tried = []
     for package, version, from_source in apt.candidates():
@@ -154,7 +155,7 @@ class _PrivateApt:
         before = set(files.iterdir())
         if from_source:
             self._run("apt-get", "source", "--download-only", f"{package}={version}")
-            pattern = f"{package}_{version.split(':')[-1]}.dsc"
+            pattern = f"{package}_{version.rsplit(':', maxsplit=1)[-1]}.dsc"
         else:
             self._run("apt-get", "download", f"{package}={version}")
             pattern = f"{package}_{version.replace(':', '%3a')}_*.deb"
@@ -185,4 +186,4 @@ def _lines(repositories: list[Repository]) -> list[str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version.split(":")[-1]))
+    return tuple(int(number) for number in re.findall(r"\d+", version.rsplit(":", maxsplit=1)[-1]))

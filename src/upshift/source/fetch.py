@@ -19,9 +19,7 @@ _SKIPPED = {".git", ".hg", ".bzr", ".svn"}
 _UNPACK_FACTOR = 8
 
 
-def obtain(
-    spec: str | None, *, kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path
-) -> Source:
+def obtain(spec: str | None, *, kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
     """The verified source that ``spec`` names: a directory, a tarball, or (None, ``apt``) the distribution's newest.
 
     Raises SourceError when it is not there, damaged, not this kind of server's, or can't be fetched.
@@ -102,7 +100,10 @@ def _checked_beside(tarball: Path, sha256: str) -> str:
 def _recognised(kind: ServerKind, path: Path, origin: str, sha256: str, verified: str) -> Source:
     version = kind.recognise(path)
     if version is None:
-        raise SourceError(f"{path} is not a {kind.name} source tree", "name the folder that holds the server's CMakeLists.txt")
+        raise SourceError(
+            f"{path} is not a {kind.name} source tree",
+            "name the folder that holds the server's CMakeLists.txt",
+        )
     return Source(kind=kind.name, version=version, origin=origin, sha256=sha256, verified=verified, path=path)
 
 
@@ -134,5 +135,3 @@ def _single(folder: Path) -> Path:
     """The one folder that an archive unpacks to, or the folder itself."""
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
-
-

@@ -57,9 +57,7 @@ def examine(shell: Shell, *, places: Places | None = None) -> tuple[Finding, ...
         perf = _perf(shell, Path(folder) / "perf.data")
     return (
         _compiler("clang", clangs, why_not("clang"), "PGO, ThinLTO, BOLT: the default recipe", required=True),
-        _compiler(
-            "gcc", gccs, why_not("gcc"), "the stock build to compare with; PGO and LTO", required=False
-        ),
+        _compiler("gcc", gccs, why_not("gcc"), "the stock build to compare with; PGO and LTO", required=False),
         _compiler("icx", icxs, why_not("icx"), "PGO and ThinLTO with Intel's compiler", required=False),
         _linker(clangs),
         _bolt((*clangs, *gccs)),
@@ -149,9 +147,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
         return done is not None and done.returncode == 0
 
     counted = _try(shell, "perf", "stat", "-e", "cycles:u", "-x", ",", "--", "true")
-    pmu = (
-        counted is not None and counted.returncode == 0 and re.search(r"^\d+,", counted.stdout, re.MULTILINE)
-    )
+    pmu = counted is not None and counted.returncode == 0 and re.search(r"^\d+,", counted.stdout, re.MULTILINE)
     no_pmu = "small virtual machines have none: take bare metal, or a machine type with a virtual PMU"
     no_clock = "sysctl kernel.perf_event_paranoid=1; in a container, also allow perf_event_open"
     rows: tuple[tuple[str, bool, str, str, str], ...] = (
@@ -168,9 +164,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     return (
         _found(perf, _first_version(version.stdout), sampling, required=False),
         *(
-            _found(name, what, allows, required=False)
-            if works
-            else _missing(name, hint, allows, required=False)
+            _found(name, what, allows, required=False) if works else _missing(name, hint, allows, required=False)
             for name, works, what, hint, allows in rows
         ),
     )
@@ -194,9 +188,7 @@ def _machine(cache: Path) -> tuple[Finding, ...]:
             name="memory",
             state="found" if memory_gib >= _MEMORY_NEEDED_GIB else "too small",
             version=f"{memory_gib:.1f} GiB",
-            hint=""
-            if memory_gib >= _MEMORY_NEEDED_GIB
-            else f"BOLT needs {_MEMORY_NEEDED_GIB} GiB: leave it out",
+            hint="" if memory_gib >= _MEMORY_NEEDED_GIB else f"BOLT needs {_MEMORY_NEEDED_GIB} GiB: leave it out",
             allows="instrumenting the server with BOLT",
             required=False,
         ),

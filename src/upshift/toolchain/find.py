@@ -33,14 +33,10 @@ class Places:
     """Folders of executables; empty: those of ``$PATH``."""
 
     def folders(self) -> tuple[Path, ...]:
-        return self.path or tuple(
-            Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry
-        )
+        return self.path or tuple(Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry)
 
 
-def find(
-    family: Family, *, version: str | None = None, shell: Shell, places: Places | None = None
-) -> Toolchain:
+def find(family: Family, *, version: str | None = None, shell: Shell, places: Places | None = None) -> Toolchain:
     """The newest usable compiler of a family, preferring one that has BOLT.
 
     ``version`` asks for one version by its leading numbers (``19``, ``19.1``). Raises MissingTool when there
@@ -153,9 +149,7 @@ def _llvm_folders(places: Places) -> list[Path]:
     patterns = ("usr/lib/llvm-*/bin", "usr/lib64/llvm*/bin", "usr/local/llvm*/bin", "opt/llvm*/bin")
     versioned = [folder for pattern in patterns for folder in places.root.glob(pattern)]
     versioned.sort(key=lambda folder: _numbers(folder.parent.name), reverse=True)
-    on_path = [
-        (folder / "clang").resolve().parent for folder in places.folders() if (folder / "clang").exists()
-    ]
+    on_path = [(folder / "clang").resolve().parent for folder in places.folders() if (folder / "clang").exists()]
     return [*versioned, *on_path]
 
 
@@ -219,8 +213,6 @@ def _hint(family: Family, version: str | None) -> str:
     if family == "gcc" and version:
         names = f"g++-{major}"
     if family == "icx":
-        return (
-            f"install Intel's oneAPI C++ compiler (package {names}, from Intel's repository), or choose clang"
-        )
+        return f"install Intel's oneAPI C++ compiler (package {names}, from Intel's repository), or choose clang"
     older = ", or the newest number that your release has" if family == "clang" and not version else ""
     return f"apt-get install {names}{older}"

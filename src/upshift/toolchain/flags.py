@@ -108,13 +108,9 @@ def thin_lto(family: Family, *, jobs: int, cache: Path | None = None) -> Flags:
     """
     if family == "gcc":
         parallel = f"-flto={jobs}"  # so many partitions are compiled at once
-        return Flags(
-            compile=(parallel, "-fno-fat-lto-objects"), link=(parallel,)
-        )  # no second, unused machine code
+        return Flags(compile=(parallel, "-fno-fat-lto-objects"), link=(parallel,))  # no second, unused machine code
     thin = "-flto=thin"  # bitcode with summaries: imports across files without one huge module
-    kept = (
-        (f"-Wl,--thinlto-cache-dir={cache}",) if cache else ()
-    )  # makes the next link with few changes quick
+    kept = (f"-Wl,--thinlto-cache-dir={cache}",) if cache else ()  # makes the next link with few changes quick
     return Flags(compile=(thin,), link=(thin, f"-Wl,--thinlto-jobs={jobs}", *kept))
 
 

@@ -108,9 +108,7 @@ def install_line(packages: Iterable[str]) -> str:
     return f"sudo apt-get install -y --no-install-recommends {' '.join(packages)}"
 
 
-def ensure_packages(
-    purpose: Purpose, *, allow_install: bool, shell: Shell, say: Callable[[str], None]
-) -> tuple[str, ...]:
+def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say: Callable[[str], None]) -> tuple[str, ...]:
     """Install what ``purpose`` lacks and return its names; ``say`` gets a line before that happens.
 
     Needs root or a sudo that asks for no password, on Debian or Ubuntu. Raises MissingTool with the line to

@@ -40,18 +40,14 @@ def compare(plain: dict[str, str], optimised: dict[str, str]) -> None:
     rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
     lost = [f"{name} ({plain[name]} -> {optimised[name]})" for name in plain if rank[optimised[name]] < rank[plain[name]]]
     if lost:
-        raise VerifyFailed(
-            f"the optimised server lost hardening: {', '.join(lost)}", "see the recipe's flags and link_flags"
-        )
+        raise VerifyFailed(f"the optimised server lost hardening: {', '.join(lost)}", "see the recipe's flags and link_flags")
 
 
 def text_bytes(binary: Path) -> int:
     """Size of the executable sections."""
     with binary.open("rb") as file:
         executable = 0x4
-        return sum(
-            section["sh_size"] for section in ELFFile(file).iter_sections() if section["sh_flags"] & executable
-        )
+        return sum(section["sh_size"] for section in ELFFile(file).iter_sections() if section["sh_flags"] & executable)
 
 
 def _imported(elf: ELFFile) -> set[str]:

@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-from upshift.build.ninja import run_ninja
 from upshift.errors import CommandFailed, VerifyFailed
 from upshift.run.stages import Workbench
 from upshift.shell import Command
@@ -27,8 +26,15 @@ SHORT = (
     "main.order_by_all",
     "innodb.innodb-index",
 )
-# Programs whose absence stops MTR before the first test, besides mysqld and the usual clients.
+# Programs whose absence stops MTR before the first test, besides mysqld.
 TARGETS = (
+    "mysql",
+    "mysqladmin",
+    "mysqlbinlog",
+    "mysqlcheck",
+    "mysqldump",
+    "mysqlimport",
+    "mysqlshow",
     "mysqltest",
     "mysqltest_safe_process",
     "mysql_config_editor",
@@ -52,7 +58,6 @@ _SUITE_TIMEOUT_S = {"short": 1800.0, "main": 6 * 3600.0}
 
 def run_tests(bench: Workbench, source: Path, tree: Path, server: Path, suite: str, *, jobs: int) -> TestOutcome:
     """Run ``short``, ``main`` or tests separated by commas. Raises VerifyFailed when MTR could not test at all."""
-    run_ninja(bench, tree, TARGETS, jobs)
     shadow = _shadow(bench.folder / "mtr", tree, server)
     tests = ("--suite=main",) if suite == "main" else SHORT if suite == "short" else tuple(suite.split(","))
     results: dict[str, str] = {}

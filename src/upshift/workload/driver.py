@@ -66,7 +66,7 @@ class RunningLoad:
                 f"the load command of workload '{self.workload.name}' failed with exit code {code}\n{tail}",
                 f"its whole output is in {self.log}",
             )
-        read = {"sysbench": read_sysbench, "json": read_json, "none": lambda _output: LoadReport()}[self.workload.load.latency]
+        read = _READERS[self.workload.load.latency]
         return read(output).model_copy(update={"client_cpu_s": _children_cpu_s() - self.cpu_before_s})
 
 
@@ -109,7 +109,15 @@ def run_load(
     """
     before = server.queries()
     load = begin_load(
-        shell, kind, workload, server, threads=threads or workload.threads, seconds=seconds, seed=seed, cpus=cpus, log=log
+        shell,
+        kind,
+        workload,
+        server,
+        threads=threads or workload.threads,
+        seconds=seconds,
+        seed=seed,
+        cpus=cpus,
+        log=log,
     )
     try:
         report = load.finish()
@@ -132,7 +140,7 @@ def read_sysbench(output: str) -> LoadReport:
     """
     buckets = [(float(value), int(count)) for value, count in re.findall(r"^\s*([\d.]+) \|\**\s+(\d+)$", output, re.M)]
     if not buckets:
-        raise LoadFailed("sysbench printed no latency histogram", "pass --histogram=on, or set latency = \"none\"")
+        raise LoadFailed("sysbench printed no latency histogram", 'pass --histogram=on, or set latency = "none"')
     ignored = re.search(r"ignored errors:\s+(\d+)", output)
     return LoadReport(
         errors=int(ignored.group(1)) if ignored else 0,
@@ -154,7 +162,7 @@ def read_json(output: str) -> LoadReport:
             latency_ms_p99=report.get("latency_ms_p99"),
         )
     except (IndexError, ValueError, AttributeError) as error:
-        raise LoadFailed("the load command's last line is not the JSON object that latency = \"json\" promises") from error
+        raise LoadFailed('the load command\'s last line is not the JSON object that latency = "json" promises') from error
 
 
 def _percentile(buckets: list[tuple[float, int]], share: float) -> float:
@@ -169,7 +177,6 @@ def _percentile(buckets: list[tuple[float, int]], share: float) -> float:
 
 def _children_cpu_s() -> float:
     """CPU seconds of all children that have ended and been waited for."""
-
 
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
@@ -199,3 +206,10 @@ def _command(
             f"a workload's command has a placeholder that is not known: {error}",
             f"known are {', '.join('{' + name + '}' for name in values)}; write {{{{ for a brace itself",
         ) from error
+
+
+def _read_nothing(_output: str) -> LoadReport:
+    return LoadReport()
+
+
+_READERS = {"sysbench": read_sysbench, "json": read_json, "none": _read_nothing}

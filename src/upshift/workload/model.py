@@ -22,7 +22,7 @@ class LoadCommand(Value):
 
     command: tuple[str, ...]
     latency: Literal["none", "sysbench", "json"] = "none"
-    """How the driver reports latency: sysbench's histogram, or a last line of JSON with latency_ms_p50, _p95, _p99 and errors."""
+    """How the driver reports latency: sysbench's histogram, or a last line of JSON: latency_ms_p50, _p95, _p99, errors."""
 
 
 class Workload(Value):
