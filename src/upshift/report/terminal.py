@@ -1,61 +1,130 @@
-"""The result on a terminal: the verdict first, then the table behind it."""
+"""The result on a terminal: the verdict first, then what stands behind it. Colours follow the console, and so NO_COLOR."""
 
 from __future__ import annotations
 
+import itertools
+
+from rich import box
 from rich.console import Console
-from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from upshift.measure.model import Comparison
+from upshift.measure.model import Comparison, Metric, Verdict
+from upshift.report import words
+from upshift.report.findings import Findings
 from upshift.report.result import Result
-from upshift.report.verdicts import headline, held_out, losses, sentence
 
-_COLOURS = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
-_METRICS = ("qps", "user_cpu_us_per_query", "system_cpu_us_per_query", "latency_ms_p99")
+_STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
+_SECONDARY: tuple[tuple[Metric, str], ...] = (
+    ("latency_ms_p99", "p99"),
+    ("user_cpu_us_per_query", "user"),
+    ("system_cpu_us_per_query", "sys"),
+)
 
 
 def show(result: Result, console: Console) -> None:
-    """Print losses, the verdict, comparisons, stages and where things are."""
-    for one in losses(result):
-        console.print(f"[red]LOSS[/] {escape(sentence(one))}")
-    for one in (*headline(result), *held_out(result)):
-        console.print(f"[{_COLOURS[one.verdict]}]{escape(sentence(one))}[/]")
-    for flag in result.experiment.flags:
-        console.print(f"[yellow]flag[/] {escape(flag.message)}; {escape(flag.hint)}")
-    for warning in result.warnings:
-        console.print(f"[yellow]note[/] {escape(warning)}")
-    console.print(_comparisons(result))
-    if result.stages:
-        console.print(_stages(result))
+    """Print the report on ``console``, at its width."""
+    findings = Findings(result.experiment)
+    for text in _verdict(result, findings):
+        console.print(text, soft_wrap=False)
+    for table in (_comparisons(findings), _stages(result)):
+        if table.row_count:
+            console.print()
+            console.print(table, soft_wrap=False)
     if result.package:
-        console.print(f"package: {escape(result.package)}", soft_wrap=True)
+        console.print()
+        console.print(Text.assemble(("package  ", "bold"), result.package), soft_wrap=True)
+        console.print(Text("the way back is in its ROLLBACK.md", style="dim"))
 
 
-def _comparisons(result: Result) -> Table:
-    table = Table(title=f"against {result.experiment.baseline}: ratio (95 % interval)", title_justify="left")
-    for name in ("arm", "workload", "threads", "QPS", "user CPU/query", "system CPU/query", "p99"):
-        table.add_column(name)
-    cells: dict[tuple[str, str, int], dict[str, Comparison]] = {}
-    for one in result.experiment.comparisons:
-        name = one.workload + (" *" if one.held_out else "")
-        cells.setdefault((one.arm, name, one.threads), {})[one.metric] = one
-    for (arm, workload, threads), by_metric in cells.items():
-        row = [_cell(by_metric[metric]) if metric in by_metric else "" for metric in _METRICS]
-        table.add_row(arm, workload, str(threads), *row)
-    table.caption = "* held out of training. QPS: more is better; the others: less is better."
+def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
+    several = len(findings.subjects) > 1
+    lines: list[Text | Padding] = [
+        Text.assemble((f"{_loss_word(each)} ", "bold red"), words.loss_sentence(each, name_arm=several))
+        for each in findings.losses()
+    ]
+    for held_out in (False, True):
+        for each in findings.headlines(held_out=held_out):
+            if each.verdict == "slower":
+                continue
+            text = Text(words.sentence(each, name_arm=several), style="" if held_out else "bold")
+            text.append(f" at {words.count(each.threads, 'thread')}", style="dim")
+            if held_out:
+                text.append(", held out", style="dim")
+            if more := words.still_needed(each):
+                text.append(f"; {more}", style="yellow")
+            lines.append(text)
+    if not result.experiment.comparisons:
+        lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
+    for flag in result.experiment.flags:
+        lines.append(Text.assemble(("FLAG ", "bold yellow"), flag.message))
+        lines.append(Padding(Text(flag.hint, style="dim"), (0, 0, 0, 5)))
+    lines += [Text.assemble(("WARNING ", "bold yellow"), warning) for warning in result.warnings]
+    return lines
+
+
+def _loss_word(each: Comparison) -> str:
+    return "LOSS, held out:" if each.held_out else "LOSS:"
+
+
+def _comparisons(findings: Findings) -> Table:
+    secondary = [(metric, name) for metric, name in _SECONDARY if findings.has(metric)]
+    several = len(findings.contenders) > 1
+    table = Table(
+        title=f"Compared with {findings.baseline}; p99 and CPU per query: less is better",
+        title_justify="left",
+        title_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("workload", overflow="fold")
+    if several:
+        table.add_column("server", overflow="fold")
+    table.add_column("thr", justify="right")
+    table.add_column("QPS ratio")
+    table.add_column("verdict")
+    for _metric, name in secondary:
+        table.add_column(name, justify="right")
+    for held_out in (False, True):
+        loads = [load for load in findings.loads if load.held_out == held_out]
+        if held_out and loads:
+            table.add_section()
+            table.add_row(Text("held out:", style="dim"))
+        for load, arm in itertools.product(loads, findings.contenders):
+            qps = findings.comparison(arm, load, "qps")
+            if qps is None:
+                continue
+            table.add_row(
+                load.workload,
+                *([arm] if several else []),
+                str(load.threads),
+                f"{words.ratio(qps)} ({words.interval(qps, '–')})",
+                Text(qps.verdict, style=_STYLES[qps.verdict]),
+                *(_cell(findings.comparison(arm, load, metric)) for metric, _name in secondary),
+            )
     return table
 
 
-def _cell(one: Comparison) -> str:
-    colour = _COLOURS[one.verdict]
-    if one.ci_high > 1e6:
-        return f"[{colour}]{one.ratio:.2f}[/]"
-    return f"[{colour}]{one.ratio:.2f}[/] ({one.ci_low:.2f}-{one.ci_high:.2f})"
+def _cell(each: Comparison | None) -> Text:
+    if each is None:
+        return Text("–", style="dim")
+    return Text(f"{each.ratio:.2f}", style=_STYLES[each.verdict] if each.verdict in ("faster", "slower") else "")
 
 
 def _stages(result: Result) -> Table:
-    table = Table("stage", "wall s", "CPU s", "peak memory", "", title="stages", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("stage", overflow="fold")
+    for name in ("wall", "CPU", "memory"):
+        table.add_column(name, justify="right")
+    table.add_column("")
     for each in result.stages:
-        memory = f"{each.peak_memory_bytes / 2**30:.1f} GiB"
-        table.add_row(each.name, f"{each.wall_s:.0f}", f"{each.cpu_s:.0f}", memory, "kept" if each.cached else "")
+        table.add_row(
+            each.name,
+            words.duration(each.wall_s),
+            words.duration(each.cpu_s),
+            words.size(each.peak_memory_bytes),
+            Text("kept from an earlier run", style="dim") if each.cached else "",
+        )
     return table

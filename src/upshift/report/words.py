@@ -1,0 +1,172 @@
+"""Figures and verdicts in words, the same on the page and on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upshift.measure.model import Comparison, Metric, Plan, Verdict
+from upshift.measure.statistics import MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
+
+METRIC_NAMES: Mapping[Metric, str] = {
+    "qps": "queries per second",
+    "latency_ms_p99": "p99 latency",
+    "user_cpu_us_per_query": "user CPU per query",
+    "system_cpu_us_per_query": "system CPU per query",
+}
+UNITS: Mapping[Metric, str] = {
+    "qps": "QPS",
+    "latency_ms_p99": "ms",
+    "user_cpu_us_per_query": "µs",
+    "system_cpu_us_per_query": "µs",
+}
+VERDICT_NAMES: Mapping[Verdict, str] = {
+    "faster": "better",
+    "slower": "worse",
+    "equivalent": "the same",
+    "inconclusive": "inconclusive",
+}
+"""For metrics of which less is better, where *faster* would be an odd word."""
+_HUGE = 100.0
+"""Limits beyond it are rounded to whole numbers."""
+_FINE = 0.02
+"""Intervals narrower than this get a third decimal."""
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def size(count_bytes: float) -> str:
+    for unit, scale, decimals in (("GB", 1e9, 1), ("MB", 1e6, 0), ("kB", 1e3, 0)):
+        if count_bytes >= scale:
+            return f"{count_bytes / scale:,.{decimals}f} {unit}"
+    return f"{count_bytes:,.0f} B"
+
+
+def figure(value: float) -> str:
+    """Three significant digits, whole numbers from 100 on, thousands apart."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def cpus(numbers: tuple[int, ...]) -> str:
+    if not numbers:
+        return "any CPU"
+    return f"{'CPU' if len(numbers) == 1 else 'CPUs'} {_ranges(numbers)}"
+
+
+def known(low: float, high: float) -> bool:
+    """Whether an interval says anything at all."""
+    return low > 0 and high < UNBOUNDED_HIGH
+
+
+def ratio(each: Comparison) -> str:
+    return _limit(each.ratio, _decimals(each))
+
+
+def interval(each: Comparison, joint: str = " to ") -> str:
+    """``1.31 to 1.38``; ``0 to ∞`` where nothing is known."""
+    decimals = _decimals(each)
+    return f"{_limit(each.ci_low, decimals)}{joint}{_limit(each.ci_high, decimals)}"
+
+
+def interval_of(low: float, high: float, joint: str = " to ") -> str:
+    """A level's interval, in its unit; empty when one trial cannot give one."""
+    return f"{figure(low)}{joint}{figure(high)}" if known(low, high) else ""
+
+
+def change(each: Comparison) -> str:
+    """``-36 %``."""
+    return f"{(each.ratio - 1) * 100:+.0f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def verdict_name(each: Comparison) -> str:
+    return each.verdict if each.metric == "qps" else VERDICT_NAMES[each.verdict]
+
+
+def still_needed(each: Comparison) -> str:
+    """What would settle an inconclusive comparison; empty for others."""
+    if each.verdict != "inconclusive" or each.trials_needed is None:
+        return ""
+    if each.trials_needed >= MOST_TRIALS:
+        return "more trials than are practical would be needed"
+    return f"about {count(each.trials_needed, 'trial')} would settle it, {each.trials} done"
+
+
+def sentence(each: Comparison, *, name_arm: bool) -> str:
+    """A throughput verdict as one sentence, without a full stop."""
+    subject = f"{each.workload} on {each.arm}" if name_arm else each.workload
+    measured = f"(95 % interval {interval(each)})"
+    if each.verdict == "faster":
+        return f"{subject} is {ratio(each)} times faster {measured}"
+    if each.verdict == "slower":
+        return f"{subject} is slower: {ratio(each)} times the throughput {measured}"
+    if each.verdict == "equivalent":
+        return f"{subject} is as fast as before, within {MARGIN * 100:.0f} %: {ratio(each)} {measured}"
+    if not known(each.ci_low, each.ci_high):
+        return f"{subject} is undecided: {ratio(each)} in {count(each.trials, 'trial')}, which gives no interval"
+    return f"{subject} is undecided: {ratio(each)} {measured}"
+
+
+def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
+    """A loss in any metric as one sentence, without a full stop."""
+    if each.metric == "qps":
+        return f"{sentence(each, name_arm=name_arm)} at {count(each.threads, 'thread')}"
+    on = f" on {each.arm}" if name_arm else ""
+    return (
+        f"{each.workload}{on} takes {ratio(each)} times the {METRIC_NAMES[each.metric]} "
+        f"(95 % interval {interval(each)}) at {count(each.threads, 'thread')}"
+    )
+
+
+def how_measured(plan: Plan, arms: int) -> tuple[str, ...]:
+    """The plan in sentences, for someone who wants to know whether to believe the figures."""
+    apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
+    shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
+    turns = "took turns in random order" if arms > 1 else "was loaded"
+    return (
+        f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
+        f"One start is one trial: the unit that counts, as a start's luck with memory and caches stays until its end.",
+        f"Within a trial the servers {turns} (seed {plan.seed}): {count(plan.rounds, 'round')} with "
+        f"a slice of {plan.slice_s:g} s for each workload and thread count, after {plan.warmup_s:g} s of warm-up. "
+        f"So a drift of the machine meets all of them alike.",
+        f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}.{shared}",
+        "A ratio is the geometric mean over trials of server / baseline within the same trial; "
+        "the interval holds the true ratio with 95 % confidence (Student's t on its logarithm).",
+        f"Faster or slower is said when the 99 % interval leaves 1 out; equivalent, when the 95 % interval lies "
+        f"within {MARGIN * 100:.0f} % of 1; all else is inconclusive.",
+        "CPU time is the server process's own, from the kernel, over the queries that it counted.",
+    )
+
+
+def _decimals(each: Comparison) -> int:
+    return 3 if each.ci_high - each.ci_low < _FINE else 2
+
+
+def _limit(value: float, decimals: int) -> str:
+    if value >= UNBOUNDED_HIGH:
+        return "∞"
+    if value >= _HUGE:
+        return f"{value:,.0f}"
+    return "0" if value < 0.5 * 10**-decimals else f"{value:.{decimals}f}"
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    ordered = sorted(numbers)
+    spans: list[list[int]] = []
+    for number in ordered:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], number]
+        else:
+            spans.append([number])
+    return ", ".join("–".join(map(str, span)) for span in spans)
