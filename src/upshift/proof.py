@@ -152,6 +152,7 @@ def package(
             source=source,
             plain=plain,
             server=verified.build.server,
+            post_linked=bool(verified.post_link),
             provenance=provenance,
             folder=lab.run.path / "package",
             shell=bench.shell,

@@ -35,6 +35,7 @@ def make_package(
     source: Source,
     plain: Build,
     server: Path,
+    post_linked: bool,
     provenance: Mapping[str, Any],
     folder: Path,
     shell: Shell,
@@ -51,6 +52,8 @@ def make_package(
     for target, origin in kind.install(source.path, plain.tree, server).items():
         _place(origin, tree / target)
     for program in (tree / "bin").iterdir():
+        if post_linked and program.name == server.name:
+            continue  # BOLT has dropped its relocations already, and objcopy does not know BOLT's program headers.
         # Relocations kept for BOLT and debug sections are of no use in service; symbols stay, for profilers.
         strip = Command(("objcopy", "--strip-debug", "--remove-relocations=*", str(program)))
         shell.run(strip, log=log, check=False)

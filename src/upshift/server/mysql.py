@@ -142,6 +142,10 @@ class MySQL:
             "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h"),
             "storage/perfschema": (*_SQL_HEADERS, "storage/perfschema/pfs_instr_class.h"),
             "storage/temptable": _SQL_HEADERS,
+            "storage/myisam": ("storage/myisam/myisamdef.h",),
+            "storage/myisammrg": ("storage/myisammrg/myrg_def.h",),
+            "storage/heap": ("storage/heap/heapdef.h",),
+            "mysys": ("include/my_sys.h", "mysys/mysys_priv.h"),
             "plugin/semisync": _SQL_HEADERS,
         }
 
