@@ -1,132 +1,261 @@
-"""The report's figures, as plotly figures: ratios with intervals, QPS against threads, CPU time per query."""
+"""The page's charts, as plotly figures in plain JSON.
+
+Colours are tokens such as ``@ink``: the page's script puts the style sheet's colour of that name in their place, so that
+charts follow light, dark and print. Every chart's figures are also in a table.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
+from upshift.measure.model import Comparison, Level, Load, Metric
+from upshift.report import words
+from upshift.report.findings import Findings
 
-from upshift.measure.model import Comparison, Level
-from upshift.report.result import Result
+Figure = dict[str, Any]
+"""``{"data": ..., "layout": ...}`` as Plotly.newPlot takes it."""
 
-_COLOURS = {"faster": "#1a7f4b", "slower": "#c0362c", "equivalent": "#3b7ea1", "inconclusive": "#b7791f"}
-_ARM_COLOURS = ("#8a94a6", "#1a7f4b", "#7a4fb5", "#b7791f", "#3b7ea1")
-_FONT = {"family": "system-ui, sans-serif", "size": 13}
-
-
-def forest(result: Result) -> go.Figure:
-    """Each QPS ratio with its 95 % interval, one a line; held-out workloads are named so."""
-    found = [one for one in result.experiment.comparisons if one.metric == "qps"]
-    found.sort(key=lambda one: (not one.held_out, one.workload, -one.threads, one.arm), reverse=True)
-    figure = go.Figure()
-    for one in found:
-        bounded = one.ci_high < 1e6
-        figure.add_trace(
-            go.Scatter(
-                x=[one.ratio],
-                y=[_label(one, len(result.experiment.arms) > 2)],
-                mode="markers",
-                marker={
-                    "size": 11,
-                    "color": _COLOURS[one.verdict],
-                    "symbol": "diamond" if one.held_out else "circle",
-                },
-                error_x=_error(one.ratio, one.ci_low, one.ci_high) if bounded else None,
-                hovertext=f"{one.ratio:.3f} ({one.ci_low:.3f} to {one.ci_high:.3f}), {one.verdict}",
-                showlegend=False,
-            )
-        )
-    figure.add_vline(x=1, line_width=1, line_dash="dot", line_color="#888")
-    return _styled(figure, height=110 + 34 * len(found), x_title=f"QPS ratio to {result.experiment.baseline}")
+ARM_COLOURS = ("@arm0", "@arm1", "@arm2", "@arm3")
+_VERDICT_COLOURS = {"faster": "@good", "slower": "@bad", "equivalent": "@same", "inconclusive": "@open"}
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
+_FINE_TICKS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)
+_WIDEST = 1.5
+"""A chart of ratios shows its estimates and at most this factor beyond them; longer intervals end in an arrow."""
+_ROW_PX = 30
 
 
-def throughput(result: Result) -> list[tuple[str, go.Figure]]:
-    """QPS against threads, one figure a workload, one line an arm."""
-    figures = []
-    qps = [level for level in result.experiment.levels if level.metric == "qps"]
-    for workload in dict.fromkeys(level.workload for level in qps):
-        figure = go.Figure()
-        for arm, colour in zip((arm.name for arm in result.experiment.arms), _ARM_COLOURS, strict=False):
-            points = sorted(
-                (one for one in qps if one.workload == workload and one.arm == arm),
-                key=lambda one: one.threads,
-            )
-            figure.add_trace(_line(points, arm, colour))
-        _styled(figure, height=300, x_title="client threads", y_title="QPS")
-        figure.update_xaxes(type="category")
-        figure.update_yaxes(rangemode="tozero")
-        figures.append((workload, figure))
-    return figures
+def colour(arms: Sequence[str], baseline: str, arm: str) -> str:
+    """The baseline is grey; the others keep their colour through the whole report."""
+    if arm == baseline:
+        return ARM_COLOURS[0]
+    others = [name for name in arms if name != baseline]
+    return ARM_COLOURS[1 + others.index(arm) % (len(ARM_COLOURS) - 1)]
 
 
-def cpu_per_query(result: Result) -> go.Figure:
-    """Server CPU time for each query at the most threads, user and system stacked, for each arm."""
-    figure = go.Figure()
-    levels = result.experiment.levels
-    workloads = list(dict.fromkeys(level.workload for level in levels))
-    most = {name: max(level.threads for level in levels if level.workload == name) for name in workloads}
-    for arm, colour in zip((arm.name for arm in result.experiment.arms), _ARM_COLOURS, strict=False):
-        for metric, opacity in (("user_cpu_us_per_query", 1.0), ("system_cpu_us_per_query", 0.45)):
-            values = {
-                one.workload: one.value
-                for one in levels
-                if one.arm == arm and one.metric == metric and one.threads == most[one.workload]
-            }
-            figure.add_trace(
-                go.Bar(
-                    x=workloads,
-                    y=[values.get(name) for name in workloads],
-                    name=f"{arm}, {'user' if opacity == 1.0 else 'system'}",
-                    marker={"color": colour, "opacity": opacity},
-                    offsetgroup=arm,
-                )
-            )
-    figure.update_layout(barmode="stack")
-    return _styled(figure, height=360, y_title="µs a query")
+def forest(comparisons: Sequence[Comparison], span: tuple[float, float], *, name_arm: bool) -> Figure:
+    """Ratios with their 95 % intervals, one row each, on a logarithmic axis over ``span`` (see ``span_of``)."""
+    rows = len(comparisons)
+    labels = [_row_label(each, name_arm) for each in comparisons]
+    low, high = span
+    data: list[Any] = []
+    for y, each in enumerate(comparisons):
+        paint = _VERDICT_COLOURS[each.verdict]
+        left, right = max(low, each.ci_low), min(high, each.ci_high)
+        hover = f"{labels[y]}: {words.ratio(each)}, 95 % interval {words.interval(each)}, {words.verdict_name(each)}"
+        line = {"color": paint, "width": 2.5}
+        data.append({"x": [left, right], "y": [y, y], "mode": "lines", "line": line, "hoverinfo": "skip"})
+        ends = [(left, "triangle-left")] * (each.ci_low < low) + [(right, "triangle-right")] * (each.ci_high > high)
+        for x, symbol in ends:
+            data.append(_marker(x, y, paint, symbol, 9, hover))
+        data.append(_marker(min(max(each.ratio, low), high), y, paint, "circle", 10, hover))
+    layout = _layout(56 + _ROW_PX * rows)
+    layout["margin"] = {"l": 10, "r": 215, "t": 8, "b": 44}
+    layout["xaxis"] |= {
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": _ticks(low, high),
+        "ticktext": [f"{tick:g}" for tick in _ticks(low, high)],
+        "title": {"text": "times the baseline's throughput; better →", "font": {"size": 12}},
+    }
+    layout["yaxis"] |= {
+        "tickvals": list(range(rows)),
+        "ticktext": labels,
+        "range": [rows - 0.4, -0.6],
+        "showgrid": False,
+        "automargin": True,
+    }
+    layout["shapes"] = [
+        {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "width": 1, "dash": "dot"}}
+    ]
+    layout["annotations"] = [_figures_beside(y, each) for y, each in enumerate(comparisons)]
+    return {"data": data, "layout": layout}
 
 
-def _line(points: list[Level], arm: str, colour: str) -> go.Scatter:
-    return go.Scatter(
-        x=[point.threads for point in points],
-        y=[point.value for point in points],
-        name=arm,
-        mode="lines+markers",
-        line={"color": colour, "width": 2},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [max(0.0, min(point.ci_high, point.value * 3) - point.value) for point in points],
-            "arrayminus": [max(0.0, point.value - point.ci_low) for point in points],
-            "thickness": 1.2,
-        },
+def span_of(comparisons: Sequence[Comparison]) -> tuple[float, float]:
+    """Limits of an axis for these ratios: it always holds 1 and every estimate, and not more of an interval than is of use."""
+    estimates = [each.ratio for each in comparisons] or [1.0]
+    least, most = min(*estimates, 1.0), max(*estimates, 1.0)
+    low = max(min([least, *(each.ci_low for each in comparisons)]), least / _WIDEST)
+    high = min(max([most, *(each.ci_high for each in comparisons)]), most * _WIDEST)
+    margin = max(1.01, (high / low) ** 0.06)
+    return low / margin, high * margin
+
+
+def against_threads(findings: Findings, workload: str, metric: Metric) -> Figure:
+    """A metric against client threads, one line an arm; bars when there is one thread count only."""
+    loads = findings.loads_of(workload)
+    data: list[Any] = []
+    for number, arm in enumerate(findings.arms):
+        levels = [level for load in loads if (level := findings.level(arm, load, metric))]
+        paint = colour(findings.arms, findings.baseline, arm)
+        if len(loads) == 1:
+            data += [_bar(level, number, paint) for level in levels]
+        elif levels:
+            data.append(_line(levels, arm, paint))
+    layout = _layout(250)
+    layout["margin"] = {"l": 10, "r": 12, "t": 10, "b": 40}
+    layout["yaxis"] |= {"rangemode": "tozero", "automargin": True, "nticks": 6, "tickformat": "~s" if metric == "qps" else "~g"}
+    layout["xaxis"] |= {"showgrid": False}
+    if len(loads) == 1:
+        layout["xaxis"] |= {"type": "category"}
+        layout["bargap"] = 0.55
+    else:
+        threads = [load.threads for load in loads]
+        layout["xaxis"] |= {
+            "type": "log",
+            "tickvals": threads,
+            "ticktext": [str(number) for number in threads],
+            "range": [math.log10(threads[0]) - 0.08, math.log10(threads[-1]) + 0.08],
+            "title": {"text": "client threads", "font": {"size": 12}},
+        }
+    return {"data": data, "layout": layout}
+
+
+def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
+    """User and system CPU time per query side by side, a bar an arm, grouped by load."""
+    rows = [(load, arm) for load in loads for arm in findings.arms if findings.level(arm, load, "user_cpu_us_per_query")]
+    positions: list[float] = []
+    at = 0.0
+    for number, (load, _arm) in enumerate(rows):
+        at += 1.55 if number and rows[number - 1][0] != load else 1.0
+        positions.append(at)
+    data: list[Any] = []
+    metrics: tuple[tuple[Metric, str, str], ...] = (
+        ("user_cpu_us_per_query", "user", "@user"),
+        ("system_cpu_us_per_query", "system", "@system"),
     )
+    for metric, name, paint in metrics:
+        levels = [findings.level(arm, load, metric) for load, arm in rows]
+        values = [level.value if level else 0 for level in levels]
+        hover = [f"{escape(arm)}: {name} {words.figure(value)} µs" for (_load, arm), value in zip(rows, values, strict=True)]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "x": values,
+                "y": positions,
+                "width": 0.8,
+                "marker": {"color": paint},
+                "text": [words.figure(value) for value in values],
+                "textposition": "inside",
+                "insidetextanchor": "middle",
+                "textangle": 0,
+                "textfont": {"color": "@onbar", "size": 11},
+                "hovertext": hover,
+                "hoverinfo": "text",
+            }
+        )
+    layout = _layout(70 + int(24 * (at if rows else 1)))
+    layout["margin"] = {"l": 10, "r": 16, "t": 30, "b": 40}
+    layout["barmode"] = "stack"
+    layout["showlegend"] = True
+    layout["legend"] = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"}
+    layout["xaxis"] |= {"title": {"text": "µs of server CPU per query", "font": {"size": 12}}, "rangemode": "tozero"}
+    layout["yaxis"] |= {
+        "tickvals": positions,
+        "ticktext": [
+            f"{escape(load.workload)} ×{load.threads}  <b>{escape(arm)}</b>"
+            if number == 0 or rows[number - 1][0] != load
+            else f"<b>{escape(arm)}</b>"
+            for number, (load, arm) in enumerate(rows)
+        ],
+        "range": [at + 0.6, 0.4],
+        "showgrid": False,
+        "automargin": True,
+    }
+    return {"data": data, "layout": layout}
 
 
-def _error(value: float, low: float, high: float) -> dict[str, Any]:
+def _line(levels: Sequence[Level], arm: str, paint: str) -> Figure:
     return {
-        "type": "data",
-        "symmetric": False,
-        "array": [high - value],
-        "arrayminus": [value - low],
-        "thickness": 1.6,
+        "x": [level.threads for level in levels],
+        "y": [level.value for level in levels],
+        "error_y": _error_bars(levels, paint),
+        "name": escape(arm),
+        "mode": "lines+markers",
+        "line": {"color": paint, "width": 2.5},
+        "marker": {"size": 7, "color": paint},
+        "hovertext": [_hover(level) for level in levels],
+        "hoverinfo": "text",
     }
 
 
-def _label(one: Comparison, several: bool) -> str:
-    held = ", held out" if one.held_out else ""
-    arm = f" [{one.arm}]" if several else ""
-    return f"{one.workload} x{one.threads}{held}{arm}"
+def _bar(level: Level, number: int, paint: str) -> Figure:
+    return {
+        "type": "bar",
+        "x": [escape(level.arm)],
+        "y": [level.value],
+        "error_y": _error_bars([level], "@ink"),
+        "marker": {"color": paint},
+        "hovertext": [_hover(level)],
+        "hoverinfo": "text",
+    }
 
 
-def _styled(figure: go.Figure, *, height: int, x_title: str = "", y_title: str = "") -> go.Figure:
-    figure.update_layout(
-        height=height,
-        margin={"l": 10, "r": 10, "t": 20, "b": 40},
-        font=_FONT,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(128,128,128,0.06)",
-        legend={"orientation": "h", "y": 1.12},
-    )
-    figure.update_xaxes(title=x_title, automargin=True, gridcolor="rgba(128,128,128,0.2)")
-    figure.update_yaxes(title=y_title, automargin=True, gridcolor="rgba(128,128,128,0.2)")
-    return figure
+def _error_bars(levels: Sequence[Level], paint: str) -> Figure:
+    """None where one trial gives no interval: a bar up to 1e9 would flatten the chart."""
+    known = [words.known(level.ci_low, level.ci_high) for level in levels]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [level.ci_high - level.value if ok else 0 for level, ok in zip(levels, known, strict=True)],
+        "arrayminus": [level.value - level.ci_low if ok else 0 for level, ok in zip(levels, known, strict=True)],
+        "color": paint,
+        "thickness": 1.5,
+        "width": 5,
+        "visible": any(known),
+    }
+
+
+def _hover(level: Level) -> str:
+    limits = words.interval_of(level.ci_low, level.ci_high)
+    unit = words.UNITS[level.metric]
+    more = f" ({limits})" if limits else ", one trial"
+    return f"{escape(level.arm)}, {words.count(level.threads, 'thread')}: {words.figure(level.value)} {unit}{more}"
+
+
+def _marker(x: float, y: int, paint: str, symbol: str, size_px: int, hover: str) -> Figure:
+    marker = {"color": paint, "symbol": symbol, "size": size_px}
+    return {"x": [x], "y": [y], "mode": "markers", "marker": marker, "hovertext": [hover], "hoverinfo": "text"}
+
+
+def _row_label(each: Comparison, name_arm: bool) -> str:
+    arm = f"  <b>{escape(each.arm)}</b>" if name_arm else ""
+    return f"{escape(each.workload)} ×{each.threads}{arm}"
+
+
+def _figures_beside(y: int, each: Comparison) -> Figure:
+    return {
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "left",
+        "xshift": 14,
+        "y": y,
+        "showarrow": False,
+        "align": "left",
+        "text": f"<b>{words.ratio(each)}</b>  {words.interval(each, '–')}  {words.verdict_name(each)}",
+        "font": {"size": 12, "color": _VERDICT_COLOURS[each.verdict]},
+    }
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    ticks = _TICKS if high / low > 1.12 else _FINE_TICKS
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def _layout(height_px: int) -> Figure:
+    axis = {"gridcolor": "@rule", "zeroline": False, "linecolor": "@rule", "tickfont": {"size": 12}, "fixedrange": True}
+    return {
+        "height": height_px,
+        "showlegend": False,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "@ink", "size": 12},
+        "hoverlabel": {"bgcolor": "@panel", "bordercolor": "@rule", "font": {"color": "@ink"}},
+        "xaxis": {**axis},
+        "yaxis": {**axis},
+    }

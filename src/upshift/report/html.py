@@ -1,68 +1,156 @@
-"""The result as one HTML file that opens from disk."""
+"""The result as one HTML file that opens from disk: style, script and data are all in it, nothing is fetched."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import jinja2
-import plotly.graph_objects as go
-import plotly.io
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from upshift.report import charts
-from upshift.report.result import Result
-from upshift.report.verdicts import headline, held_out, interval, losses, sentence
+from upshift.measure.model import Arm, Comparison, Load, Metric
+from upshift.report import charts, words
+from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings
+from upshift.report.result import BuildSummary, Result, StageRecord
 
 _HERE = Path(__file__).parent
+_REBUILDING = ("hot set", "instrumented build", "train", "profile gate", "optimised build", "post-link")
+"""The stages that an optimised server costs on top of the plain build."""
+_CPU_METRICS: tuple[Metric, ...] = ("user_cpu_us_per_query", "system_cpu_us_per_query")
 
 
 def write_html(result: Result, path: Path) -> None:
-    """Write the page; plotly's script is embedded once, and nothing is loaded from anywhere."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["duration"] = _duration
-    environment.filters["size"] = _size
-    build_stages = [stage for stage in result.stages if "build" in stage.name or stage.name == "post-link"]
-    page = environment.get_template("template.html").render(
-        result=result,
-        style=(_HERE / "style.css").read_text(),
-        plotly_script=get_plotlyjs(),
-        losses=losses(result),
-        headline=headline(result),
-        held_out=held_out(result),
-        sentence=sentence,
-        interval=interval,
-        forest=_figure(charts.forest(result)),
-        throughput=[(name, _figure(figure)) for name, figure in charts.throughput(result)],
-        cpu=_figure(charts.cpu_per_query(result)),
-        build_cpu_s=sum(stage.cpu_s for stage in build_stages),
-        wall_s=sum(stage.wall_s for stage in result.stages),
-    )
-    partial = path.with_suffix(".partial")
-    partial.write_text(page)
+    """Write the page for people; a reader never meets half of it."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(render(result), encoding="utf-8")
     partial.replace(path)
 
 
-def _figure(figure: go.Figure) -> str:
-    return str(
-        plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+def render(result: Result) -> str:
+    """The page as text."""
+    findings = Findings(result.experiment)
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    builds = {build.name: build for build in result.builds}
+    return environment.get_template("template.html").render(
+        result=result,
+        found=findings,
+        words=words,
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "charts.js").read_text(encoding="utf-8")),
+        plotly=Markup(get_plotlyjs()),
+        figures=_figures(findings),
+        several=len(findings.subjects) > 1,
+        arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
+        facts=lambda each: _facts(findings, each),
+        forest_rows=lambda held_out: _compared(findings, "qps", held_out=held_out),
+        cpu_metrics=_CPU_METRICS,
+        with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
+        arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],
+        other_builds=[build for build in result.builds if build.name not in findings.arms],
+        build_properties=_BUILD_PROPERTIES,
+        role=lambda arm: _role(findings, arm),
+        losses=findings.losses(),
+        totals=_totals(result.stages),
+        longest_s=max((stage.wall_s for stage in result.stages), default=1.0) or 1.0,
+        program=next((arm.program.binary.name for arm in result.experiment.arms if arm.name in findings.subjects), "mysqld"),
+        package=Path(result.package) if result.package else None,
+        lost_hardening=_lost_hardening(result),
     )
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min"
+def _figures(findings: Findings) -> Mapping[str, Any]:
+    """All charts by the name under which the template places them."""
+    span = charts.span_of([each for out in (False, True) for each in _compared(findings, "qps", held_out=out)])
+    name_arm = len(findings.contenders) > 1
+    made: dict[str, Any] = {}
+    for held_out, name in ((False, "forest-trained"), (True, "forest-held-out")):
+        if rows := _compared(findings, "qps", held_out=held_out):
+            made[name] = charts.forest(rows, span, name_arm=name_arm)
+    metrics: tuple[Metric, ...] = ("qps", "latency_ms_p99")
+    for metric in metrics:
+        for workload in dict.fromkeys(load.workload for load in findings.loads):
+            if any(_any_level(findings, load, metric) for load in findings.loads_of(workload)):
+                made[f"{metric}-{workload}"] = charts.against_threads(findings, workload, metric)
+    busiest = _busiest(findings)
+    if any(_any_level(findings, load, "user_cpu_us_per_query") for load in busiest):
+        made["cpu"] = charts.cpu_per_query(findings, busiest)
+    return made
 
 
-def _size(size_bytes: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:.0f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} GiB"
+def _compared(findings: Findings, metric: Metric, *, held_out: bool) -> list[Comparison]:
+    loads = [load for load in findings.loads if load.held_out == held_out]
+    found = (findings.comparison(arm, load, metric) for load in loads for arm in findings.contenders)
+    return [each for each in found if each is not None]
+
+
+def _busiest(findings: Findings) -> list[Load]:
+    """Each workload at its most threads: a chart of all loads would be too long; the table has them all."""
+    names = dict.fromkeys(load.workload for load in findings.loads)
+    return [findings.loads_of(name)[-1] for name in names]
+
+
+def _any_level(findings: Findings, load: Load, metric: Metric) -> bool:
+    return any(findings.level(arm, load, metric) for arm in findings.arms)
+
+
+def _facts(findings: Findings, each: Comparison) -> list[str]:
+    """From which figure to which, for every metric of a headline's load."""
+    load = Load(workload=each.workload, threads=each.threads, held_out=each.held_out)
+    facts = []
+    for metric in METRIC_ORDER:
+        before, after = (findings.level(arm, load, metric) for arm in (each.baseline, each.arm))
+        if before and after:
+            name = "" if metric == "qps" else f"{words.METRIC_NAMES[metric]} "
+            facts.append(f"{name}{words.figure(before.value)} → {words.figure(after.value)} {words.UNITS[metric]}")
+    return facts
+
+
+def _role(findings: Findings, arm: Arm) -> str:
+    if arm.name == findings.baseline:
+        return "what the others are compared with"
+    if arm.name == OPTIMISED:
+        return "rebuilt around the workload"
+    return "measured beside"
+
+
+def _totals(stages: tuple[StageRecord, ...]) -> Mapping[str, Any]:
+    """What the builds cost: the plain one, the rebuilding, and all stages. Cached stages count as when they ran."""
+    plain = [stage for stage in stages if stage.name == "plain build"]
+    rebuilding = [stage for stage in stages if stage.name in _REBUILDING]
+
+    def total(chosen: list[StageRecord]) -> dict[str, float]:
+        return {"wall_s": sum(stage.wall_s for stage in chosen), "cpu_s": sum(stage.cpu_s for stage in chosen)}
+
+    return {
+        "plain": total(plain) if plain else None,
+        "rebuilding": total(rebuilding) if rebuilding else None,
+        "all": total(list(stages)),
+        "here": total([stage for stage in stages if not stage.cached]),
+        "peak_memory_bytes": max((stage.peak_memory_bytes for stage in stages), default=0),
+    }
+
+
+def _lost_hardening(result: Result) -> bool:
+    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
+    pairs = result.verify.hardening if result.verify else ()
+    return any(rank.get(after, 0) < rank.get(before, 0) for _name, before, after in pairs)
+
+
+def _scope(build: BuildSummary) -> str:
+    return {"all": "whole tree", "hot": "hot set only", "none": "nothing compiled again"}[build.scope]
+
+
+_BUILD_PROPERTIES = (
+    ("compiler", lambda build: build.compiler),
+    ("recipe", lambda build: build.recipe),
+    ("flags", lambda build: " ".join(build.flags) or "the build type's own"),
+    ("compiled", lambda build: f"{_scope(build)}, {words.count(build.objects, 'object')}"),
+    ("profile", lambda build: build.profile or "none"),
+    ("post-link", lambda build: build.post_link or "none"),
+    ("binary", lambda build: words.size(build.binary_bytes)),
+    ("machine code", lambda build: words.size(build.text_bytes)),
+)

@@ -84,7 +84,7 @@ def _comparisons(findings: Findings) -> Table:
         table.add_column("server", overflow="fold")
     table.add_column("thr", justify="right")
     table.add_column("QPS ratio")
-    table.add_column("verdict")
+    table.add_column("verdict", min_width=max(map(len, _STYLES)))
     for _metric, name in secondary:
         table.add_column(name, justify="right")
     for held_out in (False, True):
@@ -125,6 +125,6 @@ def _stages(result: Result) -> Table:
             words.duration(each.wall_s),
             words.duration(each.cpu_s),
             words.size(each.peak_memory_bytes),
-            Text("kept from an earlier run", style="dim") if each.cached else "",
+            Text("cached", style="dim") if each.cached else "",
         )
     return table
