@@ -68,7 +68,15 @@ def forest(comparisons: Sequence[Comparison], span: tuple[float, float], *, name
         "automargin": True,
     }
     layout["shapes"] = [
-        {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "width": 1, "dash": "dot"}}
+        {
+            "type": "line",
+            "x0": 1,
+            "x1": 1,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": "@ink", "width": 1, "dash": "dot"},
+        }
     ]
     layout["annotations"] = [_figures_beside(y, each) for y, each in enumerate(comparisons)]
     return {"data": data, "layout": layout}
