@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,18 +183,20 @@ def train_profile(
     program = lab.kind.program(source.path, build.tree, build.server)
     provenance = provenance_of(build, workloads)
 
+    def exercise(bench: Workbench, environment: Callable[[str], Mapping[str, str]]) -> tuple[Trained, ...]:
+        """Load the server, or run its own tests, as the recipe asks."""
+        if build.recipe.training == "mtr":
+            started = time.monotonic()
+            lab.kind.verify(source.path, build.tree, build.server, "profile", bench, lab.jobs, environment("mtr"))
+            return (Trained("mtr", 1.0, time.monotonic() - started, None),)
+        return train(
+            bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda each: environment(each.name)
+        )
+
     def llvm_action(bench: Workbench) -> Profile:
         raw = bench.folder / "raw"
-        trained = train(
-            bench,
-            lab.kind,
-            program,
-            filled.path,
-            workloads,
-            seconds=seconds,
-            environment=lambda workload: {"LLVM_PROFILE_FILE": str(raw / workload.name / "%p.profraw")},
-        )
-        weighted = [(file, each.workload.weight) for each in trained for file in (raw / each.workload.name).glob("*.profraw")]
+        trained = exercise(bench, lambda name: {"LLVM_PROFILE_FILE": str(raw / name / "%p.profraw")})
+        weighted = [(file, each.weight) for each in trained for file in (raw / each.name).glob("*.profraw")]
         merged, corrupt = llvm.merge(bench.shell, build.toolchain, weighted, bench.folder, bench.log)
         if corrupt:
             bench.progress.note(f"{corrupt} warnings while merging the counters: see {bench.log}")
@@ -201,15 +204,7 @@ def train_profile(
 
     def gcc_action(bench: Workbench) -> Profile:
         gcc.reset(instrumented.counters)
-        trained = train(
-            bench,
-            lab.kind,
-            program,
-            filled.path,
-            workloads,
-            seconds=seconds,
-            environment=lambda _workload: {},
-        )
+        trained = exercise(bench, lambda _name: {})
         return _profile("gcc", instrumented.counters, gcc.sha256(instrumented.counters), provenance, trained)
 
     action = gcc_action if build.toolchain.family == "gcc" else llvm_action
@@ -352,7 +347,7 @@ def _profile(
             "sha256": sha256,
             "provenance": provenance,
             "duration_s": round(sum(each.duration_s for each in trained), 3),
-            "queries": sum(each.queries for each in trained),
+            "queries": None if any(each.queries is None for each in trained) else sum(each.queries or 0 for each in trained),
             "corrupt": corrupt,
         }
     )

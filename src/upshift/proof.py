@@ -254,7 +254,7 @@ def _verified(
 ) -> Verified:
     before, after = hardening.examine(plain.server), hardening.examine(build.server)
     hardening.compare(before, after)
-    outcome = lab.kind.verify(source.path, plain.tree, build.server, suite, bench, lab.jobs)
+    outcome = lab.kind.verify(source.path, plain.tree, build.server, suite, bench, lab.jobs, {})
     if outcome.failed:
         raise VerifyFailed(
             f"{len(outcome.failed)} of {outcome.run} tests failed: {', '.join(outcome.failed[:5])}",

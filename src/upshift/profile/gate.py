@@ -23,7 +23,7 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
     notes = [
         f"{executed} of {len(counts)} functions have counts",
         f"{with_counts} of the {len(hot)} hottest functions have counts",
-        f"{profile.queries} statements in {profile.duration_s:.0f} s of training",
+        f"{'the tests' if profile.queries is None else profile.queries} statements in {profile.duration_s:.0f} s of training",
     ]
     if without:
         notes.append(f"hot without counts (inlined, or another compilation's): {', '.join(without[:5])}")
@@ -34,7 +34,7 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
             f"the profile is empty: {executed} functions have counts",
             "train longer, and see that the workload loads the instrumented server",
         )
-    if profile.queries < LEAST_QUERIES:
+    if profile.queries is not None and profile.queries < LEAST_QUERIES:
         raise ProfileRefused(
             f"the profile is too thin: the server executed {profile.queries} statements while training",
             f"at least {LEAST_QUERIES} are needed: train longer (--train-seconds) or with more threads",

@@ -53,8 +53,8 @@ class Profile(Value):
     sha256: str
     provenance: Provenance
     duration_s: float
-    queries: int
-    """Statements that the server executed while training."""
+    queries: int | None
+    """Statements that the server executed while training; None when its own tests trained it."""
     corrupt: int = 0
     """Raw profiles or counters that the merge had to leave out or mend."""
 

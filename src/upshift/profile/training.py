@@ -23,11 +23,13 @@ _LEAST_FREE_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class Trained:
-    """What one workload's training did."""
+    """What one training did: a workload's, or that of the server's own tests."""
 
-    workload: Workload
+    name: str
+    weight: float
+    """Of its counters in the merged profile."""
     duration_s: float
-    queries: int
+    queries: int | None
 
 
 def train(
@@ -63,7 +65,7 @@ def train(
             environment=environment(workload),
         ) as server:
             queries = _load(bench, kind, server, workload, seconds, samples(workload) if samples else None)
-        trained.append(Trained(workload, time.monotonic() - started, queries))
+        trained.append(Trained(workload.name, workload.weight, time.monotonic() - started, queries))
         shutil.rmtree(data)
     return tuple(trained)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from upshift.measure.model import Comparison, Level, Load, Metric
 from upshift.report import words
@@ -35,61 +35,57 @@ def colour(arms: Sequence[str], baseline: str, arm: str) -> str:
     return ARM_COLOURS[1 + others.index(arm) % (len(ARM_COLOURS) - 1)]
 
 
-def forest(comparisons: Sequence[Comparison], span: tuple[float, float], *, name_arm: bool) -> Figure:
-    """Ratios with their 95 % intervals, one row each, on a logarithmic axis over ``span`` (see ``span_of``)."""
+def forest(comparisons: Sequence[Comparison], axis: Axis) -> Figure:
+    """Ratios with their 95 % intervals, one row each, on a logarithmic axis; what leaves the axis ends in an arrow."""
     rows = len(comparisons)
-    labels = [_row_label(each, name_arm) for each in comparisons]
-    low, high = span
-    data: list[Any] = []
-    for y, each in enumerate(comparisons):
-        paint = _VERDICT_COLOURS[each.verdict]
-        left, right = max(low, each.ci_low), min(high, each.ci_high)
-        hover = f"{labels[y]}: {words.ratio(each)}, 95 % interval {words.interval(each)}, {words.verdict_name(each)}"
-        line = {"color": paint, "width": 2.5}
-        data.append({"x": [left, right], "y": [y, y], "mode": "lines", "line": line, "hoverinfo": "skip"})
-        ends = [(left, "triangle-left")] * (each.ci_low < low) + [(right, "triangle-right")] * (each.ci_high > high)
-        for x, symbol in ends:
-            data.append(_marker(x, y, paint, symbol, 9, hover))
-        data.append(_marker(min(max(each.ratio, low), high), y, paint, "circle", 10, hover))
+    labels = [axis.label(each) for each in comparisons]
+    data = [trace for y, each in enumerate(comparisons) for trace in _interval(y, each, labels[y], axis)]
     layout = _layout(56 + _ROW_PX * rows)
-    layout["margin"] = {"l": 10, "r": 215, "t": 8, "b": 44}
+    layout["margin"] = {"l": axis.label_px, "r": 250, "t": 8, "b": 44}
     layout["xaxis"] |= {
         "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": _ticks(low, high),
-        "ticktext": [f"{tick:g}" for tick in _ticks(low, high)],
+        "range": [math.log10(axis.low), math.log10(axis.high)],
+        "tickvals": axis.ticks(),
+        "ticktext": [f"{tick:g}" for tick in axis.ticks()],
         "title": {"text": "times the baseline's throughput; better →", "font": {"size": 12}},
     }
     layout["yaxis"] |= {
         "tickvals": list(range(rows)),
-        "ticktext": labels,
+        "ticktext": [f"{label}  " for label in labels],
         "range": [rows - 0.4, -0.6],
         "showgrid": False,
-        "automargin": True,
     }
-    layout["shapes"] = [
-        {
-            "type": "line",
-            "x0": 1,
-            "x1": 1,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": "@ink", "width": 1, "dash": "dot"},
-        }
-    ]
-    layout["annotations"] = [_figures_beside(y, each) for y, each in enumerate(comparisons)]
+    line = {"color": "@ink", "width": 1, "dash": "dot"}
+    layout["shapes"] = [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": line}]
+    layout["annotations"] = [note for y, each in enumerate(comparisons) for note in _figures_beside(y, each)]
     return {"data": data, "layout": layout}
 
 
-def span_of(comparisons: Sequence[Comparison]) -> tuple[float, float]:
-    """Limits of an axis for these ratios: it always holds 1 and every estimate, and not more of an interval than is of use."""
-    estimates = [each.ratio for each in comparisons] or [1.0]
-    least, most = min(*estimates, 1.0), max(*estimates, 1.0)
-    low = max(min([least, *(each.ci_low for each in comparisons)]), least / _WIDEST)
-    high = min(max([most, *(each.ci_high for each in comparisons)]), most * _WIDEST)
-    margin = max(1.01, (high / low) ** 0.06)
-    return low / margin, high * margin
+class Axis(NamedTuple):
+    """The axis of ratios that several charts share, and the room for their rows' labels."""
+
+    low: float
+    high: float
+    label_px: int
+    name_arm: bool
+
+    @classmethod
+    def over(cls, comparisons: Sequence[Comparison], *, name_arm: bool) -> Axis:
+        """It holds 1 and every estimate, and of longer intervals as much as is of use."""
+        estimates = [1.0, *(each.ratio for each in comparisons)]
+        least, most = min(estimates), max(estimates)
+        low = max(min(least, *(each.ci_low for each in comparisons)), least / _WIDEST)
+        high = min(max(most, *(each.ci_high for each in comparisons)), most * _WIDEST)
+        margin = max(1.01, (high / low) ** 0.06)
+        longest = max(len(_row_name(each, name_arm)) for each in comparisons)
+        return cls(low / margin, high * margin, min(360, 24 + int(7.5 * longest)), name_arm)
+
+    def label(self, each: Comparison) -> str:
+        return escape(_row_name(each, self.name_arm))
+
+    def ticks(self) -> list[float]:
+        ticks = _TICKS if self.high / self.low > 1.12 else _FINE_TICKS
+        return [tick for tick in ticks if self.low <= tick <= self.high]
 
 
 def against_threads(findings: Findings, workload: str, metric: Metric) -> Figure:
@@ -103,7 +99,7 @@ def against_threads(findings: Findings, workload: str, metric: Metric) -> Figure
             data += [_bar(level, number, paint) for level in levels]
         elif levels:
             data.append(_line(levels, arm, paint))
-    layout = _layout(250)
+    layout = _layout(250 if len(loads) > 1 else 190)
     layout["margin"] = {"l": 10, "r": 12, "t": 10, "b": 40}
     layout["yaxis"] |= {"rangemode": "tozero", "automargin": True, "nticks": 6, "tickformat": "~s" if metric == "qps" else "~g"}
     layout["xaxis"] |= {"showgrid": False}
@@ -231,28 +227,28 @@ def _marker(x: float, y: int, paint: str, symbol: str, size_px: int, hover: str)
     return {"x": [x], "y": [y], "mode": "markers", "marker": marker, "hovertext": [hover], "hoverinfo": "text"}
 
 
-def _row_label(each: Comparison, name_arm: bool) -> str:
-    arm = f"  <b>{escape(each.arm)}</b>" if name_arm else ""
-    return f"{escape(each.workload)} ×{each.threads}{arm}"
+def _interval(y: int, each: Comparison, label: str, axis: Axis) -> list[Figure]:
+    paint = _VERDICT_COLOURS[each.verdict]
+    hover = f"{label}: {words.ratio(each)}, 95 % interval {words.interval(each)}, {words.verdict_name(each)}"
+    left, right = max(axis.low, each.ci_low), min(axis.high, each.ci_high)
+    line = {"color": paint, "width": 2.5}
+    traces: list[Figure] = [{"x": [left, right], "y": [y, y], "mode": "lines", "line": line, "hoverinfo": "skip"}]
+    if each.ci_low < axis.low:
+        traces.append(_marker(left, y, paint, "triangle-left", 10, hover))
+    if each.ci_high > axis.high:
+        traces.append(_marker(right, y, paint, "triangle-right", 10, hover))
+    return [*traces, _marker(each.ratio, y, paint, "circle", 10, hover)]
 
 
-def _figures_beside(y: int, each: Comparison) -> Figure:
-    return {
-        "xref": "paper",
-        "x": 1,
-        "xanchor": "left",
-        "xshift": 14,
-        "y": y,
-        "showarrow": False,
-        "align": "left",
-        "text": f"<b>{words.ratio(each)}</b>  {words.interval(each, '–')}  {words.verdict_name(each)}",
-        "font": {"size": 12, "color": _VERDICT_COLOURS[each.verdict]},
-    }
+def _row_name(each: Comparison, name_arm: bool) -> str:
+    return f"{each.workload} ×{each.threads}{'  ' + each.arm if name_arm else ''}"
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    ticks = _TICKS if high / low > 1.12 else _FINE_TICKS
-    return [tick for tick in ticks if low <= tick <= high]
+def _figures_beside(y: int, each: Comparison) -> list[Figure]:
+    columns = ((14, f"<b>{words.ratio(each)}</b>"), (62, words.interval(each, "–")), (160, words.verdict_name(each)))
+    place = {"xref": "paper", "x": 1, "xanchor": "left", "y": y, "showarrow": False, "align": "left"}
+    font = {"size": 12, "color": _VERDICT_COLOURS[each.verdict]}
+    return [{**place, "xshift": shift_px, "text": text, "font": font} for shift_px, text in columns]
 
 
 def _layout(height_px: int) -> Figure:

@@ -12,13 +12,18 @@ from plotly.offline import get_plotlyjs
 
 from upshift.measure.model import Arm, Comparison, Load, Metric
 from upshift.report import charts, words
-from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings
+from upshift.report.findings import OPTIMISED, Findings, load_of
 from upshift.report.result import BuildSummary, Result, StageRecord
 
 _HERE = Path(__file__).parent
 _REBUILDING = ("hot set", "instrumented build", "train", "profile gate", "optimised build", "post-link")
 """The stages that an optimised server costs on top of the plain build."""
 _CPU_METRICS: tuple[Metric, ...] = ("user_cpu_us_per_query", "system_cpu_us_per_query")
+_FACTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
+    ("", "QPS", ("qps",)),
+    ("p99 latency ", "ms", ("latency_ms_p99",)),
+    ("server CPU per query ", "µs", _CPU_METRICS),
+)
 
 
 def write_html(result: Result, path: Path) -> None:
@@ -46,7 +51,6 @@ def render(result: Result) -> str:
         several=len(findings.subjects) > 1,
         arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
         facts=lambda each: _facts(findings, each),
-        forest_rows=lambda held_out: _compared(findings, "qps", held_out=held_out),
         cpu_metrics=_CPU_METRICS,
         with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
         arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],
@@ -64,12 +68,12 @@ def render(result: Result) -> str:
 
 def _figures(findings: Findings) -> Mapping[str, Any]:
     """All charts by the name under which the template places them."""
-    span = charts.span_of([each for out in (False, True) for each in _compared(findings, "qps", held_out=out)])
-    name_arm = len(findings.contenders) > 1
+    rows = {held_out: _compared(findings, "qps", held_out=held_out) for held_out in (False, True)}
     made: dict[str, Any] = {}
-    for held_out, name in ((False, "forest-trained"), (True, "forest-held-out")):
-        if rows := _compared(findings, "qps", held_out=held_out):
-            made[name] = charts.forest(rows, span, name_arm=name_arm)
+    if compared := [*rows[False], *rows[True]]:
+        axis = charts.Axis.over(compared, name_arm=len(findings.contenders) > 1)
+        names = {False: "forest-trained", True: "forest-held-out"}
+        made |= {names[held_out]: charts.forest(chosen, axis) for held_out, chosen in rows.items() if chosen}
     metrics: tuple[Metric, ...] = ("qps", "latency_ms_p99")
     for metric in metrics:
         for workload in dict.fromkeys(load.workload for load in findings.loads):
@@ -98,14 +102,14 @@ def _any_level(findings: Findings, load: Load, metric: Metric) -> bool:
 
 
 def _facts(findings: Findings, each: Comparison) -> list[str]:
-    """From which figure to which, for every metric of a headline's load."""
-    load = Load(workload=each.workload, threads=each.threads, held_out=each.held_out)
+    """A headline's load in figures: from the baseline's to the arm's, CPU as the sum of user and system."""
+    load = load_of(each)
     facts = []
-    for metric in METRIC_ORDER:
-        before, after = (findings.level(arm, load, metric) for arm in (each.baseline, each.arm))
-        if before and after:
-            name = "" if metric == "qps" else f"{words.METRIC_NAMES[metric]} "
-            facts.append(f"{name}{words.figure(before.value)} → {words.figure(after.value)} {words.UNITS[metric]}")
+    for name, unit, metrics in _FACTS:
+        before = [level.value for metric in metrics if (level := findings.level(each.baseline, load, metric))]
+        after = [level.value for metric in metrics if (level := findings.level(each.arm, load, metric))]
+        if len(before) == len(after) == len(metrics):
+            facts.append(f"{name}{words.figure(sum(before))} → {words.figure(sum(after))} {unit}")
     return facts
 
 

@@ -100,8 +100,20 @@ class ServerKind(Protocol):
         """How much data the configuration keeps in memory; None when the server has no such limit."""
         ...
 
-    def verify(self, source: Path, tree: Path, server: Path, suite: str, bench: Workbench, jobs: int) -> TestOutcome:
-        """Run the server's own tests against the executable ``server``. Raises VerifyFailed when they can't run."""
+    def verify(
+        self,
+        source: Path,
+        tree: Path,
+        server: Path,
+        suite: str,
+        bench: Workbench,
+        jobs: int,
+        environment: Mapping[str, str],
+    ) -> TestOutcome:
+        """Run the server's own tests against the executable ``server``: ``short``, ``main``, or ``profile`` to train on.
+
+        Raises VerifyFailed when they can't run.
+        """
         ...
 
     def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:

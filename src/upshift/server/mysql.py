@@ -206,8 +206,17 @@ class MySQL:
         unit = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
         return int(text[:-1]) * unit if unit else int(text)
 
-    def verify(self, source: Path, tree: Path, server: Path, suite: str, bench: Workbench, jobs: int) -> TestOutcome:
-        return mtr.run_tests(bench, source, tree, server, suite, jobs=jobs)
+    def verify(
+        self,
+        source: Path,
+        tree: Path,
+        server: Path,
+        suite: str,
+        bench: Workbench,
+        jobs: int,
+        environment: Mapping[str, str],
+    ) -> TestOutcome:
+        return mtr.run_tests(bench, source, tree, server, suite, jobs=jobs, environment=environment)
 
     def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         programs = tree / "runtime_output_directory"

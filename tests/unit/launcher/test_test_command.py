@@ -31,9 +31,7 @@ class Machine:
         self.ran.append(command.argv[2:])
         name = command.argv[2]
         on_line(f"output of {name}")
-        return Completed(
-            returncode=int(name in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0
-        )
+        return Completed(returncode=int(name in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0)
 
     def invoke(self, *arguments: str) -> tuple[int, str]:
         app = typer.Typer()

@@ -111,13 +111,9 @@ class World:
             self.client_s += 0.3 * seconds
 
     def usage(self, pid: int) -> Usage:
-        busy_s = (
-            self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())
-        )
+        busy_s = self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())
         cpu_s = self.alive[pid].cpu_s
-        return Usage(
-            user_cpu_s=0.8 * cpu_s, system_cpu_s=0.1 * cpu_s, machine_busy_cpu_s=busy_s, swapped_bytes=0
-        )
+        return Usage(user_cpu_s=0.8 * cpu_s, system_cpu_s=0.1 * cpu_s, machine_busy_cpu_s=busy_s, swapped_bytes=0)
 
     @contextlib.contextmanager
     def arm(self, arm: Arm, trial: int) -> Iterator[RunningArm]:

@@ -42,9 +42,7 @@ def test_cpu_time_of_a_process_counts_all_threads_even_those_that_ended(mode: st
 
 
 def test_a_process_that_sleeps_uses_nothing() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdin and process.stdout
         process.stdout.readline()
         before = usage(process.pid)

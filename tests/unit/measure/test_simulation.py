@@ -28,9 +28,7 @@ def simulate(seed: int, ratio: float) -> list[Slice]:
     """
     chance = np.random.default_rng(seed)
     measured = plan(trials=5, rounds=4, seed=seed)
-    order = [
-        (trial, turn) for trial in range(measured.trials) for turn in turns(measured, trial, ARMS, [READS])
-    ]
+    order = [(trial, turn) for trial in range(measured.trials) for turn in turns(measured, trial, ARMS, [READS])]
     at = np.linspace(0, 1, len(order))
     drift = chance.uniform(-0.1, 0.1) * at + 0.05 * np.sin(2 * math.pi * (3 * at + chance.uniform()))
     noise = lfilter([1], [1, -0.8], chance.normal(0, 0.03 * math.sqrt(1 - 0.8**2), len(order) + 50))[50:]

@@ -14,9 +14,7 @@ TURN = Turn(round=1, arm=arm("pgo"), load=READS, load_seed=42)
 
 def measured(world: World) -> Slice:
     with world.arm(TURN.arm, 0) as running:
-        return measure_slice(
-            world, running, TURN, plan(), trial=2, origin_s=90.0, clock=world, sample=world.usage
-        )
+        return measure_slice(world, running, TURN, plan(), trial=2, origin_s=90.0, clock=world, sample=world.usage)
 
 
 def test_a_slice_counts_only_its_middle() -> None:

@@ -129,10 +129,7 @@ def test_a_driver_without_latencies_is_not_compared_by_them() -> None:
 
 
 def test_a_metric_that_one_arm_lacks_is_not_compared() -> None:
-    slices = [
-        each.model_copy(update={"latency_ms_p99": None}) if each.arm == "pgo" else each
-        for each in trials([1.2, 1.2])
-    ]
+    slices = [each.model_copy(update={"latency_ms_p99": None}) if each.arm == "pgo" else each for each in trials([1.2, 1.2])]
     assert "latency_ms_p99" not in {each.metric for each in comparisons(slices, "plain")}
 
 

@@ -27,11 +27,7 @@ class Perf:
                 "12345,,cycles:u,100,100.00,,\n" if self.pmu else "<not supported>,,cycles:u,0,100.00,,\n",
             )
         if argv[:2] == ("perf", "record"):
-            return (
-                (0, "")
-                if "-b" not in argv or self.branches
-                else (255, "doesn't support branch stack sampling")
-            )
+            return (0, "") if "-b" not in argv or self.branches else (255, "doesn't support branch stack sampling")
         if argv == ("perf", "--version"):
             return 0, "perf version 6.1.187\n"
         return versions(argv)

@@ -31,9 +31,7 @@ def test_icx_computes_as_the_others_do() -> None:
     assert plain("icx").compile == ("-fp-model=precise",)
 
 
-@pytest.mark.parametrize(
-    ("family", "update"), [("clang", "atomic"), ("icx", "atomic"), ("gcc", "prefer-atomic")]
-)
+@pytest.mark.parametrize(("family", "update"), [("clang", "atomic"), ("icx", "atomic"), ("gcc", "prefer-atomic")])
 def test_counters_are_atomic_and_the_runtime_is_linked(family: Family, update: str) -> None:
     flags = instrument(family, PROFILES)
     assert flags.compile == ("-fprofile-generate=/run/counters", f"-fprofile-update={update}")

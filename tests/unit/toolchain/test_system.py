@@ -70,9 +70,7 @@ def test_llvm_22_where_apt_has_it_else_the_next_one_that_is_whole() -> None:
     both = Debian(installed=built, known={*LLVM_22, *LLVM_19})
     assert system.missing_packages("mysql", FakeShell(both)) == LLVM_22
     no_bolt_22 = Debian(installed=built | {"lld-19"}, known={*LLVM_22, *LLVM_19} - {"bolt-22"})
-    assert system.missing_packages("mysql", FakeShell(no_bolt_22)) == tuple(
-        n for n in LLVM_19 if n != "lld-19"
-    )
+    assert system.missing_packages("mysql", FakeShell(no_bolt_22)) == tuple(n for n in LLVM_19 if n != "lld-19")
 
 
 def test_gcc_only_asks_for_no_llvm() -> None:
