@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from upshift.measure.model import Experiment
+from pydantic import computed_field, model_validator
+
+from upshift.measure.model import Comparison, Experiment
 from upshift.source.model import Source
 from upshift.values import Value
 
@@ -92,3 +94,14 @@ class Result(Value):
     warnings: tuple[str, ...]
     """What went on without: BOLT failed, a precompiled header fell back, ..."""
     package: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The experiment's comparisons, at the top level of the JSON for those who read nothing else."""
+        return self.experiment.comparisons
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if name != "comparisons"} if isinstance(given, dict) else given
