@@ -24,6 +24,7 @@ class RunningServer:
     """A server that answers on ``socket``."""
 
     kind: ServerKind
+    program: Program
     process: Process
     socket: Path
     log: Path
@@ -31,6 +32,11 @@ class RunningServer:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def tools(self) -> Path:
+        """The folder of the client programs that belong to it."""
+        return self.program.tools or self.program.binary.parent
 
     def queries(self) -> int:
         """Statements since the start, by the server's own counter. Raises ServerFailed when it died."""
@@ -78,7 +84,7 @@ def running(
     try:
         command = kind.start(program, data, socket, {**kind.settings(), **settings})
         process = shell.spawn(replace(command, env={**command.env, **environment}, cpus=cpus), log=log)
-        server = RunningServer(kind, process, socket, log)
+        server = RunningServer(kind, program, process, socket, log)
         _await_ready(server, start_timeout_s)
         yield server
         server.check()

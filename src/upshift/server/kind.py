@@ -21,6 +21,8 @@ class Program(Value):
     kind: str
     binary: Path
     options: tuple[str, ...] = ()
+    tools: Path | None = None
+    """The folder of client programs that were built with it; None: they lie beside it."""
 
 
 class Counters(Value):

@@ -195,6 +195,7 @@ def _command(
     values = {
         "socket": str(server.socket),
         "database": kind.database,
+        "tools": str(server.tools),
         "threads": str(threads),
         "seconds": str(seconds),
         "seed": str(seed),

@@ -9,7 +9,11 @@ from upshift.values import Value
 
 
 class Fill(Value):
-    """The command that fills the database. ``{socket}``, ``{database}`` and ``{threads}`` are replaced in it."""
+    """The command that fills the database.
+
+    ``{socket}``, ``{database}``, ``{threads}`` and ``{tools}`` (the folder of the server's own client programs) are
+    replaced in it.
+    """
 
     command: tuple[str, ...]
 
@@ -17,7 +21,8 @@ class Fill(Value):
 class LoadCommand(Value):
     """The command that loads the server.
 
-    ``{socket}``, ``{database}``, ``{threads}``, ``{seconds}`` (whole) and ``{seed}`` are replaced in it; it must end by itself.
+    ``{socket}``, ``{database}``, ``{tools}``, ``{threads}``, ``{seconds}`` (whole) and ``{seed}`` are replaced in it; it must
+    end by itself.
     """
 
     command: tuple[str, ...]

@@ -56,7 +56,6 @@ void Session::answer(std::string_view line, std::string& out) {
     size_t before = out.size();
     try {
         int64_t count = run(line, out);
-        if (fault_ == Fault::wrong) ++count;
         out += "OK ";
         append_integer(out, count);
     } catch (const std::exception& error) {
@@ -77,7 +76,8 @@ int64_t Session::run(std::string_view line, std::string& out) {
         uint64_t number = ++database_.queries;
         if (fault_ == Fault::crash && number >= kCrashAtQueries) std::abort();
         Statement statement = parse(line, database_, arena_);
-        return execute(statement, database_, arena_, out);
+        int64_t count = execute(statement, database_, arena_, out);
+        return fault_ == Fault::wrong ? count + 1 : count;
     }
     if (same_text(word, "PING")) return 0;
     if (same_text(word, "STATUS")) {
