@@ -20,8 +20,12 @@ Figure = dict[str, Any]
 
 ARM_COLOURS = ("@arm0", "@arm1", "@arm2", "@arm3")
 _VERDICT_COLOURS = {"faster": "@good", "slower": "@bad", "equivalent": "@same", "inconclusive": "@open"}
-_TICKS = (0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
-_FINE_TICKS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)
+_TICKS = (
+    (1.12, (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)),
+    (1.9, (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8)),
+    (math.inf, (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)),
+)
+"""Ticks for an axis that spans up to so many times its lower limit."""
 _WIDEST = 1.5
 """A chart of ratios shows its estimates and at most this factor beyond them; longer intervals end in an arrow."""
 _ROW_PX = 30
@@ -84,7 +88,7 @@ class Axis(NamedTuple):
         return escape(_row_name(each, self.name_arm))
 
     def ticks(self) -> list[float]:
-        ticks = _TICKS if self.high / self.low > 1.12 else _FINE_TICKS
+        ticks = next(ticks for span, ticks in _TICKS if self.high / self.low <= span)
         return [tick for tick in ticks if self.low <= tick <= self.high]
 
 
@@ -224,7 +228,15 @@ def _hover(level: Level) -> str:
 
 def _marker(x: float, y: int, paint: str, symbol: str, size_px: int, hover: str) -> Figure:
     marker = {"color": paint, "symbol": symbol, "size": size_px}
-    return {"x": [x], "y": [y], "mode": "markers", "marker": marker, "hovertext": [hover], "hoverinfo": "text"}
+    return {
+        "x": [x],
+        "y": [y],
+        "mode": "markers",
+        "cliponaxis": False,
+        "marker": marker,
+        "hovertext": [hover],
+        "hoverinfo": "text",
+    }
 
 
 def _interval(y: int, each: Comparison, label: str, axis: Axis) -> list[Figure]:

@@ -59,6 +59,11 @@ def count(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def opened(text: str) -> str:
+    """A sentence that was written to follow a colon, with a capital to stand by itself."""
+    return text[:1].upper() + text[1:]
+
+
 def cpus(numbers: tuple[int, ...]) -> str:
     if not numbers:
         return "any CPU"
@@ -100,7 +105,14 @@ def still_needed(each: Comparison) -> str:
         return ""
     if each.trials_needed >= MOST_TRIALS:
         return "more trials than are practical would be needed"
-    return f"about {count(each.trials_needed, 'trial')} would settle it, {each.trials} done"
+    return f"about {count(each.trials_needed, 'trial')} would settle it"
+
+
+def trials_needed(each: Comparison) -> str:
+    """The same, short enough for a table: ``needs 14 trials``."""
+    if each.verdict != "inconclusive" or each.trials_needed is None:
+        return ""
+    return f"needs {each.trials_needed:,}{' or more' if each.trials_needed >= MOST_TRIALS else ''} trials"
 
 
 def sentence(each: Comparison, *, name_arm: bool) -> str:
@@ -114,7 +126,7 @@ def sentence(each: Comparison, *, name_arm: bool) -> str:
     if each.verdict == "equivalent":
         return f"{subject} is as fast as before, within {MARGIN * 100:.0f} %: {ratio(each)} {measured}"
     if not known(each.ci_low, each.ci_high):
-        return f"{subject} is undecided: {ratio(each)} in {count(each.trials, 'trial')}, which gives no interval"
+        return f"{subject} is undecided ({ratio(each)} in {count(each.trials, 'trial')}, too few for an interval)"
     return f"{subject} is undecided: {ratio(each)} {measured}"
 
 
@@ -150,7 +162,9 @@ def how_measured(plan: Plan, arms: int) -> tuple[str, ...]:
 
 
 def _decimals(each: Comparison) -> int:
-    return 3 if each.ci_high - each.ci_low < _FINE else 2
+    # A verdict beside "0.95 to 1.00" would look wrong: show on which side of 1 the limit is.
+    hides_verdict = each.verdict in ("faster", "slower") and 1.0 in (round(each.ci_low, 2), round(each.ci_high, 2))
+    return 3 if hides_verdict or each.ci_high - each.ci_low < _FINE else 2
 
 
 def _limit(value: float, decimals: int) -> str:

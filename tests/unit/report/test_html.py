@@ -1,0 +1,182 @@
+"""The page: what it must say, in which order, and that it needs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from example import comparison, example, measured_only
+from plotly.offline import get_plotlyjs
+
+from upshift.measure.model import Arm
+from upshift.report import words
+from upshift.report.html import render, write_html
+from upshift.report.result import Result
+from upshift.server.kind import Program
+
+
+def page_of(result: Result) -> str:
+    """The page without the drawing library, which would drown every search."""
+    return render(result).replace(get_plotlyjs(), "")
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, in one line."""
+    body = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", "", body)))
+
+
+def figures_of(page: str) -> dict[str, dict[str, object]]:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)
+    assert found
+    loaded = json.loads(found[1])
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_it_holds_each_comparisons_figures() -> None:
+    result = example(loss=True, third_arm=True)
+    page = page_of(result)
+    for each in result.experiment.comparisons:
+        cells = f'<td class="n"><b>{words.ratio(each)}</b></td><td class="n">{words.interval(each)}</td>'
+        assert cells in page, each
+
+
+def test_every_comparison_has_its_own_row() -> None:
+    result = example(third_arm=True)
+    assert page_of(result).count('<td class="n"><b>') == len(result.experiment.comparisons)
+
+
+def test_a_loss_on_a_held_out_workload_stands_before_everything() -> None:
+    text = text_of(page_of(example(loss=True)))
+    loss = text.index("oltp_delete is slower: 0.94 times the throughput (95 % interval 0.92 to 0.96) at 16 threads")
+    assert loss < text.index("Upshift report")
+    assert loss < text.index("oltp_read_write is")
+
+
+def test_without_a_loss_there_is_no_such_section() -> None:
+    assert "What got worse" not in text_of(page_of(example()))
+
+
+def test_the_verdict_comes_before_flags_machine_and_charts() -> None:
+    text = text_of(page_of(example()))
+    parts = (
+        "oltp_read_write is 1.33 times faster (95 % interval 1.31 to 1.35)",
+        "Other programs or virtual machines used 0.14 CPUs",
+        "Invented CPU 9000",
+        "-O3 -flto=thin -fprofile-use=train.profdata",
+        "Throughput, compared",
+        "Queries per second",
+        "99th percentile of latency",
+        "User CPU per query",
+        "252 of 1,442 object files",
+        "8123 of 25595 functions have counts",
+        "11 of 11 tests",
+        "0.75 times the CPU of the plain build",
+        "The server ran on CPU 0, the load on CPU 1.",
+        "systemctl revert mysql",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_nothing_is_fetched() -> None:
+    page = page_of(example(loss=True))
+    assert not re.search(r"https?:", page)
+    assert not re.search(r"<link|<img|<iframe|@import|url\(|\ssrc=", page)
+    assert "default-src 'none'" in page
+
+
+def test_the_drawing_library_is_in_it_once() -> None:
+    page = render(example())
+    assert page.count(get_plotlyjs()) == 1
+
+
+def test_every_chart_has_its_place_and_every_place_its_chart() -> None:
+    page = page_of(example(loss=True, third_arm=True))
+    places = re.findall(r'data-figure="([^"]+)"', page)
+    assert sorted(places) == sorted(figures_of(page))
+    assert "qps-oltp_read_write" in places
+
+
+def test_training_and_held_out_are_apart_on_one_axis() -> None:
+    figures = figures_of(page_of(example()))
+    trained, held_out = figures["forest-trained"]["layout"], figures["forest-held-out"]["layout"]
+    assert isinstance(trained, dict) and isinstance(held_out, dict)
+    assert "oltp_read_write ×1  " in trained["yaxis"]["ticktext"]
+    assert "oltp_insert ×16  " in held_out["yaxis"]["ticktext"]
+    assert not set(trained["yaxis"]["ticktext"]) & set(held_out["yaxis"]["ticktext"])
+    assert trained["xaxis"]["range"] == held_out["xaxis"]["range"]
+
+
+def test_intervals_without_limits_are_said_and_do_not_stretch_the_charts() -> None:
+    page = page_of(example(trials=1))
+    assert "oltp_read_write is undecided (1.34 in 1 trial, too few for an interval)" in text_of(page)
+    assert "0 to ∞" in page
+    assert "1000000000" not in page and "1e9" not in page and "1,000,000,000" not in page
+
+
+def test_names_are_shown_as_they_are_and_never_run() -> None:
+    result = example(command="upshift optimize --workload '<script>alert(1)</script>'")
+    evil = comparison(workload="<b>w</b>", threads=16)
+    load = result.experiment.loads[0].model_copy(update={"workload": "<b>w</b>", "threads": 16})
+    experiment = result.experiment.model_copy(update={"loads": (load,), "comparisons": (evil,), "levels": ()})
+    page = page_of(result.model_copy(update={"experiment": experiment}))
+    assert "<script>alert" not in page and "<b>w</b>" not in page
+    assert "<b>w</b> is 1.34 times faster" in unescape(page)
+
+
+def test_servers_that_were_only_measured_make_a_page_too() -> None:
+    text = text_of(page_of(measured_only()))
+    assert "oltp_read_write is 1.33 times faster" in text
+    assert "/var/cache/upshift/stages/optimised/bin/mysqld" in text
+    for absent in ("The hot set", "Is it the same server?", "Install it", "The profile gate"):
+        assert absent not in text
+
+
+def test_a_load_without_latencies_says_so() -> None:
+    result = example()
+    experiment = result.experiment.model_copy(
+        update={
+            "levels": tuple(each for each in result.experiment.levels if each.metric != "latency_ms_p99"),
+            "comparisons": tuple(each for each in result.experiment.comparisons if each.metric != "latency_ms_p99"),
+        }
+    )
+    assert "reports no latencies" in text_of(page_of(result.model_copy(update={"experiment": experiment})))
+
+
+def test_nothing_compared_is_not_a_blank_page() -> None:
+    result = example()
+    empty = result.experiment.model_copy(update={"comparisons": (), "levels": (), "loads": ()})
+    assert "Nothing was compared" in text_of(page_of(result.model_copy(update={"experiment": empty})))
+
+
+def test_lost_hardening_is_said() -> None:
+    result = example()
+    assert result.verify
+    worse = result.verify.model_copy(update={"hardening": (("RELRO", "full", "partial"),)})
+    assert "Hardening was lost" in text_of(page_of(result.model_copy(update={"verify": worse})))
+
+
+def test_an_arms_environment_is_shown() -> None:
+    result = example()
+    program = Program(kind="mysql", binary=Path("/x/mysqld"))
+    arms = (*result.experiment.arms, Arm(name="tier", program=program, environment={"LD_PRELOAD": "/x/libtier.so"}))
+    experiment = result.experiment.model_copy(update={"arms": arms})
+    assert "LD_PRELOAD=/x/libtier.so" in text_of(page_of(result.model_copy(update={"experiment": experiment})))
+
+
+def test_the_file_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("the old one")
+    monkeypatch.setattr("upshift.report.html.render", lambda result: (_ for _ in ()).throw(RuntimeError("killed")))
+    with pytest.raises(RuntimeError):
+        write_html(example(), page)
+    assert page.read_text() == "the old one"
+    monkeypatch.undo()
+    write_html(example(), page)
+    assert page.read_text().startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [page]

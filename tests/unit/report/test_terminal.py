@@ -1,0 +1,66 @@
+"""The report on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from example import example, measured_only
+from rich.console import Console
+
+from upshift.report.result import Result
+from upshift.report.terminal import show
+
+
+def shown(result: Result, width: int = 80, *, terminal: bool = False) -> str:
+    out = io.StringIO()
+    show(result, Console(file=out, width=width, force_terminal=terminal, color_system="standard" if terminal else None))
+    return out.getvalue()
+
+
+def joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_loss_comes_first_then_the_verdict() -> None:
+    text = joined(shown(example(loss=True)))
+    assert text.startswith("LOSS, held out: oltp_delete is slower: 0.94 times the throughput")
+    assert text.index("LOSS") < text.index("oltp_read_write is 1.33 times faster") < text.index("Compared with plain")
+
+
+def test_stages_and_package_are_named() -> None:
+    text = joined(shown(example()))
+    assert "plain build 10 min 43 s 20 min 40 s 1.4 GB cached" in text
+    assert "/package/mysql-9.7.4-upshift.tar.gz" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_it_fits_the_width_except_for_paths(width: int) -> None:
+    text = shown(example(loss=True, third_arm=True), width)
+    lines = [line for line in text.splitlines() if not line.startswith("package")]
+    assert max(len(line.rstrip()) for line in lines) <= width
+
+
+def test_at_80_columns_every_load_is_one_line() -> None:
+    rows = [line for line in shown(example()).splitlines() if line.startswith(" oltp_") or line.startswith(" select_")]
+    assert len(rows) == len(example().experiment.loads)
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[32m" in shown(example(), terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in shown(example(), terminal=True)
+
+
+def test_no_interval_is_said_and_not_printed_as_a_number() -> None:
+    text = shown(example(trials=1))
+    assert "(0–∞)" in text and "1000000000" not in text
+
+
+def test_brackets_in_names_are_no_markup() -> None:
+    assert "[bold]x[/bold]" in shown(example(warnings=("[bold]x[/bold]",)))
+
+
+def test_servers_that_were_only_measured() -> None:
+    assert "package " not in shown(measured_only().model_copy(update={"stages": ()}))
