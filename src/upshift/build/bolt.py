@@ -23,7 +23,6 @@ OPTIMISE_FLAGS = (
     "-split-all-cold",
     "-split-eh",  # landing pads with them
     "-icf=1",  # identical functions once
-    "-use-gnu-stack",  # keep the stack not executable
     "-plt=hot",  # hot calls into libraries without the table's jump
     "-dyno-stats",
 )

@@ -21,7 +21,7 @@ from upshift.values import Value, content_hash
 
 # Raised when a stage's meaning changes, so that old results are not taken for new ones.
 _FORMAT = 1
-_MEMORY_SAMPLE_S = 1.0
+_SAMPLE_S = 1.0
 
 T = TypeVar("T", bound=Value)
 
@@ -101,10 +101,14 @@ class _Saved(Value):
 
 
 class _Meter:
-    """Wall time, CPU time of all children, and the peak memory of the process tree, over all attempts at a stage."""
+    """Wall time, CPU time of all children, and the peak memory of the process tree, over all attempts at a stage.
+
+    Written to ``file`` as time goes on, so that what a killed attempt took is not lost.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._before = _read_spent(file)
         self._stop = threading.Event()
         self._peak_bytes = 0
 
@@ -118,28 +122,30 @@ class _Meter:
     def __exit__(self, *_exc: object) -> None:
         self._stop.set()
         self._thread.join()
-        write_json(self._file, self.spent())
+        self._spent = self._sum(0.0)
+        write_json(self._file, self._spent)
 
     def spent(self) -> dict[str, Any]:
         """What this attempt took plus what interrupted attempts at the same stage took before it."""
-        if not hasattr(self, "_spent"):
-            before = _read_spent(self._file)
-            self._spent = {
-                "wall_s": round(time.monotonic() - self._started + before.get("wall_s", 0.0), 3),
-                "cpu_s": round(_cpu_s() - self._cpu_before_s + before.get("cpu_s", 0.0), 3),
-                "peak_memory_bytes": int(max(self._peak_bytes, before.get("peak_memory_bytes", 0))),
-            }
         return self._spent
+
+    def _sum(self, live_cpu_s: float) -> dict[str, Any]:
+        return {
+            "wall_s": round(time.monotonic() - self._started + self._before.get("wall_s", 0.0), 3),
+            "cpu_s": round(_cpu_s() - self._cpu_before_s + live_cpu_s + self._before.get("cpu_s", 0.0), 3),
+            "peak_memory_bytes": int(max(self._peak_bytes, self._before.get("peak_memory_bytes", 0))),
+        }
 
     def _watch(self) -> None:
         while True:
-            self._peak_bytes = max(self._peak_bytes, _tree_memory_bytes())
-            if self._stop.wait(_MEMORY_SAMPLE_S):
+            memory_bytes, live_cpu_s = _tree()
+            self._peak_bytes = max(self._peak_bytes, memory_bytes)
+            write_json(self._file, self._sum(live_cpu_s))
+            if self._stop.wait(_SAMPLE_S):
                 return
 
 
 def _read_spent(file: Path) -> dict[str, float]:
-
     try:
         value = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -152,11 +158,14 @@ def _cpu_s() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def _tree_memory_bytes() -> int:
-    total = 0
-    for process in [psutil.Process(os.getpid()), *psutil.Process(os.getpid()).children(recursive=True)]:
+def _tree() -> tuple[int, float]:
+    """Resident memory of this process and all below it, and the CPU time of those below that have not ended yet."""
+    own = psutil.Process(os.getpid())
+    memory_bytes, cpu_s = own.memory_info().rss, 0.0
+    for process in own.children(recursive=True):
         try:
-            total += process.memory_info().rss
+            memory_bytes += process.memory_info().rss
+            cpu_s += sum(process.cpu_times()[:4])
         except psutil.Error:
             continue
-    return total
+    return memory_bytes, cpu_s
