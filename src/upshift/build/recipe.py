@@ -14,7 +14,7 @@ from upshift.paths import shipped
 from upshift.toolchain.model import Family
 from upshift.values import Value, describe_invalid
 
-ProfileKind = Literal["none", "ir", "context-sensitive", "gcc"]
+ProfileKind = Literal["none", "ir", "gcc"]
 
 
 class Recipe(Value):
@@ -45,12 +45,10 @@ class Recipe(Value):
         llvm = self.toolchain in ("clang", "icx")
         if llvm and self.profile == "gcc":
             raise ValueError('profile = "gcc" needs toolchain = "gcc"')
-        if not llvm and self.profile in ("ir", "context-sensitive"):
+        if not llvm and self.profile == "ir":
             raise ValueError(f'profile = "{self.profile}" needs toolchain = "clang" or "icx"')
         if not llvm and self.lto == "thin":
             raise ValueError('lto = "thin" is LLVM\'s; GCC has lto = "full"')
-        if self.profile == "context-sensitive" and self.lto == "none":
-            raise ValueError('profile = "context-sensitive" takes its second count at link time: it needs lto = "thin"')
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
             raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
         if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:

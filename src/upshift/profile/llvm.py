@@ -41,10 +41,9 @@ def merge(
     return named, corrupt
 
 
-def read(shell: Shell, toolchain: Toolchain, profile: Path, *, context_sensitive: bool = False) -> dict[str, int]:
+def read(shell: Shell, toolchain: Toolchain, profile: Path) -> dict[str, int]:
     """Each function of a merged profile with its largest count. Static functions lose their file's name."""
-    flags = ("--showcs",) if context_sensitive else ()
-    done = shell.run(Command((str(toolchain.profdata), "show", "--all-functions", "--counts", *flags, str(profile))))
+    done = shell.run(Command((str(toolchain.profdata), "show", "--all-functions", "--counts", str(profile))))
     return parse(done.stdout)
 
 

@@ -47,7 +47,7 @@ class Provenance(Value):
 class Profile(Value):
     """What a training run left, merged into one file."""
 
-    kind: Literal["ir", "context-sensitive", "gcc", "bolt"]
+    kind: Literal["ir", "gcc"]
     path: Path
     """A .profdata or .fdata file named by its content; for GCC the folder with the counters."""
     sha256: str
