@@ -48,7 +48,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         return Work(
             options=options,
             source_identity=_identity(options.source),
-            plain=find_recipe("plain").model_copy(update={"toolchain": recipe.toolchain, "version": recipe.version}),
+            plain=_plain(recipe),
             recipe=recipe,
             toolchain=find(recipe.toolchain, version=version, shell=shell),
             train_on=train_on,
@@ -58,6 +58,20 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         )
     finally:
         shell.close()
+
+
+def refuse_pointless(work: Work) -> None:
+    """Raises RecipeError when the recipe gives the level nothing to do."""
+    options, recipe = work.options, work.recipe
+    if options.level == "full" and recipe.profile == "none":
+        raise RecipeError(
+            f"recipe '{recipe.name}' has no profile, so there is nothing to train",
+            "build it with `upshift build`, or choose one with a profile; --level quick uses BOLT alone",
+        )
+    if options.level == "quick" and recipe.post_link == "none":
+        raise RecipeError(
+            f"--level quick is BOLT alone, and recipe '{recipe.name}' does without BOLT", "leave --level quick out"
+        )
 
 
 def measuring_plan(options: Options) -> Plan:
@@ -82,12 +96,13 @@ def _recipe(options: Options) -> Recipe:
         recipe = recipe.model_copy(update={"toolchain": options.toolchain})
     if options.scope:
         recipe = recipe.model_copy(update={"scope": options.scope})
-    if options.level == "full" and recipe.profile == "none":
-        raise RecipeError(
-            f"recipe '{recipe.name}' has no profile, so there is nothing to train",
-            "build it with `upshift build`, or choose one with a profile; --level quick uses BOLT alone",
-        )
     return recipe
+
+
+def _plain(recipe: Recipe) -> Recipe:
+    """What the recipe's server is compared with, and linked into: the same compiler and CMake options, nothing else."""
+    shared = ("toolchain", "version", "build_type", "options", "precompiled_headers")
+    return find_recipe("plain").model_copy(update={name: getattr(recipe, name) for name in shared})
 
 
 def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, ...]]:

@@ -54,7 +54,7 @@ def optimize(
     from upshift.options import Options
     from upshift.pipeline import STAGES
     from upshift.pipeline import optimize as pipeline
-    from upshift.plan import prepare
+    from upshift.plan import prepare, refuse_pointless
     from upshift.values import checked
 
     options = checked(
@@ -82,6 +82,7 @@ def optimize(
         show_plan(options, as_json=json)
         return
     work = prepare(options, allow_install=not no_install)
+    refuse_pointless(work)
     with session(
         "optimize",
         options.model_dump(mode="json"),

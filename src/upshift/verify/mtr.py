@@ -53,7 +53,15 @@ TARGETS = (
     "myisam_ftdump",
     "perror",
 )
-_RESULT = re.compile(r"^\[\s*\d+%\]\s+(\w+\.\S+)\s.*\[ (pass|fail|skipped|disabled) \]")
+# A test may come once for each combination of options: ``main.ps 'ps-protocol'``. MTR repeats what failed.
+_RESULT = re.compile(
+    r"^\[\s*\d+%\]\s+(\w+\.\S+(?:\s+'[^']*')?|shutdown_report)\s.*\[ (?:retry-)?(pass|fail|skipped|disabled) \]"
+)
+# Not a test, but whether all servers ended without a crash.
+_SHUTDOWN = "shutdown_report"
+_ENDED = "Completed: "
+_STARTING = re.compile(r"\[Server\] (\S+) \(mysqld \S+\) starting as process")
+_SERVER = Path("runtime_output_directory") / "mysqld"
 _SUITES = {
     "short": SHORT,
     "main": ("--suite=main",),
@@ -75,47 +83,69 @@ def run_tests(
 ) -> TestOutcome:
     """Run ``short``, ``main``, ``profile`` (what trains vendor-pgo) or tests separated by commas.
 
-    Raises VerifyFailed when MTR could not test at all.
+    A test that passes when MTR repeats it has passed. Raises VerifyFailed when MTR could not test, stopped before the
+    end, or tested another executable than ``server``.
     """
-    shadow = _shadow(bench.folder / "mtr", tree, server)
     tests = _SUITES.get(suite) or tuple(suite.split(","))
     results: dict[str, str] = {}
+    ended = False
 
     def on_line(line: str) -> None:
+        nonlocal ended
+        ended = ended or line.startswith(_ENDED)
         if found := _RESULT.match(line.strip()):
             results[found[1]] = found[2]
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
-    command = Command(
-        (
-            "perl",
-            str(source / "mysql-test" / "mysql-test-run.pl"),
-            "--force",
-            "--max-test-fail=0",
-            f"--parallel={jobs}",
-            "--mem",
-            "--skip-rpl",
-            *tests,
-        ),
+    shadow = _shadow(bench.folder.resolve() / "mtr", tree.resolve(), server)
+    command = _command(source, shadow, tests, jobs, environment)
+    try:
+        bench.shell.run(command, log=bench.log, on_line=on_line, timeout_s=_SUITE_TIMEOUT_S.get(suite, 3600.0))
+        failure = None
+    except CommandFailed as error:
+        failure = error
+    finally:
+        tested = _tested(shadow)
+        _remove(shadow)
+    if not ended:
+        why = failure.message if failure else "it did not say that it completed"
+        raise VerifyFailed(f"MySQL's test suite did not run to its end: {why}", f"see {bench.log}") from failure
+    return _outcome(results, tests, tested, shadow / _SERVER, bench.log)
+
+
+def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, environment: Mapping[str, str]) -> Command:
+    script = source / "mysql-test" / "mysql-test-run.pl"
+    options = ("--force", "--max-test-fail=0", f"--parallel={jobs}", "--mem", "--skip-rpl")
+    return Command(
+        ("perl", str(script), *options, *tests),
         cwd=source / "mysql-test",
         env={**environment, "MTR_BINDIR": str(shadow)},
     )
-    try:
-        bench.shell.run(command, log=bench.log, on_line=on_line, timeout_s=_SUITE_TIMEOUT_S.get(suite, 3600.0))
-    except CommandFailed as error:
-        if not results:
-            raise VerifyFailed(f"MySQL's test suite could not run: {error.message}", error.hint) from error
+
+
+def _outcome(results: Mapping[str, str], tests: tuple[str, ...], tested: set[str], server: Path, log: Path) -> TestOutcome:
     ran = {name: how for name, how in results.items() if how in ("pass", "fail")}
+    failed = tuple(sorted(name for name, how in ran.items() if how == "fail"))
+    ran.pop(_SHUTDOWN, None)
     if not ran:
-        raise VerifyFailed(f"no test ran of {', '.join(tests)}", f"see {bench.log}")
-    # --mem has put the servers' data into memory, behind a link.
+        raise VerifyFailed(f"no test ran of {', '.join(tests)}", f"see {log}")
+    if tested != {str(server)}:
+        others = ", ".join(sorted(tested)) or "no server's log was left"
+        raise VerifyFailed(f"the tests did not run on {server} ({others})", f"see {log}")
+    passed = sum(1 for how in ran.values() if how == "pass")
+    return TestOutcome(run=len(ran), passed=passed, failed=failed)
+
+
+def _tested(shadow: Path) -> set[str]:
+    """The executables that the servers' own logs name: ``PATH (mysqld 9.7.4) starting as process``."""
+    # --mem has put var into memory, behind a link, which rglob would not follow.
+    var = (shadow / "mysql-test" / "var").resolve()
+    return {found for log in var.rglob("*.err") for found in _STARTING.findall(log.read_text(errors="replace"))}
+
+
+def _remove(shadow: Path) -> None:
     shutil.rmtree((shadow / "mysql-test" / "var").resolve(), ignore_errors=True)
     shutil.rmtree(shadow, ignore_errors=True)
-    return TestOutcome(
-        run=len(ran),
-        passed=sum(1 for how in ran.values() if how == "pass"),
-        failed=tuple(sorted(name for name, how in ran.items() if how == "fail")),
-    )
 
 
 def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
@@ -123,7 +153,7 @@ def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
 
     MTR finds every program below MTR_BINDIR; it has no option to name the server.
     """
-    shutil.rmtree(shadow, ignore_errors=True)
+    _remove(shadow)
     programs = shadow / "runtime_output_directory"
     programs.mkdir(parents=True)
     for entry in tree.iterdir():
