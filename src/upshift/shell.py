@@ -18,6 +18,7 @@ from typing import IO, Protocol
 from upshift.errors import CommandFailed, MissingTool
 
 _PR_SET_PDEATHSIG = 1
+_GRACE_S = 3.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -108,7 +109,11 @@ class SystemProcess:
             os.kill(self.pid, number)
 
     def kill_group(self) -> None:
+        """Stop it with all that it started: ninja, for one, starts compilers in groups of their own and stops them on SIGTERM."""
         with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._popen.wait(_GRACE_S)
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
 
