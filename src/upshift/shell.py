@@ -109,7 +109,7 @@ class SystemProcess:
             os.kill(self.pid, number)
 
     def kill_group(self) -> None:
-        """Stop it with all that it started: ninja, for one, starts compilers in groups of their own and stops them on SIGTERM."""
+        """Stop it with all that it started. ninja starts compilers in groups of their own, and stops them on SIGTERM."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
