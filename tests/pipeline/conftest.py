@@ -1,0 +1,110 @@
+"""Upshift's command line, run as its users run it, on the tests' own small server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upshift.paths import CHECKOUT
+from upshift.report.result import Result
+
+SMALL = CHECKOUT / "tests" / "small_server"
+SOURCE = SMALL / "source"
+# The shortest times that still give the hot set, the profile and the measurement enough to work with.
+QUICK = ("--threads", "4", "--trials", "2", "--slice-seconds", "1", "--train-seconds", "2", "--no-install")
+
+
+def workload(name: str) -> str:
+    """The path of a workload file for the small server: a well-behaved one, or else a misbehaving one."""
+    file = SMALL / "workloads" / f"{name}.toml"
+    return str(file if file.is_file() else SMALL / "misbehaving" / f"{name}.toml")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    def json(self) -> Any:
+        """Its stdout, which must be one JSON document and nothing else."""
+        return json.loads(self.stdout)
+
+    def result(self) -> Result:
+        return Result.model_validate_json(self.stdout)
+
+
+class Cli:
+    """``./upshift`` with a cache of its own."""
+
+    def __init__(self, cache: Path, home: Path) -> None:
+        self.cache = cache
+        self._environment = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "UPSHIFT_CACHE": str(cache),
+            "UPSHIFT_SERVER_KIND": str(SMALL / "kind.py"),
+            # Enough for the small server; what MySQL needs would refuse a small disk.
+            "UPSHIFT_NEEDED_DISK_BYTES": "500000000",
+        }
+
+    def start(self, *arguments: str, env: Mapping[str, str] = {}) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own, so that a test can interrupt it as a terminal would."""
+        return subprocess.Popen(
+            [str(CHECKOUT / "upshift"), *arguments],
+            env={**self._environment, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __call__(self, *arguments: str, env: Mapping[str, str] = {}, timeout_s: float = 900) -> Done:
+        """Run a command to its end."""
+        process = self.start(*arguments, env=env)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+        return Done(process.returncode, stdout, stderr)
+
+    def optimize(
+        self,
+        *more: str,
+        train_on: tuple[str, ...] = ("mix",),
+        held_out: tuple[str, ...] = ("scan",),
+        env: Mapping[str, str] = {},
+    ) -> Done:
+        """``upshift optimize --json`` on the small server, as short as it can be; ``more`` wins over what is given here."""
+        named = [part for name in train_on for part in ("--workload", workload(name))]
+        named += [part for name in held_out for part in ("--held-out", workload(name))]
+        return self("optimize", "--json", "--source", str(SOURCE), *QUICK, *named, *more, env=env)
+
+    def runs(self) -> list[Path]:
+        """The folders of all runs, oldest first."""
+        return sorted((self.cache / "runs").iterdir()) if (self.cache / "runs").is_dir() else []
+
+
+@pytest.fixture(scope="session")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """One cache for all tests: what an earlier one has built, a later one finds."""
+    folder = tmp_path_factory.mktemp("upshift")
+    return Cli(folder / "cache", folder)
+
+
+@pytest.fixture
+def fresh_cli(tmp_path: Path) -> Cli:
+    """An empty cache."""
+    return Cli(tmp_path / "cache", tmp_path)
