@@ -13,17 +13,18 @@ from upshift.run.stages import Workbench
 from upshift.shell import Command
 from upshift.verify.model import TestOutcome
 
-# A minute of statements, joins, prepared statements, aggregates and indexes on InnoDB.
+# A minute of statements, joins, prepared statements, aggregates and indexes on InnoDB. Left out: main.ps, which needs
+# mysql_client_test built, and main.range_icp, whose plans hang on when statistics are gathered.
 SHORT = (
     "main.1st",
     "main.ps_1general",
-    "main.ps",
+    "main.ps_3innodb",
     "main.group_by",
     "main.union",
     "main.select_all",
     "main.join_nested",
     "main.count_distinct",
-    "main.range_icp",
+    "main.type_newdecimal",
     "main.order_by_all",
     "innodb.innodb-index",
 )
