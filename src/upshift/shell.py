@@ -163,9 +163,10 @@ class SystemShell:
                     if on_line:
                         on_line(line.rstrip("\n"))
             _, status, usage = os.wait4(popen.pid, 0)
-            popen.returncode = os.waitstatus_to_exitcode(status)
+            popen.returncode = code = os.waitstatus_to_exitcode(status)
         except ChildProcessError:
-            usage = None
+            # The timer's thread was first to collect it.
+            code, usage = popen.wait(), None
         except BaseException:
             process.kill_group()
             raise
@@ -174,8 +175,11 @@ class SystemShell:
                 timer.cancel()
             popen.stdout and popen.stdout.close()
             self.forget(process)
+        if expired.is_set() and code == 0:
+            # A command that was told to stop has not done its work, even when it stops in good order.
+            code = -signal.SIGTERM
         done = Completed(
-            returncode=popen.returncode,
+            returncode=code,
             stdout="".join(lines),
             wall_s=time.monotonic() - started,
             cpu_s=usage.ru_utime + usage.ru_stime if usage else 0.0,
@@ -224,6 +228,10 @@ class SystemShell:
             raise MissingTool(
                 f"{command.argv[0]} is not on this machine",
                 "`upshift doctor` says how to get what is missing",
+            ) from error
+        except OSError as error:
+            raise CommandFailed(
+                f"{command.argv[0]} cannot be run: {error.strerror}", "it must be an executable for this machine"
             ) from error
         process = SystemProcess(popen, self)
         with self._lock:
