@@ -18,7 +18,19 @@ from upshift.report.result import Result
 SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
 # The shortest times that still give the hot set, the profile and the measurement enough to work with.
-QUICK = ("--threads", "4", "--trials", "2", "--slice-seconds", "1", "--train-seconds", "2", "--no-install")
+QUICK = (
+    "--threads",
+    "4",
+    "--trials",
+    "2",
+    "--slice-seconds",
+    "1",
+    "--train-seconds",
+    "2",
+    "--sample-seconds",
+    "4",
+    "--no-install",
+)
 
 
 def workload(name: str) -> str:

@@ -34,6 +34,7 @@ def optimize(
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
     train_seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
+    sample_seconds: Annotated[float, typer.Option(min=1, help="Sampling time for each workload, to find the hot set.")] = 12.0,
     jobs: Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")] = 0,
     resume: Annotated[
         str | None,
@@ -73,6 +74,7 @@ def optimize(
             "trials": trials,
             "slice_s": slice_seconds,
             "train_s": train_seconds,
+            "sample_s": sample_seconds,
             "jobs": jobs,
         },
     )

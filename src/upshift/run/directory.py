@@ -13,10 +13,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from upshift.errors import UsageError
 from upshift.paths import cache_dir
@@ -59,6 +62,8 @@ class RunDirectory:
             return cls(Path(name).resolve())
         names = [run.path.name for run in all_runs()]
         matches = names[:1] if name == "last" else [each for each in names if each.startswith(name) or each.endswith(name)]
+        if name in names:
+            matches = [name]
         if len(matches) != 1:
             what = "several runs match" if matches else "there is no run"
             raise UsageError(f"{what} '{name}'", "`upshift runs` lists them")
@@ -91,8 +96,10 @@ class RunDirectory:
             return ()
         by_name: dict[str, StageRecord] = {}
         for line in file.read_text().splitlines():
-            record = StageRecord.model_validate_json(line)
-            by_name[record.name] = record
+            # A line that a full disk cut short is not worth losing the run for.
+            with contextlib.suppress(ValidationError):
+                record = StageRecord.model_validate_json(line)
+                by_name[record.name] = record
         return tuple(by_name.values())
 
 
@@ -103,7 +110,7 @@ def runs_dir() -> Path:
 def all_runs() -> tuple[RunDirectory, ...]:
     """All runs, newest first."""
     found = [RunDirectory(file.parent) for file in runs_dir().glob("*/manifest.json")]
-    return tuple(sorted(found, key=lambda run: run.manifest.started_at, reverse=True))
+    return tuple(sorted(found, key=lambda run: (run.manifest.started_at, run.name), reverse=True))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import psutil
+from pydantic import ValidationError
 
 from upshift.report.result import StageRecord
 from upshift.run.directory import RunDirectory, write_json
@@ -22,6 +23,7 @@ from upshift.values import Value, content_hash
 # Raised when a stage's meaning changes, so that old results are not taken for new ones.
 _FORMAT = 1
 _SAMPLE_S = 1.0
+_SPENT = "spent.json"
 
 T = TypeVar("T", bound=Value)
 
@@ -78,15 +80,14 @@ class Stages:
         folder = (self._store if keep else self._run.path / "stages") / f"{name.replace(' ', '-')}-{key}"
         done = folder / "stage.json"
         self._progress.stage_started(name)
-        if done.is_file():
-            saved = _Saved.model_validate_json(done.read_text())
-            record = saved.record.model_copy(update={"cached": True})
+        if kept := _read_kept(done, output):
+            record, result = kept
             if not any(earlier.name == name for earlier in self._run.records()):
                 self._run.add_record(record)
             self._progress.stage_ended(record)
-            return output.model_validate(saved.output)
+            return result
         folder.mkdir(parents=True, exist_ok=True)
-        with _Meter(folder / "spent.json") as meter:
+        with _Meter(folder / _SPENT) as meter:
             result = action(Workbench(folder, self._shell, self._run.log(name), self._progress))
         record = StageRecord(name=name, cached=False, **meter.spent())
         write_json(done, _Saved(record=record, output=result.model_dump(mode="json")).model_dump(mode="json"))
@@ -98,6 +99,19 @@ class Stages:
 class _Saved(Value):
     record: StageRecord
     output: Any
+
+
+def _read_kept(done: Path, output: type[T]) -> tuple[StageRecord, T] | None:
+    """A finished stage's record and result; None when there is none, or one whose shape an older version of Upshift wrote."""
+    if not done.is_file():
+        return None
+    try:
+        saved = _Saved.model_validate_json(done.read_text())
+        return saved.record.model_copy(update={"cached": True}), output.model_validate(saved.output)
+    except ValidationError:
+        done.unlink()
+        done.with_name(_SPENT).unlink(missing_ok=True)
+        return None
 
 
 class _Meter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import tempfile
@@ -15,7 +16,7 @@ from upshift.errors import ServerFailed
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Process, Shell
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
 STOP_TIMEOUT_S = 180.0
 
 

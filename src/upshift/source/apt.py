@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from upshift.shell import Command, Shell
 # Debian keeps MySQL in its development suite only.
 _DEBIAN_EXTRA_SUITES = ("sid",)
 _DEBIAN_ARCHIVE = re.compile(r"debian/?$")
+_DEBIAN_SUITES = ("sid", "unstable", "testing", "stable", "oldstable")
+_NO = ("no", "false", "0", "off", "without", "disable")
+_HINT = "give --source a directory or a tarball"
 _SOURCE_PACKAGES = ("mysql-9.7", "mysql-8.4", "mysql-8.0")
 
 
@@ -25,6 +29,7 @@ class Repository:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     signed_by: str
+    """Keyring files, or a key itself in ASCII armour, as deb822 files may hold it; empty: apt's trusted keys."""
 
 
 @dataclass(frozen=True)
@@ -42,27 +47,27 @@ def newest_mysql(root: Path, shell: Shell, say: Callable[[str], None], log: Path
 
     An index may name a version whose files are gone: then the next one is taken, and said. Raises SourceError.
     """
-    repositories = [one for one in read_repositories(etc) if _is_system_archive(one)]
+    release = platform.freedesktop_os_release()
+    repositories = [one for one in read_repositories(etc) if _is_distribution(one, release)]
     if not repositories:
-        raise SourceError("no apt mirror is configured on this machine", "give --source a directory or a tarball")
-    apt = _PrivateApt(root, repositories, shell, log)
-    try:
-        apt.update()
-    except CommandFailed as error:
-        raise SourceError(
-            "apt could not read its mirror: no network, or the mirror is down",
-            "give --source a directory or a tarball",
-        ) from error
+        raise SourceError("no apt mirror is configured on this machine", _HINT)
+    apt = _PrivateApt(root, _lines(repositories, root / "etc", release), shell, log)
+    refreshed = apt.update()
     tried = []
     for package, version, from_source in apt.candidates():
         try:
-            return Delivered(package, version, apt.fetch(package, version, from_source))
+            file = apt.fetch(package, version, from_source)
         except CommandFailed:
             tried.append(f"{package} {version}")
-            say(f"the mirror lists {package} {version} but does not have its files; trying the next")
+            say(f"the mirror lists {package} {version} but did not deliver its files; trying the next")
+            continue
+        if not refreshed:
+            say("the mirror did not answer in full: newer versions than those listed before are not seen")
+        return Delivered(package, version, file)
+    if not refreshed:
+        raise SourceError("apt could not read its mirror: no network, or the mirror is down", _HINT)
     raise SourceError(
-        f"the machine's apt mirror delivers no MySQL source (tried: {', '.join(tried) or 'nothing is listed'})",
-        "give --source a directory or a tarball",
+        f"the machine's apt mirror delivers no MySQL source (tried: {', '.join(tried) or 'nothing is listed'})", _HINT
     )
 
 
@@ -81,7 +86,7 @@ def read_repositories(etc: Path) -> list[Repository]:
 def _one_line(text: str) -> list[Repository]:
     found = []
     for line in text.splitlines():
-        match = re.match(r"^\s*deb\s+(?:\[(.*?)\]\s+)?(\S+)\s+(\S+)\s*(.*?)\s*(?:#.*)?$", line)
+        match = re.match(r"^\s*deb\s+(?:\[(.*?)\]\s+)?(\w[\w+]*:/\S+)\s+(\S+)\s*(.*?)\s*(?:#.*)?$", line)
         if match:
             options = dict(part.split("=", 1) for part in (match[1] or "").split() if "=" in part)
             found.append(Repository(match[2], (match[3],), tuple(match[4].split()), options.get("signed-by", "")))
@@ -100,28 +105,32 @@ def _deb822(text: str) -> list[Repository]:
                 fields[name] += "\n" + line
             elif ":" in line:
                 name, value = line.split(":", 1)
+                name = name.lower()
                 fields[name] = value.strip()
-        if "deb" in fields.get("Types", "").split() and fields.get("Enabled", "yes").lower() != "no":
-            signed = fields.get("Signed-By", "")
-            for uri in fields.get("URIs", "").split():
-                suites, components = fields.get("Suites", "").split(), fields.get("Components", "").split()
-                # An inline key spans lines; only a file's path can be used on one line.
-                found.append(Repository(uri, tuple(suites), tuple(components), signed if "\n" not in signed else ""))
+        if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() not in _NO:
+            suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
+            signed = fields.get("signed-by", "").strip()
+            found += [Repository(uri, tuple(suites), tuple(components), signed) for uri in fields.get("uris", "").split()]
     return found
 
 
-def _is_system_archive(one: Repository) -> bool:
-    return "main" in one.components and "security" not in one.uri and not any("security" in suite for suite in one.suites)
+def _is_distribution(one: Repository, release: Mapping[str, str]) -> bool:
+    """Whether a repository is the distribution's own: third parties' are none of our business, security has no MySQL sources
+    that the main archive lacks for long."""
+    codename = release.get("VERSION_CODENAME", "")
+    names = {*_DEBIAN_SUITES, codename} - {""}
+    own = any(suite.split("-")[0] in names for suite in one.suites)
+    return "main" in one.components and own and "security" not in one.uri
 
 
 class _PrivateApt:
-    def __init__(self, root: Path, repositories: list[Repository], shell: Shell, log: Path) -> None:
+    def __init__(self, root: Path, lines: list[str], shell: Shell, log: Path) -> None:
         self._root = root
         self._shell = shell
         self._log = log
-        for folder in ("lists/partial", "cache/archives/partial", "etc", "files"):
+        for folder in ("lists/partial", "cache/archives/partial", "files"):
             (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / "etc" / "sources.list").write_text("\n".join(_lines(repositories)) + "\n")
+        (root / "etc" / "sources.list").write_text("\n".join(lines) + "\n")
         self._options = [
             option
             for setting in (
@@ -137,8 +146,13 @@ class _PrivateApt:
             for option in ("-o", setting)
         ]
 
-    def update(self) -> None:
-        self._run("apt-get", "-o", "APT::Update::Error-Mode=any", "update")
+    def update(self) -> bool:
+        """Whether all of the mirror's lists are as new as the mirror has them."""
+        try:
+            self._run("apt-get", "-o", "APT::Update::Error-Mode=any", "update")
+        except CommandFailed:
+            return False
+        return True
 
     def candidates(self) -> list[tuple[str, str, bool]]:
         """(package, version, whether it is a source package), newest version first, the smaller download first."""
@@ -172,17 +186,29 @@ class _PrivateApt:
         return self._shell.run(command, check=False, timeout_s=120).stdout
 
 
-def _lines(repositories: list[Repository]) -> list[str]:
+def _lines(repositories: list[Repository], etc: Path, release: Mapping[str, str]) -> list[str]:
+    """The lines of a sources.list with binaries and sources; keys that are spelled out go into files of ``etc``."""
+    etc.mkdir(parents=True, exist_ok=True)
     lines = []
-    debian = platform.freedesktop_os_release().get("ID") == "debian"
     for one in repositories:
-        signed = f"[signed-by={one.signed_by}] " if one.signed_by else ""
         suites = list(one.suites)
-        if debian and _DEBIAN_ARCHIVE.search(one.uri):
+        if release.get("ID") == "debian" and _DEBIAN_ARCHIVE.search(one.uri):
             suites += [suite for suite in _DEBIAN_EXTRA_SUITES if suite not in suites]
+        signed = f"[signed-by={_keyring(one.signed_by, etc)}] " if one.signed_by else ""
+        components = " ".join(component for component in one.components if component in ("main", "universe"))
         for suite in suites:
-            lines += [f"{kind} {signed}{one.uri} {suite} main" for kind in ("deb", "deb-src")]
+            lines += [f"{kind} {signed}{one.uri} {suite} {components}" for kind in ("deb", "deb-src")]
     return list(dict.fromkeys(lines))
+
+
+def _keyring(signed_by: str, etc: Path) -> str:
+    if "BEGIN PGP" not in signed_by:
+        return ",".join(signed_by.split())
+    # deb822: one space before each line of a value, and a dot for an empty one.
+    key = "\n".join("" if line.strip() == "." else line.strip() for line in signed_by.splitlines())
+    file = etc / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.asc"
+    file.write_text(key + "\n")
+    return str(file)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

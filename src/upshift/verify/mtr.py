@@ -95,6 +95,8 @@ def run_tests(
         nonlocal ended
         ended = ended or line.startswith(_ENDED)
         if found := _RESULT.match(line.strip()):
+            if results.get(found[1]) == "fail" and found[2] == "pass":
+                bench.progress.note(f"{found[1]} passed only when it was repeated: see {bench.log}")
             results[found[1]] = found[2]
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
@@ -130,7 +132,7 @@ def _outcome(results: Mapping[str, str], tests: tuple[str, ...], tested: set[str
     ran.pop(_SHUTDOWN, None)
     if not ran:
         raise VerifyFailed(f"no test ran of {', '.join(tests)}", f"see {log}")
-    if tested != {str(server)}:
+    if str(server) not in tested:
         others = ", ".join(sorted(tested)) or "no server's log was left"
         raise VerifyFailed(f"the tests did not run on {server} ({others})", f"see {log}")
     passed = sum(1 for how in ran.values() if how == "pass")
@@ -141,7 +143,7 @@ def _tested(shadow: Path) -> set[str]:
     """The executables that the servers' own logs name: ``PATH (mysqld 9.7.4) starting as process``."""
     # --mem has put var into memory, behind a link, which rglob would not follow.
     var = (shadow / "mysql-test" / "var").resolve()
-    return {found for log in var.rglob("*.err") for found in _STARTING.findall(log.read_text(errors="replace"))}
+    return {found for log in var.rglob("mysqld.*.err") for found in _STARTING.findall(log.read_text(errors="replace"))}
 
 
 def _remove(shadow: Path) -> None:

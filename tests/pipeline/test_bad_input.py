@@ -1,0 +1,122 @@
+"""Each bad input: a clear error with a hint, the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import SOURCE, Cli
+
+pytestmark = pytest.mark.pipeline
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("fill-fails", 1, "filling the database"),
+        ("load-fails", 1, "failed with exit code"),
+        ("load-does-nothing", 1, "idle"),
+        ("load-idle", 1, "idle"),
+        ("unknown-placeholder", 1, "placeholder"),
+        ("misspelt", 2, "misspelt.toml"),
+        ("not-toml", 2, "not TOML"),
+        ("other-server", 2, "is for"),
+        ("no-such-workload", 2, "there is no workload"),
+    ],
+)
+def test_a_bad_workload(cli: Cli, name: str, code: int, message: str) -> None:
+    done = cli.optimize(train_on=(name,))
+    assert done.code == code, done.stderr
+    assert message in done.stderr
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('colour = "red"\n', "colour"),
+        ('toolchain = "gcc"\nprofile = "ir"\n', "needs toolchain"),
+        ('toolchain = "gcc"\nlto = "thin"\nprofile = "gcc"\n', "LLVM"),
+        ("profile = \n", "not TOML"),
+    ],
+)
+def test_a_bad_recipe(cli: Cli, tmp_path: Path, content: str, message: str) -> None:
+    recipe = tmp_path / "my.toml"
+    recipe.write_text(content)
+    done = cli.optimize("--recipe", str(recipe))
+    assert done.code == 2, done.stderr
+    assert message in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_a_tree_that_is_another_thing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    done = cli.optimize("--source", str(tmp_path / "other"))
+    assert done.code == 1
+    assert "is not a smallserver source tree" in done.stderr
+
+
+def test_a_damaged_tarball(cli: Cli, tmp_path: Path) -> None:
+    tarball = tmp_path / "small.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(SOURCE, arcname="small")
+    tarball.write_bytes(tarball.read_bytes()[:-3000])
+    done = cli.optimize("--source", str(tarball))
+    assert done.code == 1
+    assert "damaged" in done.stderr
+    assert not list(cli.cache.glob("sources/*.partial"))
+
+
+def test_a_compiler_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    recipe = tmp_path / "old.toml"
+    recipe.write_text('version = 3\nlto = "thin"\nprofile = "ir"\nscope = "hot"\n')
+    done = cli.optimize("--recipe", str(recipe))
+    assert done.code == 1
+    assert "clang 3" in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_too_little_disk_is_said_before_the_build(cli: Cli) -> None:
+    done = cli.optimize(env={"UPSHIFT_NEEDED_DISK_BYTES": str(10**18)})
+    assert done.code == 1
+    assert "disk" in done.stderr
+    assert "plain build" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("no-start", "did not start"), ("hang", "did not answer"), ("crash", "ended by itself")]
+)
+def test_a_server_that_fails_while_training_can_be_resumed(cli: Cli, fault: str, message: str) -> None:
+    # A training time of its own for each, so that no earlier profile is taken.
+    seconds = str(2 + len(fault) / 10)
+    broken = {"SMALLSERVER_FAULT": fault, "SMALLSERVER_FAULT_IN": "instrumented-build", "UPSHIFT_START_TIMEOUT_S": "4"}
+    done = cli.optimize("--train-seconds", seconds, "--trials", "1", env=broken)
+    assert done.code == 1, done.stderr
+    assert message in done.stderr
+    again = cli("optimize", "--resume", "last", "--json", "--no-install")
+    assert again.code == 0, again.stderr
+
+
+def test_a_post_linked_server_that_answers_wrongly_is_given_up(cli: Cli) -> None:
+    wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "post-link"}
+    done = cli.optimize("--train-seconds", "3.5", "--trials", "1", env=wrong)
+    assert done.code == 0, done.stderr
+    result = done.result()
+    assert result.builds[1].post_link == ""
+    assert any("given up" in warning for warning in result.warnings)
+
+
+def test_an_optimised_server_that_answers_wrongly_is_an_error(cli: Cli) -> None:
+    wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "optimised-build"}
+    done = cli.optimize("--train-seconds", "3.6", "--trials", "1", "--recipe", str(_without_bolt(cli)), env=wrong)
+    assert done.code == 1, done.stderr
+    assert "tests failed" in done.stderr
+
+
+def _without_bolt(cli: Cli) -> Path:
+    cli.cache.parent.mkdir(parents=True, exist_ok=True)
+    recipe = cli.cache.parent / "without-bolt.toml"
+    recipe.write_text('scope = "hot"\nlto = "thin"\nprofile = "ir"\n')
+    return recipe

@@ -1,0 +1,124 @@
+"""The main job end to end: real clang and GCC, real profiles, real BOLT, real measuring, on the small server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Cli, workload
+
+from upshift.pipeline import STAGES
+from upshift.report.result import Result
+
+pytestmark = pytest.mark.pipeline
+
+
+@pytest.fixture(scope="module")
+def full(cli: Cli) -> Result:
+    done = cli.optimize()
+    assert done.code == 0, done.stderr
+    return done.result()
+
+
+def test_every_stage_ran_in_order(full: Result) -> None:
+    assert tuple(stage.name for stage in full.stages) == STAGES["full"][:-1]
+    assert all(stage.cpu_s > 0 for stage in full.stages if "build" in stage.name)
+
+
+def test_only_what_runs_was_rebuilt(full: Result) -> None:
+    assert full.hot_set is not None
+    assert full.hot_set.objects < full.hot_set.all_objects
+    assert full.hot_set.coverage >= 0.99
+    assert not any("admin" in name for name, _share in full.hot_set.top)
+    plain, optimised = full.builds
+    assert optimised.objects == full.hot_set.objects < plain.objects
+    assert optimised.profile.startswith("ir ")
+    assert optimised.post_link.startswith("bolt ")
+
+
+def test_the_server_was_verified_and_kept_its_hardening(full: Result) -> None:
+    assert full.verify is not None
+    assert full.verify.tests_passed == full.verify.tests_run > 0
+    hardening = {name: (before, after) for name, before, after in full.verify.hardening}
+    assert hardening["PIE"] == ("yes", "yes")
+    assert hardening["NX stack"] == ("yes", "yes")
+
+
+def test_training_and_held_out_workloads_were_compared(full: Result) -> None:
+    qps = {(one.workload, one.held_out): one for one in full.comparisons if one.metric == "qps"}
+    assert set(qps) == {("mix", False), ("scan", True)}
+    user_cpu = next(one for one in full.comparisons if one.metric == "user_cpu_us_per_query" and not one.held_out)
+    assert user_cpu.ratio < 1
+
+
+def test_the_run_left_what_it_promises(full: Result, cli: Cli) -> None:
+    run = next(path for path in cli.runs() if path.name == full.run)
+    for name in ("report.html", "result.json", "samples.parquet", "commands.log", "manifest.json"):
+        assert (run / name).stat().st_size > 0
+    assert Path(full.package).is_file()
+    assert "-fprofile-use=" in next(cli.cache.glob("stages/optimised-build-*/build.ninja")).read_text()
+
+
+def test_a_second_run_keeps_builds_but_measures_anew(full: Result, cli: Cli) -> None:
+    done = cli.optimize()
+    assert done.code == 0, done.stderr
+    cached = {stage.name: stage.cached for stage in done.result().stages}
+    assert cached["plain build"] and cached["train"] and cached["optimised build"] and cached["post-link"]
+    assert not cached["measure"]
+
+
+def test_report_and_runs_read_what_was_written(full: Result, cli: Cli) -> None:
+    again = cli("report", full.run, "--json")
+    assert again.code == 0
+    assert again.json()["comparisons"] == full.model_dump(mode="json")["comparisons"]
+    names = [run["name"] for run in cli("runs", "--json").json()["runs"]]
+    assert full.run in names
+    assert names == sorted(names, reverse=True)
+
+
+def test_quick_is_bolt_on_the_plain_build(full: Result, cli: Cli) -> None:
+    done = cli.optimize("--level", "quick")
+    assert done.code == 0, done.stderr
+    result = done.result()
+    assert tuple(stage.name for stage in result.stages) == STAGES["quick"][:-1]
+    assert result.builds[1].post_link.startswith("bolt ")
+    assert result.builds[1].profile == ""
+
+
+def test_the_whole_tree_can_be_rebuilt(full: Result, cli: Cli) -> None:
+    done = cli.optimize("--scope", "all", "--trials", "1")
+    assert done.code == 0, done.stderr
+    assert done.result().builds[1].objects == done.result().builds[0].objects
+
+
+def test_the_hot_set_can_be_found_without_perf(full: Result, cli: Cli) -> None:
+    done = cli.optimize("--trials", "1", env={"UPSHIFT_PERF": "off"})
+    assert done.code == 0, done.stderr
+    hot_set = done.result().hot_set
+    assert hot_set is not None
+    assert hot_set.method == "bolt"
+    assert hot_set.objects < hot_set.all_objects
+
+
+def test_gcc_does_pgo_with_lto(cli: Cli) -> None:
+    done = cli.optimize("--toolchain", "gcc", "--trials", "1")
+    assert done.code == 0, done.stderr
+    optimised = done.result().builds[1]
+    assert optimised.compiler.startswith("gcc ")
+    assert optimised.profile.startswith("gcc ")
+
+
+def test_fail_on_has_its_own_exit_codes(full: Result, cli: Cli) -> None:
+    assert cli.optimize("--fail-on", "1000").code in (3, 4)
+    assert cli.optimize("--fail-on", "0.000001", "--trials", "2").code == 0
+
+
+def test_train_prints_a_profile_and_build_a_server(full: Result, cli: Cli) -> None:
+    source = ("--source", str(Path(workload("mix")).parents[1] / "source"), "--workload", workload("mix"), "--no-install")
+    trained = cli("train", *source, "--seconds", "2")
+    assert trained.code == 0, trained.stderr
+    assert Path(trained.stdout.strip()).suffix == ".profdata"
+    built = cli("build", "plain", *source)
+    assert built.code == 0, built.stderr
+    server = Path(built.stdout.strip())
+    assert server.name == "smallserver"

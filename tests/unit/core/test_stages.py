@@ -1,0 +1,208 @@
+"""Stages: kept by the hash of their inputs, run again after an interruption, and timed over all attempts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakes import FakeProgress, FakeShell
+
+from upshift.errors import LoadFailed
+from upshift.paths import CHECKOUT
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.run.stages import Stages, Workbench
+from upshift.values import Value
+
+
+class Made(Value):
+    text: str
+    path: Path
+
+
+class House:
+    """A store, and runs that share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "stages"
+        self.progress = FakeProgress()
+        self.calls = 0
+
+    def run(self) -> RunDirectory:
+        manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0")
+        return RunDirectory.create("optimize", manifest)
+
+    def stages(self, run: RunDirectory) -> Stages:
+        return Stages(run, self.store, FakeShell(), self.progress)
+
+    def action(self, bench: Workbench) -> Made:
+        self.calls += 1
+        file = bench.folder / "out"
+        file.write_text("made")
+        return Made(text=f"call {self.calls}", path=file)
+
+    def folders(self) -> list[Path]:
+        return sorted(self.store.iterdir())
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    return House(tmp_path)
+
+
+def test_a_stage_runs_once_for_the_same_inputs(house: House) -> None:
+    first = house.stages(house.run()).run("plain build", Made, house.action, inputs={"n": 1})
+    again = house.stages(house.run()).run("plain build", Made, house.action, inputs={"n": 1})
+    assert house.calls == 1
+    assert again == first and first.path.read_text() == "made"
+
+
+@pytest.mark.parametrize(("name", "inputs"), [("plain build", {"n": 2}), ("other build", {"n": 1}), ("plain build", {"m": 1})])
+def test_other_inputs_or_another_stage_run_again(house: House, name: str, inputs: dict[str, int]) -> None:
+    stages = house.stages(house.run())
+    stages.run("plain build", Made, house.action, inputs={"n": 1})
+    stages.run(name, Made, house.action, inputs=inputs)
+    assert house.calls == 2
+
+
+def test_measurements_are_never_another_runs(house: House) -> None:
+    run = house.run()
+    house.stages(run).run("measure", Made, house.action, inputs={}, keep=False)
+    house.stages(run).run("measure", Made, house.action, inputs={}, keep=False)
+    assert house.calls == 1
+    house.stages(house.run()).run("measure", Made, house.action, inputs={}, keep=False)
+    assert house.calls == 2
+    assert not house.store.exists()
+
+
+def test_a_kept_stage_says_what_the_work_took_then(house: House) -> None:
+    def slow(bench: Workbench) -> Made:
+        time.sleep(0.15)
+        return house.action(bench)
+
+    first, second = house.run(), house.run()
+    house.stages(first).run("train", Made, slow, inputs={})
+    house.stages(second).run("train", Made, slow, inputs={})
+    (done,), (kept,) = first.records(), second.records()
+    assert not done.cached and kept.cached
+    assert done.wall_s >= 0.15 and kept.model_copy(update={"cached": False}) == done
+    assert [each.cached for each in house.progress.ended] == [False, True]
+    assert house.progress.started == ["train", "train"]
+
+
+def test_a_resumed_run_keeps_its_own_record(house: House) -> None:
+    run = house.run()
+    house.stages(run).run("train", Made, house.action, inputs={})
+    house.stages(run).run("train", Made, house.action, inputs={})
+    assert [each.cached for each in run.records()] == [False]
+
+
+@pytest.mark.parametrize("error", [LoadFailed("died"), KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_an_interrupted_stage_leaves_no_result_and_runs_again_in_its_folder(house: House, error: BaseException) -> None:
+    run = house.run()
+
+    def interrupted(bench: Workbench) -> Made:
+        (bench.folder / "half").write_text("done")
+        time.sleep(0.15)
+        raise error
+
+    with pytest.raises(type(error)):
+        house.stages(run).run("plain build", Made, interrupted, inputs={})
+    (folder,) = house.folders()
+    assert not (folder / "stage.json").exists()
+    assert run.records() == ()
+
+    def resumed(bench: Workbench) -> Made:
+        assert (bench.folder / "half").read_text() == "done"
+        time.sleep(0.1)
+        return house.action(bench)
+
+    house.stages(run).run("plain build", Made, resumed, inputs={})
+    assert (folder / "stage.json").is_file()
+    (record,) = run.records()
+    assert record.wall_s >= 0.25 and not record.cached
+
+
+def test_what_a_killed_attempt_took_is_added(house: House, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(CHECKOUT / "src"), str(CHECKOUT / "tests" / "unit")))}
+    attempt = subprocess.Popen([sys.executable, "-c", _ATTEMPT], env=environment)
+    try:
+        spent = _await_spent(house.store)
+    finally:
+        attempt.send_signal(signal.SIGKILL)
+        attempt.wait()
+    run = house.run()
+    house.stages(run).run("train", Made, house.action, inputs={})
+    (record,) = run.records()
+    assert record.wall_s >= spent["wall_s"] > 0
+    assert record.cpu_s >= spent["cpu_s"] > 0
+
+
+_ATTEMPT = """
+import time
+from pathlib import Path
+from fakes import FakeProgress, FakeShell
+from upshift.paths import cache_dir
+from upshift.run import stages
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.values import Value
+
+stages._SAMPLE_S = 0.05
+run = RunDirectory.create("x", Manifest(command=(), options={}, started_at="2026-11-21T05:00:00+00:00", upshift_version="0"))
+
+def work(bench):
+    while True:
+        pass
+
+stages.Stages(run, cache_dir() / "stages", FakeShell(), FakeProgress()).run("train", Value, work, inputs={})
+"""
+
+
+def _await_spent(store: Path) -> dict[str, float]:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for file in store.glob("*/spent.json"):
+            spent: dict[str, float] = json.loads(file.read_text())
+            if spent["cpu_s"] > 0.1:
+                return spent
+        time.sleep(0.05)
+    raise AssertionError("the attempt never wrote what it spent")
+
+
+def test_the_peak_memory_of_children_is_seen(house: House) -> None:
+    def hungry(bench: Workbench) -> Made:
+        code = "import time; block = bytearray(150_000_000); time.sleep(1.3)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return house.action(bench)
+
+    run = house.run()
+    house.stages(run).run("post-link", Made, hungry, inputs={})
+    assert run.records()[0].peak_memory_bytes > 150_000_000
+    assert run.records()[0].cpu_s > 0
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"wall_s": 1'])
+def test_a_damaged_account_of_earlier_attempts_is_no_hindrance(house: House, text: str) -> None:
+    stages = house.stages(house.run())
+    with pytest.raises(ZeroDivisionError):
+        stages.run("train", Made, lambda _bench: 1 / 0, inputs={})  # type: ignore[arg-type,return-value]
+    (folder,) = house.folders()
+    (folder / "spent.json").write_text(text)
+    assert stages.run("train", Made, house.action, inputs={}).text == "call 1"
+
+
+def test_a_result_of_another_version_is_made_again(house: House) -> None:
+    """A store outlives an upgrade: a result whose shape has changed is as good as none."""
+    run = house.run()
+    house.stages(run).run("train", Made, house.action, inputs={})
+    (folder,) = house.folders()
+    saved = json.loads((folder / "stage.json").read_text())
+    saved["output"] = {"text": "old", "file": "renamed since"}
+    (folder / "stage.json").write_text(json.dumps(saved))
+    assert house.stages(run).run("train", Made, house.action, inputs={}).text == "call 2"
