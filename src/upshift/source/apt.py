@@ -115,11 +115,10 @@ def _deb822(text: str) -> list[Repository]:
 
 
 def _is_distribution(one: Repository, release: Mapping[str, str]) -> bool:
-    """Whether a repository is the distribution's own: third parties' are none of our business, security has no MySQL sources
-    that the main archive lacks for long."""
-    codename = release.get("VERSION_CODENAME", "")
-    names = {*_DEBIAN_SUITES, codename} - {""}
-    own = any(suite.split("-")[0] in names for suite in one.suites)
+    """Whether a repository is the distribution's main archive: third parties' may be slow, unsigned or gone."""
+    names = {*_DEBIAN_SUITES, release.get("VERSION_CODENAME", "")} - {""}
+    pockets = ("", "-updates", "-security", "-backports", "-proposed-updates")
+    own = any(suite.removesuffix(pocket) in names for suite in one.suites for pocket in pockets)
     return "main" in one.components and own and "security" not in one.uri
 
 
@@ -142,6 +141,9 @@ class _PrivateApt:
                 "APT::Sandbox::User=root",
                 "Acquire::Retries=3",
                 "Acquire::Languages=none",
+                # The machine's own apt.conf may be laxer.
+                "Acquire::AllowInsecureRepositories=false",
+                "APT::Get::AllowUnauthenticated=false",
             )
             for option in ("-o", setting)
         ]
