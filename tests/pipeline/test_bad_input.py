@@ -18,7 +18,7 @@ pytestmark = pytest.mark.pipeline
         ("load-fails", 1, "failed with exit code"),
         ("load-does-nothing", 1, "idle"),
         ("load-idle", 1, "idle"),
-        ("unknown-placeholder", 1, "placeholder"),
+        ("unknown-placeholder", 2, "placeholder"),
         ("misspelt", 2, "misspelt.toml"),
         ("not-toml", 2, "not TOML"),
         ("other-server", 2, "is for"),

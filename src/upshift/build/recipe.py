@@ -49,6 +49,10 @@ class Recipe(Value):
             raise ValueError(f'profile = "{self.profile}" needs toolchain = "clang" or "icx"')
         if not llvm and self.lto == "thin":
             raise ValueError('lto = "thin" is LLVM\'s; GCC has lto = "full"')
+        if llvm and self.lto == "full":
+            raise ValueError('lto = "full" is GCC\'s; clang and icx have lto = "thin"')
+        if self.training == "mtr" and self.profile == "none":
+            raise ValueError('training = "mtr" says what trains a profile, and profile = "none" has none')
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
             raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
         if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:

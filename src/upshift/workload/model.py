@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from string import Formatter
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
 
 from upshift.values import Value
+
+PLACEHOLDERS = ("socket", "database", "tools", "threads", "seconds", "seed")
+
+
+def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
+    for part in command:
+        try:
+            fields = [(name, how or conversion) for _, name, how, conversion in Formatter().parse(part) if name is not None]
+        except ValueError as error:
+            raise ValueError(f"'{part}' has a placeholder that does not end ({error}); {_HOW}") from error
+        for name, how in fields:
+            if how or name not in PLACEHOLDERS:
+                raise ValueError(f"'{part}' has a placeholder that is not known; {_HOW}")
+    return command
+
+
+_HOW = f"there are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}; write {{{{ or }}}} for a brace itself"
+
+CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fillable)]
+"""A program and its arguments, without a shell, with placeholders."""
 
 
 class Fill(Value):
@@ -15,7 +38,7 @@ class Fill(Value):
     replaced in it.
     """
 
-    command: tuple[str, ...]
+    command: CommandLine
 
 
 class LoadCommand(Value):
@@ -25,7 +48,7 @@ class LoadCommand(Value):
     end by itself.
     """
 
-    command: tuple[str, ...]
+    command: CommandLine
     latency: Literal["none", "sysbench", "json"] = "none"
     """How the driver reports latency: sysbench's histogram, or a last line of JSON: latency_ms_p50, _p95, _p99, errors."""
 
@@ -38,9 +61,9 @@ class Workload(Value):
     server: str = "mysql"
     fill: Fill
     load: LoadCommand
-    threads: int = 8
+    threads: int = Field(default=8, ge=1)
     """Client threads while training."""
-    weight: float = 1.0
+    weight: float = Field(default=1.0, gt=0)
     """Share of the merged profile, relative to the other workloads trained on."""
     settings: Mapping[str, str] = {}
     """Server configuration that this workload needs, on top of the server kind's own."""

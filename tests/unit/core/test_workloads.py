@@ -1,0 +1,240 @@
+"""Workload files, the commands in them, and what a driver reports."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import FakeClock, FakeKind, FakeProcess, FakeShell, Output
+
+from upshift.errors import LoadFailed, ServerFailed, WorkloadError
+from upshift.server.instance import RunningServer
+from upshift.server.kind import Program
+from upshift.workload import driver
+from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, run_load
+from upshift.workload.library import find_workload, read_workload, shipped_workloads
+from upshift.workload.model import Workload
+
+GOOD = 'fill = { command = ["fill"] }\nload = { command = ["load"] }\n'
+
+
+def workload(
+    load: tuple[str, ...] = ("load", "{socket}", "{threads}", "{seconds}", "{seed}"), latency: str = "none"
+) -> Workload:
+    return Workload.model_validate(
+        {"name": "w", "fill": {"command": ("fill", "{database}", "{tools}")}, "load": {"command": load, "latency": latency}}
+    )
+
+
+class Bench:
+    """A server that runs, in name, and the process of its load."""
+
+    def __init__(self, folder: Path, load: FakeProcess, queries: Iterator[int] | None = None) -> None:
+        self.kind = FakeKind(queries=queries or iter(()))
+        self.shell = FakeShell(processes=iter([load]))
+        self.process = FakeProcess()
+        self.log = folder / "log"
+        program = Program(kind="fake", binary=Path("/srv/bin/server"))
+        self.server = RunningServer(self.kind, program, self.process, Path("/run/s.sock"), folder / "server.log")
+
+    def run(self, made: Workload, seconds: float = 2.0) -> tuple[driver.LoadReport, int]:
+        return run_load(self.shell, self.kind, made, self.server, seconds=seconds, cpus=(1,), log=self.log)
+
+
+def ended(code: int = 0) -> FakeProcess:
+    return FakeProcess(code=code)
+
+
+def test_every_shipped_workload_reads_and_says_what_it_is() -> None:
+    found = shipped_workloads()
+    assert len(found) >= 10
+    assert [each.name for each in found if not each.description or each.load.latency != "sysbench"] == []
+
+
+def test_every_shipped_workloads_placeholders_are_known(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended())
+    for each in shipped_workloads():
+        fill(bench.shell, bench.kind, each, bench.server, bench.log)
+        begin_load(bench.shell, bench.kind, each, bench.server, threads=1, seconds=1, seed=1, cpus=(), log=bench.log)
+    assert not any("{" in part for command in (*bench.shell.ran, *bench.shell.spawned) for part in command.argv)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.toml", ""])
+def test_no_such_workload(name: str) -> None:
+    with pytest.raises(WorkloadError, match="there is no workload") as caught:
+        find_workload(name)
+    assert "upshift workloads" in caught.value.hint
+
+
+def test_a_workload_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD)
+    assert find_workload(str(file)).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fill = [", "is not TOML"),
+        ("", "fill: Field required; load: Field required"),
+        (GOOD + "thraeds = 4", "thraeds: Extra inputs are not permitted"),
+        (GOOD + 'threads = "many"', "threads: "),
+        (GOOD + "threads = 0", "threads: "),
+        (GOOD + "weight = 0", "weight: "),
+        (GOOD + "weight = -1.0", "weight: "),
+        (GOOD + "settings = { pool = 1 }", "settings.pool: "),
+        ('fill = { command = "fill" }\nload = { command = ["load"] }', "fill.command: "),
+        ('fill = { command = [] }\nload = { command = ["load"] }', "fill.command: "),
+        ('fill = { command = ["fill"] }\nload = { command = ["load"], latency = "guess" }', "load.latency: "),
+        ('fill = { command = ["fill"] }\nload = { command = ["load", "{password}"] }', "placeholder"),
+        ('fill = { command = ["fill", "{0}"] }\nload = { command = ["load"] }', "placeholder"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_name_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(WorkloadError) as caught:
+        read_workload(file)
+    assert said in caught.value.message and str(file) in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "part", ["{", "}", "{}", "{0}", "{sockets}", "{socket.name}", "{socket[a]}", "{socket:d}", "{socket!x}"]
+)
+def test_a_placeholder_that_cannot_be_filled_is_refused_before_any_work(part: str) -> None:
+    with pytest.raises(ValueError, match="placeholder"):
+        workload(("load", part))
+
+
+def test_braces_of_the_command_itself_are_doubled(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    bench.run(workload(("awk", "{{print $1}}", "--socket={socket}")))
+    assert bench.shell.spawned[0].argv == ("awk", "{print $1}", "--socket=/run/s.sock")
+
+
+def test_placeholders_of_a_load(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    bench.run(workload(), seconds=2.1)
+    assert bench.shell.spawned[0].argv == ("load", "/run/s.sock", "8", "3", "1")
+    assert bench.shell.spawned[0].cpus == (1,)
+
+
+def test_placeholders_of_a_fill(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended())
+    fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
+    assert bench.shell.ran[0].argv == ("fill", "db", "/srv/bin")
+
+
+def test_a_fill_that_fails(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended())
+    bench.shell.outputs["fill"] = Output("table exists", 1)
+    with pytest.raises(LoadFailed, match="filling the database for workload 'w' failed"):
+        fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
+
+
+def test_a_fill_that_kills_the_server_is_the_servers_failure(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended())
+    bench.shell.outputs["fill"] = Output("lost connection", 1)
+    bench.process.code = -11
+    with pytest.raises(ServerFailed, match="SIGSEGV"):
+        fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
+
+
+def test_queries_are_what_the_server_counted_meanwhile(tmp_path: Path) -> None:
+    assert Bench(tmp_path, ended(), iter((500, 12_500))).run(workload())[1] == 12_000
+
+
+def test_a_load_that_fails_shows_its_output(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeProcess(polls_before_end=1, code_at_end=1), iter((0, 100)))
+    bench.log.write_text("from before\n")
+    with pytest.raises(LoadFailed, match="of workload 'w' failed with exit code 1") as caught:
+        bench.run(workload())
+    assert "from before" not in caught.value.message
+    assert str(bench.log) in caught.value.hint
+
+
+@pytest.mark.parametrize("counted", [0, 9])
+def test_a_load_that_leaves_the_server_idle(tmp_path: Path, counted: int) -> None:
+    with pytest.raises(LoadFailed, match=f"left the server idle: it counted {counted} queries") as caught:
+        Bench(tmp_path, ended(), iter((100, 100 + counted))).run(workload())
+    assert "{socket}" in caught.value.hint
+
+
+def test_a_load_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "time", FakeClock())
+    hanging = FakeProcess(ends_with=None)
+    with pytest.raises(LoadFailed, match="did not end by itself"):
+        Bench(tmp_path, hanging, iter((0, 100))).run(workload())
+    assert hanging.signals == [9]
+
+
+def test_a_server_that_dies_under_load_is_not_the_loads_failure(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended(1), iter((0, 100)))
+    bench.process.polls_before_end, bench.process.code_at_end = 1, -6
+    with pytest.raises(ServerFailed, match="SIGABRT"):
+        bench.run(workload())
+
+
+def test_a_server_that_died_without_the_load_noticing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    bench.process.polls_before_end, bench.process.code_at_end = 1, 1
+    with pytest.raises(ServerFailed, match="exit code 1"):
+        bench.run(workload())
+
+
+SYSBENCH = """sysbench 1.0.20
+Latency histogram (values are in milliseconds)
+       value  ------------- distribution ------------- count
+       0.069 |*                                        50
+       0.070 |****************************************  900
+       0.115 |                                         45
+      12.500 |                                         5
+
+SQL statistics:
+    ignored errors:                      7      (0.35 per sec.)
+"""
+
+
+def test_sysbenchs_percentiles_come_from_its_histogram() -> None:
+    report = read_sysbench(SYSBENCH)
+    assert (report.latency_ms_p50, report.latency_ms_p95, report.latency_ms_p99) == (0.070, 0.070, 0.115)
+    assert report.errors == 7
+
+
+def test_sysbench_without_a_histogram() -> None:
+    with pytest.raises(LoadFailed, match="no latency histogram") as caught:
+        read_sysbench("SQL statistics:\n    transactions: 12\n")
+    assert "--histogram=on" in caught.value.hint
+
+
+def test_a_report_in_json_is_the_last_line() -> None:
+    report = read_json('starting\n{"latency_ms_p99": 3.5, "errors": 2}\n\n')
+    assert (report.latency_ms_p50, report.latency_ms_p99, report.errors) == (None, 3.5, 2)
+
+
+@pytest.mark.parametrize(
+    "output", ["", "\n", "done", "[1]", "3", "null", '{"errors": "many"}', '{"errors": null}', '{"latency_ms_p50": "fast"}']
+)
+def test_a_report_that_is_not_the_promised_json(output: str) -> None:
+    with pytest.raises(LoadFailed, match="not the JSON object"):
+        read_json(output)
+
+
+def test_the_reader_follows_the_file(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    with pytest.raises(LoadFailed, match="no latency histogram"):
+        bench.run(workload(latency="sysbench"))
+
+
+def test_the_shipped_files_use_no_network() -> None:
+    text = "".join(each.load.model_dump_json() for each in shipped_workloads())
+    assert "mysql-host" not in text and "mysql-port" not in text
+
+
+def test_the_document_shows_a_workload_that_reads() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "reference" / "workloads.md").read_text()
+    example = document.split("```toml\n")[1].split("```")[0]
+    assert Workload.model_validate({"name": "x", **tomllib.loads(example)}).settings
