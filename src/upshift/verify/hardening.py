@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from upshift.errors import VerifyFailed
 
 _DF_BIND_NOW = 0x8
 _DF_1_NOW = 0x1
+_CET_IBT = 0x1
+_CET_SHSTK = 0x2
 
 
 def examine(binary: Path) -> dict[str, str]:
-    """Each protection and its state: ``PIE``, ``RELRO``, ``NX stack``, ``stack protector``, ``FORTIFY``.
+    """Each protection and its state: ``yes``, ``no``, for RELRO ``full`` (with all symbols bound at the start) or ``partial``.
 
-    The last two are seen from the functions that protected code calls: __stack_chk_fail and those that end in _chk.
+    Stack protector and FORTIFY are seen from the functions that protected code calls: __stack_chk_fail and those that
+    end in _chk. The CET pair (indirect branch tracking, shadow stack) is what the linker found in all objects.
+    Raises VerifyFailed when ``binary`` is no ELF file.
     """
     with binary.open("rb") as file:
-        elf = ELFFile(file)
+        elf = _opened(file, binary)
         segments = {segment["p_type"]: segment for segment in elf.iter_segments()}
         imported = _imported(elf)
         now = _binds_now(elf)
         stack = segments.get("PT_GNU_STACK")
-        fortified = sum(1 for name in imported if name.endswith("_chk") and name != "__stack_chk_fail")
+        fortified = any(name.endswith("_chk") for name in imported)
+        cet = _cet(elf)
+        loaded = [segment["p_flags"] for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
         return {
             "PIE": _yes(elf["e_type"] == "ET_DYN"),
             "RELRO": "no" if "PT_GNU_RELRO" not in segments else "full" if now else "partial",
-            "NX stack": _yes(stack is not None and not stack["p_flags"] & 1),
+            "NX stack": _yes(stack is not None and not stack["p_flags"] & P_FLAGS.PF_X),
+            "no writable code": _yes(not any(flags & P_FLAGS.PF_X and flags & P_FLAGS.PF_W for flags in loaded)),
             "stack protector": _yes("__stack_chk_fail" in imported),
-            "FORTIFY": _yes(fortified > 0),
+            "FORTIFY": _yes(fortified),
+            "CET IBT": _yes(bool(cet & _CET_IBT)),
+            "CET SHSTK": _yes(bool(cet & _CET_SHSTK)),
         }
 
 
 def compare(plain: dict[str, str], optimised: dict[str, str]) -> None:
     """Raises VerifyFailed when the optimised binary lacks a protection that the plain one has."""
     rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
-    lost = [f"{name} ({plain[name]} -> {optimised[name]})" for name in plain if rank[optimised[name]] < rank[plain[name]]]
+    lost = [
+        f"{name} ({before} -> {after})"
+        for name, before in plain.items()
+        if rank[after := optimised.get(name, "no")] < rank[before]
+    ]
     if lost:
         raise VerifyFailed(f"the optimised server lost hardening: {', '.join(lost)}", "see the recipe's flags and link_flags")
 
@@ -46,8 +62,27 @@ def compare(plain: dict[str, str], optimised: dict[str, str]) -> None:
 def text_bytes(binary: Path) -> int:
     """Size of the executable sections."""
     with binary.open("rb") as file:
-        executable = 0x4
-        return sum(section["sh_size"] for section in ELFFile(file).iter_sections() if section["sh_flags"] & executable)
+        sections = _opened(file, binary).iter_sections()
+        return sum(section["sh_size"] for section in sections if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
+
+
+def _opened(file: BinaryIO, binary: Path) -> ELFFile:
+    try:
+        return ELFFile(file)
+    except ELFError as error:
+        raise VerifyFailed(f"{binary} is not a program: {error}", "build it again") from error
+
+
+def _cet(elf: ELFFile) -> int:
+    section = elf.get_section_by_name(".note.gnu.property")
+    if not isinstance(section, NoteSection):
+        return 0
+    for note in section.iter_notes():
+        if note["n_type"] == "NT_GNU_PROPERTY_TYPE_0":
+            for item in note["n_desc"]:
+                if item["pr_type"] == "GNU_PROPERTY_X86_FEATURE_1_AND":
+                    return int(item["pr_data"])
+    return 0
 
 
 def _imported(elf: ELFFile) -> set[str]:
