@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from upshift.build.model import Build
-from upshift.errors import VerifyFailed
+from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
 from upshift.server.instance import running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Command, Shell
@@ -41,7 +41,11 @@ def make_package(
     shell: Shell,
     log: Path,
 ) -> Bundle:
-    """Lay the install tree out below ``folder``, start it once from another place, and pack it.
+    """Lay the install tree out below ``folder``, pack it, and start it once from another place.
+
+    The tree holds what ``kind.install`` names, ``provenance.json`` (what ``provenance`` says, and the SHA-256 of each
+    program), ``sample.cnf`` (the configuration that it was measured with) and ``ROLLBACK.md``. The same content
+    gives the same tarball.
 
     Raises VerifyFailed when the unpacked package does not initialise and start.
     """
@@ -50,6 +54,8 @@ def make_package(
     tree = folder / name
     tree.mkdir(parents=True)
     for target, origin in kind.install(source.path, plain.tree, server).items():
+        if not origin.exists():
+            raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")
         _place(origin, tree / target)
     for program in (tree / "bin").iterdir():
         if post_linked and program.name == server.name:
@@ -61,7 +67,9 @@ def make_package(
     (tree / "provenance.json").write_text(
         json.dumps({"schema_version": 1, **provenance, "sha256": contents}, indent=2, default=str) + "\n"
     )
-    (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(name=name, program=server.name))
+    words = {"name": name, "program": kind.server_target, "service": kind.name, "version": source.version}
+    (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
+    (tree / "sample.cnf").write_text(_sample(kind))
     tarball = folder / f"{name}.tar.gz"
     _pack(tree, tarball)
     check(kind, tarball, folder / "check", shell, log)
@@ -77,10 +85,19 @@ def check(kind: ServerKind, tarball: Path, scratch: Path, shell: Shell, log: Pat
     if binary is None:
         raise VerifyFailed(f"{tarball.name} holds no {kind.server_target}", f"see {log}")
     program = Program(kind=kind.name, binary=binary)
-    shell.run(kind.initialise(program, scratch / "data"), log=log, timeout_s=300)
-    with running(shell, kind, program, scratch / "data", log=log) as server:
-        server.queries()
-    shutil.rmtree(scratch)
+    try:
+        shell.run(kind.initialise(program, scratch / "data"), log=log, timeout_s=300)
+        with running(shell, kind, program, scratch / "data", log=log) as server:
+            server.queries()
+    except (CommandFailed, ServerFailed) as error:
+        raise VerifyFailed(f"the unpacked package does not work: {error.message}", f"see {log}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _sample(kind: ServerKind) -> str:
+    lines = [f"{name} = {value}" for name, value in sorted(kind.settings().items())]
+    return "\n".join(["# What the server was measured with; not a recommendation.", f"[{kind.server_target}]", *lines, ""])
 
 
 def _place(origin: Path, target: Path) -> None:
@@ -96,6 +113,8 @@ def _pack(tree: Path, tarball: Path) -> None:
         item.uid = item.gid = 0
         item.uname = item.gname = "root"
         item.mtime = _FILE_TIME_S
+        # Not what the umask of the one who builds makes of it.
+        item.mode = 0o755 if item.isdir() or item.mode & 0o100 else 0o644
         return item
 
     partial = tarball.with_suffix(".partial")
@@ -109,23 +128,35 @@ def _pack(tree: Path, tarball: Path) -> None:
     partial.rename(tarball)
 
 
-_ROLLBACK = """# The way back
+_ROLLBACK = """# The way in, and the way back
 
-This package changes no data format: it is the same source as the plain server, built differently.
-
-To install beside the server that you run:
+This is {program} {version}, built from its unchanged source: it reads and writes the same data files as any other
+{program} {version}. **Started on the data of an older version it upgrades them, and then only a backup leads back.** So
+compare the versions first, and take a backup when they differ:
 
     tar -C /opt -xzf {name}.tar.gz
-    systemctl stop mysql
-    systemctl edit mysql     # [Service] ExecStart= (empty), then ExecStart=/opt/{name}/bin/{program} and your options
-    systemctl start mysql
+    {program} --version
+    /opt/{name}/bin/{program} --version
+
+To run it in the place of the server that you have (the service may be called {program} on your system):
+
+    mkdir -p /etc/systemd/system/{service}.service.d
+    printf '[Service]\\nExecStart=\\nExecStart=/opt/{name}/bin/{program}\\n' \\
+        > /etc/systemd/system/{service}.service.d/upshift.conf
+    systemctl daemon-reload
+    systemctl restart {service}
+
+When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well. The package
+holds no plugins and components: those that your server loads it seeks in /opt/{name}/lib/plugin, where
+copies from a {program} of the same version can be put.
 
 To go back:
 
-    systemctl stop mysql
-    systemctl revert mysql
-    systemctl start mysql
+    rm /etc/systemd/system/{service}.service.d/upshift.conf
+    systemctl daemon-reload
+    systemctl restart {service}
     rm -r /opt/{name}
 
 `provenance.json` says what the server was built from, trained on and measured at, with the SHA-256 of each program.
+`sample.cnf` is the configuration that it was measured with.
 """
