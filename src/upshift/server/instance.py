@@ -18,6 +18,7 @@ from upshift.shell import Process, Shell
 
 START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
 STOP_TIMEOUT_S = 180.0
+_DYING_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,15 @@ class RunningServer:
         return self.program.tools or self.program.binary.parent
 
     def queries(self) -> int:
-        """Statements since the start, by the server's own counter. Raises ServerFailed when it died."""
+        """Statements since the start, by the server's own counter. Raises ServerFailed when it died or hangs."""
         self.check()
-        return self.kind.counters(self.socket).queries
+        try:
+            return self.kind.counters(self.socket).queries
+        except ServerFailed:
+            # How it died says more than that it does not answer; a dying server closes its connections first.
+            self.process.wait(_DYING_S)
+            self.check()
+            raise
 
     def check(self) -> None:
         """Raises ServerFailed when the server is gone."""

@@ -39,5 +39,11 @@ def _load(file: Path) -> ServerKind:
     if spec is None or spec.loader is None or not file.is_file():
         raise UsageError(f"$UPSHIFT_SERVER_KIND names {file}, which is not a Python file", "unset it, or name one")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return cast(ServerKind, module.KIND)
+    try:
+        spec.loader.exec_module(module)
+        return cast(ServerKind, module.KIND)
+    except Exception as error:
+        raise UsageError(
+            f"$UPSHIFT_SERVER_KIND names {file}, which cannot be used: {error}",
+            "it must be a Python file whose KIND is a server kind, like src/upshift/server/mysql.py",
+        ) from error

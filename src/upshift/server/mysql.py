@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pymysql
 
+from upshift.errors import ServerFailed
 from upshift.run.stages import Workbench
 from upshift.server.kind import Counters, Program
 from upshift.shell import Command
@@ -167,7 +169,7 @@ class MySQL:
         return Command((*_base(program, data), "--initialize-insecure"))
 
     def prepare(self, socket: Path) -> None:
-        with _connected(socket) as connection, connection.cursor() as cursor:
+        with _asked(socket) as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
 
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
@@ -239,7 +241,6 @@ def _base(program: Program, data: Path) -> tuple[str, ...]:
 
 
 def _is_root() -> bool:
-
     return os.geteuid() == 0
 
 
@@ -247,7 +248,17 @@ def _connected(socket: Path) -> pymysql.Connection[pymysql.cursors.Cursor]:
     return pymysql.connect(unix_socket=str(socket), user="root", connect_timeout=5, read_timeout=20)
 
 
+@contextlib.contextmanager
+def _asked(socket: Path) -> Iterator[pymysql.cursors.Cursor]:
+    """For statements to a server that has answered before. Raises ServerFailed when it no longer does."""
+    try:
+        with _connected(socket) as connection, connection.cursor() as cursor:
+            yield cursor
+    except pymysql.MySQLError as error:
+        raise ServerFailed(f"the server does not answer any more: {error}", "it died or hangs") from error
+
+
 def _status(socket: Path, *names: str) -> dict[str, int]:
-    with _connected(socket) as connection, connection.cursor() as cursor:
+    with _asked(socket) as cursor:
         cursor.execute("SHOW GLOBAL STATUS WHERE Variable_name IN %s", (names,))
         return {name: int(value) for name, value in cursor.fetchall()}

@@ -1,0 +1,156 @@
+"""What Upshift knows of MySQL, without a MySQL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pymysql
+import pytest
+from fakes import toolchain
+
+from upshift.errors import ServerFailed
+from upshift.server import mysql
+from upshift.server.kind import Program
+from upshift.server.mysql import KIND
+
+SOURCE, TREE = Path("/src/mysql"), Path("/cache/tree")
+PROGRAM = KIND.program(SOURCE, TREE, TREE / "runtime_output_directory" / "mysqld")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "sql").mkdir()
+    (tmp_path / "sql" / "mysqld.cc").touch()
+    (tmp_path / "MYSQL_VERSION").write_text(
+        'MYSQL_VERSION_MAJOR=9\nMYSQL_VERSION_MINOR=7\nMYSQL_VERSION_PATCH=4\nMYSQL_VERSION_MATURITY="LTS"\n'
+    )
+    return tmp_path
+
+
+def test_a_source_tree_is_recognised_by_its_version(source: Path) -> None:
+    assert KIND.recognise(source) == "9.7.4"
+
+
+@pytest.mark.parametrize("missing", ["MYSQL_VERSION", "sql/mysqld.cc"])
+def test_a_tree_of_something_else_is_not(source: Path, missing: str) -> None:
+    (source / missing).unlink()
+    assert KIND.recognise(source) is None
+
+
+def configured(**options: str) -> dict[str, str]:
+    command = KIND.configure(
+        SOURCE,
+        TREE,
+        toolchain(),
+        build_type="Release",
+        compile_flags=("-a", "-b"),
+        link_flags=("-fuse-ld=lld",),
+        options=options,
+    )
+    assert command.argv[:7] == ("cmake", "-G", "Ninja", "-S", str(SOURCE), "-B", str(TREE))
+    return dict(part.removeprefix("-D").split("=", 1) for part in command.argv[7:])
+
+
+def test_flags_reach_c_and_c_plus_plus() -> None:
+    given = configured()
+    assert (given["CMAKE_C_FLAGS"], given["CMAKE_CXX_FLAGS"], given["CMAKE_EXE_LINKER_FLAGS"]) == (
+        "-a -b",
+        "-a -b",
+        "-fuse-ld=lld",
+    )
+    assert (given["CMAKE_CXX_COMPILER"], given["CMAKE_BUILD_TYPE"]) == ("/tools/clang++", "Release")
+
+
+def test_a_recipes_options_win(source: Path) -> None:
+    assert configured()["WITH_SSL"] == "system"
+    assert configured(WITH_SSL="bundled")["WITH_SSL"] == "bundled"
+
+
+def test_it_listens_on_a_socket_and_on_no_port() -> None:
+    argv = KIND.start(PROGRAM, Path("/data"), Path("/run/s.sock"), {"innodb_buffer_pool_size": "2G"}).argv
+    assert argv[:2] == (str(PROGRAM.binary), "--no-defaults")
+    assert {"--socket=/run/s.sock", "--skip-networking", "--datadir=/data", "--innodb-buffer-pool-size=2G"} <= set(argv)
+    assert not any("port" in part for part in argv)
+
+
+@pytest.mark.parametrize(("user", "told"), [(0, True), (1000, False)])
+def test_root_is_named_only_where_it_runs_as_root(monkeypatch: pytest.MonkeyPatch, user: int, told: bool) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert ("--user=root" in KIND.initialise(PROGRAM, Path("/data")).argv) is told
+
+
+def test_a_build_runs_from_where_it_lies() -> None:
+    assert PROGRAM.options == (
+        "--lc-messages-dir=/cache/tree/share",
+        "--character-sets-dir=/src/mysql/share/charsets",
+        "--plugin-dir=/cache/tree/plugin_output_directory",
+    )
+    assert Program.model_validate_json(PROGRAM.model_dump_json()) == PROGRAM
+
+
+@pytest.mark.parametrize(
+    ("given", "size_bytes"),
+    [
+        ({}, 128 * 2**20),
+        ({"innodb_buffer_pool_size": "1G"}, 2**30),
+        ({"innodb_buffer_pool_size": "512m"}, 2**29),
+        ({"innodb_buffer_pool_size": "64K"}, 2**16),
+        ({"innodb_buffer_pool_size": "5242880"}, 5242880),
+    ],
+)
+def test_the_pool(given: dict[str, str], size_bytes: int) -> None:
+    assert KIND.pool_bytes(given) == size_bytes
+
+
+def test_data_are_tables_without_logs(tmp_path: Path) -> None:
+    for name, size in (("upshift/sbtest1.ibd", 100), ("#innodb_redo/redo1", 1000), ("undo_001", 1000), ("ibdata1", 1000)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert KIND.data_bytes(tmp_path) == 100
+
+
+@pytest.mark.parametrize(("dirty", "quiet"), [(0, True), (10, True), (11, False)])
+def test_quiet_is_one_page_in_a_hundred_dirty(monkeypatch: pytest.MonkeyPatch, dirty: int, quiet: bool) -> None:
+    status = {"Innodb_buffer_pool_pages_dirty": dirty, "Innodb_buffer_pool_pages_total": 1000}
+    monkeypatch.setattr(mysql, "_status", lambda *_names: status)
+    assert KIND.quiet(Path("/s")) is quiet
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    socket = tmp_path / "s.sock"
+    assert not KIND.ready(socket)
+    for ask in (KIND.counters, KIND.quiet, KIND.prepare):
+        with pytest.raises(ServerFailed, match="does not answer any more"):
+            ask(socket)
+
+
+def test_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(**_given: object) -> object:
+        raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query (timed out)")
+
+    monkeypatch.setattr(pymysql, "connect", connect)
+    assert not KIND.ready(tmp_path)
+    with pytest.raises(ServerFailed, match="timed out"):
+        KIND.counters(tmp_path)
+
+
+def test_headers_for_precompiling_lie_in_the_source() -> None:
+    headers = KIND.precompiled_headers()
+    assert all(Path(header).parts[0] in {"sql", "storage", "include", "mysys"} for each in headers.values() for header in each)
+
+
+def test_a_package_holds_the_server_its_clients_messages_and_licence(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in (
+        "runtime_output_directory/mysql",
+        "runtime_output_directory/mysqltest",
+        "share/german/errmsg.sys",
+        "share/x/y",
+    ):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    packaged = KIND.install(SOURCE, tree, Path("/out/mysqld"))
+    assert packaged["bin/mysqld"] == Path("/out/mysqld") and packaged["LICENSE"] == SOURCE / "LICENSE"
+    assert "bin/mysql" in packaged and "bin/mysqltest" not in packaged and "bin/mysqldump" not in packaged
+    assert "share/german" in packaged and "share/x" not in packaged and "share/charsets" in packaged

@@ -1,0 +1,248 @@
+"""Servers that start, fail to, die, hang or will not stop; and the folders of data that they run on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeShell, Output
+
+from upshift.errors import LoadFailed, NotEnoughRoom, ServerFailed, UsageError
+from upshift.server import data, instance
+from upshift.server.instance import RunningServer, running
+from upshift.server.kind import Counters, Program
+from upshift.server.kinds import default_kind, kind_named, kinds
+from upshift.shell import Command, SystemShell
+from upshift.workload.model import Workload
+
+PROGRAM = Program(kind="fake", binary=Path("/srv/server"))
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance, "time", FakeClock())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "server.log"
+    file.write_text("".join(f"line {number}\n" for number in range(20)))
+    return file
+
+
+def shell_of(*processes: FakeProcess) -> FakeShell:
+    return FakeShell(processes=iter(processes))
+
+
+def test_a_server_is_started_with_the_settings_of_kind_and_workload_and_stopped_cleanly(tmp_path: Path, log: Path) -> None:
+    process = FakeProcess()
+    shell = shell_of(process)
+    with running(
+        shell, FakeKind(), PROGRAM, tmp_path, log=log, settings={"pool": "2G"}, environment={"LD_PRELOAD": "x"}, cpus=(0,)
+    ) as server:
+        assert server.pid == 4711 and server.tools == Path("/srv")
+        home = server.socket.parent
+        assert home.is_dir() and len(str(server.socket)) < 100
+        assert process.signals == []
+    (command,) = shell.spawned
+    assert command.argv[-2:] == ("--pool=2G", "--log=on")
+    assert command.env == {"OWN": "1", "LD_PRELOAD": "x"} and command.cpus == (0,)
+    assert process.signals == [15]
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(("code", "how"), [(1, "exit code 1"), (-11, "killed by SIGSEGV")])
+def test_a_server_that_does_not_start_shows_the_end_of_its_log(tmp_path: Path, log: Path, code: int, how: str) -> None:
+    with (
+        pytest.raises(ServerFailed, match=f"did not start \\({how}\\)\nline 12") as caught,
+        running(shell_of(FakeProcess(code=code)), FakeKind(is_ready=False), PROGRAM, tmp_path, log=log),
+    ):
+        raise AssertionError("it never ran")
+    assert str(log) in caught.value.hint
+
+
+def test_a_server_that_hangs_at_its_start_is_killed(tmp_path: Path, log: Path) -> None:
+    process = FakeProcess(ends_with=None)
+    with (
+        pytest.raises(ServerFailed, match="did not answer within 7 s"),
+        running(shell_of(process), FakeKind(is_ready=False), PROGRAM, tmp_path, log=log, start_timeout_s=7),
+    ):
+        raise AssertionError("it never ran")
+    assert process.signals == [9]
+
+
+def test_a_server_that_dies_meanwhile(tmp_path: Path, log: Path) -> None:
+    process = FakeProcess()
+    with (
+        pytest.raises(ServerFailed, match="ended by itself \\(killed by SIGABRT\\)"),
+        running(shell_of(process), FakeKind(), PROGRAM, tmp_path, log=log),
+    ):
+        process.code = -6
+    assert process.signals == []
+
+
+def test_a_server_that_will_not_stop_is_killed(tmp_path: Path, log: Path) -> None:
+    process = FakeProcess(ends_with=None)
+    with (
+        pytest.raises(ServerFailed, match="did not stop within"),
+        running(shell_of(process), FakeKind(), PROGRAM, tmp_path, log=log),
+    ):
+        pass
+    assert process.signals == [15, 9]
+
+
+def test_a_server_that_ends_badly_has_not_written_its_profile(tmp_path: Path, log: Path) -> None:
+    with (
+        pytest.raises(ServerFailed, match="did not end well \\(exit code 3\\)"),
+        running(shell_of(FakeProcess(ends_with=3)), FakeKind(), PROGRAM, tmp_path, log=log),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("error", [LoadFailed("idle"), KeyboardInterrupt()])
+def test_an_error_meanwhile_is_the_one_that_is_told_and_the_server_is_gone(
+    tmp_path: Path, log: Path, error: BaseException
+) -> None:
+    process = FakeProcess()
+    with pytest.raises(type(error)), running(shell_of(process), FakeKind(), PROGRAM, tmp_path, log=log) as server:
+        home = server.socket.parent
+        raise error
+    assert process.signals == [9] and not home.exists()
+
+
+def test_a_real_server_is_gone_after_its_time(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sleeper(FakeKind):
+        def start(self, program: Program, data: Path, socket: Path, settings: object) -> Command:
+            return Command(("sleep", "100"))
+
+    shell = SystemShell()
+    with (
+        pytest.raises(ServerFailed, match="SIGTERM"),  # sleep does not end in good order
+        running(shell, Sleeper(), PROGRAM, tmp_path, log=log) as server,
+    ):
+        assert server.process.poll() is None
+    assert server.process.poll() == -15
+    shell.close()
+
+
+def test_waiting_for_quiet(tmp_path: Path, log: Path) -> None:
+    kind = FakeKind(is_quiet=False)
+    server = RunningServer(kind, PROGRAM, FakeProcess(), tmp_path / "s", log)
+    assert not server.settle(5)
+    kind.is_quiet = True
+    assert server.settle(5)
+    dead = RunningServer(kind, PROGRAM, FakeProcess(code=1), tmp_path / "s", log)
+    with pytest.raises(ServerFailed):
+        dead.settle(5)
+
+
+class Mute(FakeKind):
+    """Its server does not answer when it is asked for its counters."""
+
+    def counters(self, socket: Path) -> Counters:
+        raise ServerFailed("the server does not answer any more")
+
+
+def test_a_server_that_dies_while_it_is_asked(tmp_path: Path, log: Path) -> None:
+    dying = RunningServer(Mute(), PROGRAM, FakeProcess(polls_before_end=1, code_at_end=-11), tmp_path / "s", log)
+    with pytest.raises(ServerFailed, match="SIGSEGV"):
+        dying.queries()
+
+
+def test_a_server_that_hangs_while_it_is_asked(tmp_path: Path, log: Path) -> None:
+    with pytest.raises(ServerFailed, match="does not answer"):
+        RunningServer(Mute(), PROGRAM, FakeProcess(), tmp_path / "s", log).queries()
+
+
+def workload(name: str, fill: str) -> Workload:
+    return Workload.model_validate({"name": name, "fill": {"command": (fill,)}, "load": {"command": ("load",)}})
+
+
+def initialising_shell(count: int = 10) -> FakeShell:
+    def initialise(command: Command) -> None:
+        folder = Path(command.argv[-1])
+        folder.mkdir()
+        (folder / "ibdata").write_text("rows")
+
+    return FakeShell({"--initialise": Output(effect=initialise)}, iter([FakeProcess() for _ in range(count)]))
+
+
+def test_a_template_is_filled_once_for_each_distinct_fill(tmp_path: Path, log: Path) -> None:
+    shell, kind = initialising_shell(), FakeKind()
+    workloads = (workload("a", "fill-4"), workload("b", "fill-4"), workload("c", "fill-16"))
+    made = data.template(shell, kind, PROGRAM, workloads, tmp_path / "data", log)
+    assert (made / "ibdata").is_file() and kind.prepared == 1
+    assert sorted(command.argv[0] for command in shell.ran[1:]) == ["fill-16", "fill-4"]
+    assert data.template(shell, kind, PROGRAM, workloads[1:], tmp_path / "data", log) == made
+    assert len(shell.ran) == 3
+
+
+def test_a_template_of_another_fill_is_another(tmp_path: Path, log: Path) -> None:
+    shell = initialising_shell()
+    first = data.template(shell, FakeKind(), PROGRAM, (workload("a", "fill-4"),), tmp_path / "data", log)
+    assert data.template(shell, FakeKind(), PROGRAM, (workload("a", "fill-8"),), tmp_path / "data", log) != first
+
+
+def test_a_template_that_was_interrupted_is_made_again(tmp_path: Path, log: Path) -> None:
+    shell = initialising_shell()
+    shell.outputs["fill-4"] = Output("out of space", 1)
+    with pytest.raises(LoadFailed):
+        data.template(shell, FakeKind(), PROGRAM, (workload("a", "fill-4"),), tmp_path / "data", log)
+    (partial,) = (tmp_path / "data").iterdir()
+    assert partial.suffix == ".partial"
+    (partial / "leftover").write_text("")
+    del shell.outputs["fill-4"]
+    made = data.template(shell, FakeKind(), PROGRAM, (workload("a", "fill-4"),), tmp_path / "data", log)
+    assert [file.name for file in made.iterdir()] == ["ibdata"]
+    assert list((tmp_path / "data").iterdir()) == [made]
+
+
+def test_a_copy_replaces_what_an_earlier_trial_left(tmp_path: Path) -> None:
+    (tmp_path / "template" / "db").mkdir(parents=True)
+    (tmp_path / "template" / "db" / "t.ibd").write_text("rows")
+    (tmp_path / "trial" / "old").mkdir(parents=True)
+    data.copy(SystemShell(), tmp_path / "template", tmp_path / "trial")
+    assert (tmp_path / "trial" / "db" / "t.ibd").read_text() == "rows"
+    assert not (tmp_path / "trial" / "old").exists() and not (tmp_path / "trial" / "template").exists()
+
+
+def test_a_copy_that_would_fill_the_disk_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template" / "t.ibd").write_bytes(b"x" * 1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(1000))
+    shell = FakeShell()
+    with pytest.raises(NotEnoughRoom, match="a copy of the data needs") as caught:
+        data.copy(shell, tmp_path / "template", tmp_path / "trial")
+    assert "UPSHIFT_CACHE" in caught.value.hint and shell.ran == []
+
+
+@pytest.fixture
+def own_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    file = tmp_path / "own.py"
+    monkeypatch.setenv("UPSHIFT_SERVER_KIND", str(file))
+    yield file
+
+
+def test_a_kind_of_ones_own_comes_first(own_kind: Path) -> None:
+    own_kind.write_text("class Own:\n    name = 'own'\nKIND = Own()\n")
+    assert default_kind().name == "own"
+    assert list(kinds()) == ["own", "mysql"]
+    assert kind_named("mysql").server_target == "mysqld"
+
+
+@pytest.mark.parametrize("text", [None, "KIND: int\n", "import no_such_module\n", "KIND = \n"])
+def test_a_kind_that_cannot_be_had(own_kind: Path, text: str | None) -> None:
+    if text is not None:
+        own_kind.write_text(text)
+    with pytest.raises(UsageError, match=r"UPSHIFT_SERVER_KIND names .*own\.py"):
+        kinds()
+
+
+def test_without_one_it_is_mysql(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UPSHIFT_SERVER_KIND", raising=False)
+    assert default_kind().name == "mysql"
+    with pytest.raises(UsageError, match="no server kind 'oracle'") as caught:
+        kind_named("oracle")
+    assert "mysql" in caught.value.hint
