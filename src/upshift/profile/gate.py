@@ -23,7 +23,7 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
     notes = [
         f"{executed} of {len(counts)} functions have counts",
         f"{with_counts} of the {len(hot)} hottest functions have counts",
-        f"{'the tests' if profile.queries is None else profile.queries} statements in {profile.duration_s:.0f} s of training",
+        f"{_trained_by(profile)} in {profile.duration_s:.0f} s of training",
     ]
     if without:
         notes.append(f"hot without counts (inlined, or another compilation's): {', '.join(without[:5])}")
@@ -52,6 +52,10 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
         corrupt=profile.corrupt,
         notes=tuple(notes),
     )
+
+
+def _trained_by(profile: Profile) -> str:
+    return "the server's own tests" if profile.queries is None else f"{profile.queries} statements"
 
 
 def refuse_foreign(profile: Profile, wanted: Provenance) -> None:

@@ -90,10 +90,10 @@ def attribute(lines: Iterable[str], server: Path, segments: list[tuple[int, int,
                 start, size, offset = (int(event[n], 16) for n in (1, 2, 3))
                 mapped.append((start, start + size, offset))
             continue
-        parts = line.split()
-        if not parts or not line.rstrip().endswith(f"({server})"):
+        before, in_server, _ = line.rpartition(f" ({server})")
+        if not in_server:
             continue
-        address = _virtual(int(parts[-2], 16), mapped, segments)
+        address = _virtual(int(before.split()[-1], 16), mapped, segments)
         origin = link_map.origin(address) if address is not None else None
         if origin is None or address is None:
             continue

@@ -1,0 +1,277 @@
+"""From samples and branch counts to the objects that run, and training, which leaves them."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, toolchain
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
+from upshift.profile.link_map import LinkMap, read_link_map
+from upshift.profile.sampling import (
+    Counted,
+    archive_members,
+    attribute,
+    count_fdata,
+    hot_set,
+    merged,
+    record_command,
+    whole_tree,
+)
+from upshift.profile.training import train
+from upshift.run.stages import Workbench
+from upshift.server import instance
+from upshift.server.kind import Program
+from upshift.workload.model import Workload
+
+# As lld prints it: a static function of two objects, an archive's member, an empty section, and data.
+MAP = """             VMA              LMA     Size Align Out     In      Symbol
+             2e0              2e0       1c     1 .interp
+             2e0              2e0       1c     1         <internal>:(.interp)
+            1000             1000      300    16 .text
+            1000             1000       40    16         sql/main.cc.o:(.text.main)
+            1000             1000       40     1                 main
+            1040             1040       20    16         lib/libsql.a(parse.cc.o):(.text._Z5parsev)
+            1040             1040       10     1                 _Z5parsev
+            1050             1050       10     1                 _ZL6helperv
+            1060             1060        0    16         lib/libsql.a(empty.cc.o):(.text)
+            1080             1080       20    16         lib/libsql.a(plan.cc.o):(.text.hot.)
+            1080             1080       20     1                 _ZL6helperv
+            2000             2000      100    16 .data
+            2000             2000      100    16         sql/main.cc.o:(.data)
+            2000             2000        8     1                 table
+"""
+
+COMMANDS = """/tools/clang++ -O3 -o sql/main.cc.o -c /src/sql/main.cc
+/tools/clang++ -O3 -o sql/parse.cc.o -c /src/sql/parse.cc
+/tools/clang++ -O3 -o sql/plan.cc.o -c /src/sql/plan.cc
+/tools/clang++ -O3 -o sql/empty.cc.o -c /src/sql/empty.cc
+: && rm -f lib/libsql.a && /tools/llvm-ar qc lib/libsql.a  sql/parse.cc.o sql/plan.cc.o sql/empty.cc.o && :
+: && /tools/clang++ sql/main.cc.o -o server lib/libsql.a && :
+"""
+
+
+@pytest.fixture
+def link_map(tmp_path: Path) -> LinkMap:
+    (tmp_path / "map").write_text(MAP)
+    return read_link_map(tmp_path / "map")
+
+
+@pytest.fixture
+def shell() -> FakeShell:
+    return FakeShell({"-t commands": Output(COMMANDS)})
+
+
+@pytest.fixture
+def plain() -> Build:
+    return Build(
+        recipe=Recipe(name="plain"),
+        toolchain=toolchain(),
+        source_sha256="s",
+        tree=Path("/tree"),
+        server=Path("/tree/server"),
+        objects=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "origin", "symbol"),
+    [
+        (0x2E0, None, None),
+        (0xFFF, None, None),
+        (0x1000, "sql/main.cc.o", "main"),
+        (0x103F, "sql/main.cc.o", "main"),
+        (0x1045, "lib/libsql.a(parse.cc.o)", "_Z5parsev"),
+        (0x105F, "lib/libsql.a(parse.cc.o)", "_ZL6helperv"),
+        (0x1070, None, "_ZL6helperv"),
+        (0x1090, "lib/libsql.a(plan.cc.o)", "_ZL6helperv"),
+        (0x2000, None, "_ZL6helperv"),
+    ],
+)
+def test_whose_code_lies_at_an_address(link_map: LinkMap, address: int, origin: str | None, symbol: str | None) -> None:
+    assert (link_map.origin(address), link_map.symbol(address)) == (origin, symbol)
+
+
+def test_a_static_functions_name_stands_in_several_objects(link_map: LinkMap) -> None:
+    assert link_map.symbols["_ZL6helperv"] == {"lib/libsql.a(parse.cc.o)", "lib/libsql.a(plan.cc.o)"}
+    assert "table" not in link_map.symbols
+
+
+def test_a_map_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "map").write_text("")
+    assert read_link_map(tmp_path / "map").origin(0x1000) is None
+
+
+SERVER = Path("/with a space/server")
+# perf script: the server's code (file offset 0x800 is address 0x1000) mapped at 0x5500000000, and samples.
+SCRIPT = f"""
+server 7 PERF_RECORD_MMAP2 7/7: [0x5500000000(0x1000) @ 0x800 fe:01 5 6]: r-xp {SERVER}
+server 7 PERF_RECORD_MMAP2 7/7: [0x5600000000(0x1000) @ 0 fe:01 5 6]: r-xp /lib/libc.so.6
+server 7 cpu-clock:u:  5500000010 ({SERVER})
+server 7 cpu-clock:u:  5500000044 ({SERVER})
+server 7 cpu-clock:u:  5500000044 ({SERVER})
+server 7 cpu-clock:u:  5600000044 (/lib/libc.so.6)
+server 7 cpu-clock:u:  ffffffff81 ([unknown])
+server 7 cpu-clock:u:  5500000f00 ({SERVER})
+"""
+
+
+def test_samples_go_to_objects_and_symbols(link_map: LinkMap) -> None:
+    counted = attribute(SCRIPT.splitlines(), SERVER, [(0x800, 0x800, 0x1000)], link_map)
+    assert counted.by_origin == {"sql/main.cc.o": 1, "lib/libsql.a(parse.cc.o)": 2}
+    assert counted.by_symbol == {"main": 1, "_Z5parsev": 2}
+    assert (counted.total, counted.method) == (3, "perf")
+
+
+def test_samples_of_another_server_count_for_nothing(link_map: LinkMap) -> None:
+    assert attribute(SCRIPT.splitlines(), Path("/other/server"), [(0x800, 0x800, 0x1000)], link_map).total == 0
+
+
+def test_branch_counts_go_to_objects_and_symbols(link_map: LinkMap, tmp_path: Path) -> None:
+    file = tmp_path / "a.fdata"
+    file.write_text(
+        "boltedcollection\n1 main 0 1 _Z5parsev 0 0 100\n1 _Z5parsev.cold 4 1 main 8 0 7\n"
+        "1 _ZL6helperv/1 0 1 main 0 0 5\n1 memcpy 0 1 main 0 0 9\n0 [unknown] 0 1 main 0 0 3\n1 cut short"
+    )
+    counted = count_fdata([file], link_map)
+    assert counted.by_symbol == {"main": 100, "_Z5parsev": 7, "_ZL6helperv": 5, "memcpy": 9}
+    assert counted.by_origin == {"sql/main.cc.o": 100, "lib/libsql.a(parse.cc.o)": 12, "lib/libsql.a(plan.cc.o)": 5}
+
+
+def counted(**by_object: int) -> Counted:
+    origins = {"main": "sql/main.cc.o", **{name: f"lib/libsql.a({name}.cc.o)" for name in ("parse", "plan", "empty")}}
+    return Counted(Counter({origins[name]: n for name, n in by_object.items()}), Counter(by_object), "perf")
+
+
+def test_the_hot_set_is_the_hottest_objects_that_hold_the_share_asked_for(shell: FakeShell, plain: Build) -> None:
+    found = hot_set(shell, FakeKind(), plain, counted(main=100, parse=890, plan=8, empty=2), coverage=0.99)
+    assert [item.path for item in found.objects] == ["sql/parse.cc.o", "sql/main.cc.o"]
+    assert found.objects[0].share == 0.89
+    assert (found.coverage, found.all_objects, found.samples) == (0.99, 4, 1000)
+    assert [function.symbol for function in found.functions] == ["parse", "main"]
+
+
+def test_the_whole_share_takes_every_object_that_ran(shell: FakeShell, plain: Build) -> None:
+    found = hot_set(shell, FakeKind(), plain, counted(main=100, parse=890, plan=10), coverage=1.0)
+    assert len(found.objects) == 3 and found.coverage == 1.0
+
+
+@pytest.mark.parametrize("samples", [0, 499])
+def test_too_few_samples_are_refused(shell: FakeShell, plain: Build, samples: int) -> None:
+    with pytest.raises(LoadFailed, match=f"only {samples} samples") as caught:
+        hot_set(shell, FakeKind(), plain, counted(main=samples))
+    assert "longer" in caught.value.hint
+
+
+def test_archives_are_read_from_ninjas_commands(shell: FakeShell) -> None:
+    assert archive_members(shell, Path("/tree"), "server") == {
+        f"lib/libsql.a({name}.cc.o)": [f"sql/{name}.cc.o"] for name in ("parse", "plan", "empty")
+    }
+
+
+def test_the_whole_tree_as_a_hot_set(shell: FakeShell, plain: Build) -> None:
+    found = whole_tree(shell, FakeKind(), plain)
+    assert (found.method, len(found.objects), found.all_objects, found.coverage) == ("all", 4, 4, 1.0)
+
+
+def test_several_workloads_counts_add_up() -> None:
+    both = merged([counted(main=1, parse=2), counted(main=10)])
+    assert both.by_symbol == {"main": 11, "parse": 2} and both.total == 13
+    assert merged([]).total == 0
+
+
+def test_perf_samples_user_code_without_a_pmu() -> None:
+    argv = record_command(42, Path("/o.perf"), 12).argv
+    assert argv[:4] == ("perf", "record", "-e", "cpu-clock:u") and argv[argv.index("-p") + 1] == "42"
+    assert argv[-3:] == ("--", "sleep", "12")
+
+
+def workloads(*names: str) -> tuple[Workload, ...]:
+    return tuple(
+        Workload.model_validate(
+            {"name": name, "weight": 2.0, "fill": {"command": ["f"]}, "load": {"command": [f"load-{name}"]}}
+        )
+        for name in names
+    )
+
+
+class Class:
+    """Where training takes place."""
+
+    def __init__(self, folder: Path, processes: list[FakeProcess]) -> None:
+        self.shell = FakeShell({"cp -a": Output(effect=lambda _command: (folder / "data").mkdir())}, iter(processes))
+        self.progress = FakeProgress()
+        self.bench = Workbench(folder, self.shell, folder / "log", self.progress)
+        (folder / "template").mkdir()
+        self.template = folder / "template"
+        self.program = Program(kind="fake", binary=Path("/instrumented/server"))
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(instance, "time", FakeClock())
+    yield
+
+
+def test_each_workload_trains_a_server_of_its_own_that_ends_cleanly(tmp_path: Path) -> None:
+    servers = [FakeProcess(), FakeProcess()]
+    room = Class(tmp_path, [servers[0], FakeProcess(code=0), servers[1], FakeProcess(code=0)])
+    kind = FakeKind(queries=iter((0, 2000, 10, 4010)))
+    trained = train(
+        room.bench,
+        kind,
+        room.program,
+        room.template,
+        workloads("a", "b"),
+        seconds=2,
+        environment=lambda each: {"LLVM_PROFILE_FILE": f"/raw/{each.name}/%p.profraw"},
+    )
+    assert [(each.name, each.weight, each.queries) for each in trained] == [("a", 2.0, 2000), ("b", 2.0, 4000)]
+    assert [server.signals for server in servers] == [[15], [15]]
+    assert [command.argv[0] for command in room.shell.spawned[1::2]] == ["load-a", "load-b"]
+    assert room.shell.spawned[0].env["LLVM_PROFILE_FILE"] == "/raw/a/%p.profraw"
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_recorder_that_overstays_is_told_to_end(tmp_path: Path) -> None:
+    recorder = FakeProcess()
+    room = Class(tmp_path, [FakeProcess(), recorder, FakeProcess(code=0)])
+    train(
+        room.bench,
+        FakeKind(queries=iter((0, 2000))),
+        room.program,
+        room.template,
+        workloads("a"),
+        seconds=2.2,
+        environment=lambda _each: {},
+        samples=lambda each: tmp_path / f"{each.name}.perf",
+    )
+    assert room.shell.spawned[1].argv[-1] == "3" and recorder.signals == [2]
+
+
+def test_an_instrumented_server_that_crashes_at_its_end_leaves_no_profile(tmp_path: Path) -> None:
+    room = Class(tmp_path, [FakeProcess(ends_with=-11), FakeProcess(code=0)])
+    with pytest.raises(ServerFailed, match="SIGSEGV"):
+        train(
+            room.bench,
+            FakeKind(queries=iter((0, 2000))),
+            room.program,
+            room.template,
+            workloads("a"),
+            seconds=2,
+            environment=lambda _each: {},
+        )
+
+
+def test_a_full_disk_is_told_before_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Class(tmp_path, [])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(100_000_000))
+    with pytest.raises(ProfileRefused, match="the disk is full"):
+        train(room.bench, FakeKind(), room.program, room.template, workloads("a"), seconds=2, environment=lambda _each: {})
+    assert room.shell.spawned == []

@@ -1,0 +1,214 @@
+"""Profiles: read, merged, and refused when they are empty, foreign or too thin."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from fakes import FakeShell, Output, toolchain
+
+from upshift.errors import MissingTool, ProfileRefused
+from upshift.profile import gcc, llvm
+from upshift.profile.gate import examine, refuse_foreign
+from upshift.profile.model import HotFunction, HotSet, Profile, Provenance
+from upshift.shell import Command, SystemShell
+from upshift.toolchain.find import find
+from upshift.toolchain.model import Toolchain
+
+WANTED = Provenance(source_sha256="s", compiler="clang 22.1.8", flags=("-O3",), workloads=("w",))
+
+
+def profile(queries: int | None = 50_000, corrupt: int = 0, made: Mapping[str, object] = {}) -> Profile:
+    return Profile(
+        kind="ir",
+        path=Path("/p/abc.profdata"),
+        sha256="0",
+        provenance=WANTED.model_copy(update=made),
+        duration_s=20,
+        queries=queries,
+        corrupt=corrupt,
+    )
+
+
+def hot(*symbols: str) -> HotSet:
+    functions = tuple(HotFunction(symbol=symbol, share=1 / len(symbols)) for symbol in symbols)
+    return HotSet(method="perf", objects=(), coverage=1, all_objects=9, samples=1000, functions=functions)
+
+
+COUNTS = {"a": 10, "b": 20, "c": 0, "d": 1, "e": 5, "f": 7}
+
+
+def test_a_good_profile_is_described() -> None:
+    quality = examine(COUNTS, hot("a", "b", "gone"), profile(corrupt=2))
+    assert (quality.functions, quality.executed, quality.hot_functions, quality.hot_with_counts) == (6, 5, 3, 2)
+    notes = "\n".join(quality.notes)
+    assert "5 of 6 functions have counts" in notes and "50000 statements in 20 s" in notes
+    assert "compilation's): gone" in notes and "2 raw profiles or counters were damaged" in notes
+
+
+@pytest.mark.parametrize("counts", [{}, {"a": 0, "b": 0}, {"a": 1, "b": 1, "c": 1, "d": 1}])
+def test_an_empty_profile_is_refused(counts: Mapping[str, int]) -> None:
+    with pytest.raises(ProfileRefused, match="the profile is empty"):
+        examine(counts, hot(), profile())
+
+
+def test_a_thin_profile_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ProfileRefused, match="too thin: the server executed 999 statements") as caught:
+        examine(COUNTS, hot("a"), profile(queries=999))
+    assert "--train-seconds" in caught.value.hint
+
+
+def test_a_profile_from_the_servers_own_tests_has_no_count_of_statements() -> None:
+    assert "the server's own tests in 20 s of training" in examine(COUNTS, hot("a"), profile(queries=None)).notes
+
+
+def test_a_profile_that_does_not_know_the_hot_functions_is_refused() -> None:
+    with pytest.raises(ProfileRefused, match="does not know the hot functions: 2 of 4"):
+        examine(COUNTS, hot("a", "b", "c", "x"), profile())
+    assert examine(COUNTS, hot("a", "b", "d", "c", "x"), profile()).hot_with_counts == 3  # 60 %: just enough
+
+
+def test_a_profile_of_the_same_making_is_taken_whatever_it_was_trained_on() -> None:
+    refuse_foreign(profile(made={"workloads": ("other",)}), WANTED)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [({"source_sha256": "t"}, "source"), ({"compiler": "clang 19.1.7"}, "compiler"), ({"flags": ("-O2",)}, "flags")],
+)
+def test_a_foreign_profile_is_refused(other: dict[str, object], said: str) -> None:
+    with pytest.raises(ProfileRefused, match=f"abc.profdata was made with another {said}") as caught:
+        refuse_foreign(profile(made=other), WANTED)
+    assert "upshift train" in caught.value.hint
+
+
+SHOWN = """Counters:
+  main:
+    Hash: 0x0209aa3e3852da94
+    Counters: 2
+    Block counts: [0, 10]
+  _ZN3Foo3barEv:
+    Hash: 0x0a4d0ad3efffffff
+    Counters: 1
+    Block counts: [0]
+  a.cc;_ZL6helperi:
+    Hash: 0x1
+    Counters: 3
+    Block counts: [7, 900, 3]
+  /src/b.cc:_ZL6helperi:
+    Hash: 0x1
+    Counters: 1
+    Block counts: [2]
+Functions shown: 4
+Maximum function count: 10
+"""
+
+
+def test_each_function_has_its_largest_count_and_static_ones_lose_their_file() -> None:
+    assert llvm.parse(SHOWN) == {"main": 10, "_ZN3Foo3barEv": 0, "_ZL6helperi": 900}
+
+
+@pytest.mark.parametrize("text", ["", "Functions shown: 0\nTotal functions: 0\n"])
+def test_an_empty_listing_has_no_functions(text: str) -> None:
+    assert llvm.parse(text) == {}
+
+
+def written_by(content: str) -> Callable[[Command], None]:
+    def effect(command: Command) -> None:
+        Path(command.argv[command.argv.index("-o") + 1]).write_text(content)
+
+    return effect
+
+
+def test_profiles_are_merged_by_weight_and_named_by_content(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.profraw", "b.profraw", "empty.profraw")]
+    for file in files[:2]:
+        file.write_text("raw")
+    files[2].touch()
+    shell = FakeShell({"merge": Output("warning: b.profraw: corrupt\n", effect=written_by("merged"))})
+    merged, corrupt = llvm.merge(shell, toolchain(), list(zip(files, (0.5, 1.0, 1.0), strict=True)), tmp_path, tmp_path / "log")
+    assert corrupt == 1
+    assert merged.suffix == ".profdata" and merged.read_text() == "merged"
+    assert f"-weighted-input=10,{files[0]}" in shell.ran[0].argv and f"-weighted-input=20,{files[1]}" in shell.ran[0].argv
+    assert not any("empty" in part for part in shell.ran[0].argv)
+    shell.outputs["merge"] = Output(effect=written_by("other"))
+    assert llvm.merge(shell, toolchain(), [(files[0], 1)], tmp_path, tmp_path / "log")[0] != merged
+
+
+def test_a_training_that_left_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.profraw").touch()
+    for weighted in ([], [(tmp_path / "a.profraw", 1.0)]):
+        with pytest.raises(ProfileRefused, match="left no profile"):
+            llvm.merge(FakeShell(), toolchain(), weighted, tmp_path, tmp_path / "log")
+
+
+@pytest.fixture(scope="module")
+def clang() -> Toolchain:
+    try:
+        found = find("clang", shell=SystemShell())
+    except MissingTool as missing:
+        pytest.skip(missing.message)
+    return found
+
+
+CODE = """
+static int helper(int x) { return x * 3; }
+__attribute__((noinline)) int hot(int n) { int s = 0; for (int i = 0; i < n; i++) s += helper(i); return s; }
+__attribute__((noinline)) int cold(int n) { return n - 1; }
+int main(int c, char **) { return c > 5 ? cold(c) : hot(c * 100) & 0; }
+"""
+
+
+def test_a_real_profile_with_a_damaged_one_beside_it(tmp_path: Path, clang: Toolchain) -> None:
+    (tmp_path / "a.cc").write_text(CODE)
+    shell, log = SystemShell(), tmp_path / "log"
+    compiled = (str(clang.cxx), "-O1", "-fprofile-generate", "a.cc", "-o", "a")
+    shell.run(Command(compiled, cwd=tmp_path), log=log)
+    shell.run(Command(("./a",), cwd=tmp_path, env={"LLVM_PROFILE_FILE": "good.profraw"}), log=log)
+    (tmp_path / "bad.profraw").write_text("not a profile")
+    merged, corrupt = llvm.merge(
+        shell, clang, [(tmp_path / "good.profraw", 1.0), (tmp_path / "bad.profraw", 1.0)], tmp_path, log
+    )
+    counts = llvm.read(shell, clang, merged)
+    assert corrupt == 1
+    assert counts["_Z3hoti"] >= 100 and counts["_Z4coldi"] == 0 and counts["main"] >= 1
+    only_bad, _ = llvm.merge(shell, clang, [(tmp_path / "bad.profraw", 1.0)], tmp_path, log)
+    with pytest.raises(ProfileRefused, match="the profile is empty"):
+        examine(llvm.read(shell, clang, only_bad), hot("_Z3hoti"), profile())
+
+
+def gcda(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+WHOLE = struct.pack("<I", 0x67636461) + b"x" * 20
+
+
+def test_gcc_counters_are_judged_by_being_whole(tmp_path: Path) -> None:
+    for name, content in (("a.gcda", WHOLE), ("sub/b.gcda", WHOLE[:8]), ("c.gcda", b"y" * 24), ("d.gcda", b"")):
+        gcda(tmp_path, name, content)
+    assert gcc.counts(tmp_path) == {"a": 1, "b": 0, "c": 0, "d": 0}
+
+
+def test_gcc_counters_are_hashed_by_name_and_content(tmp_path: Path) -> None:
+    gcda(tmp_path / "1", "a.gcda", WHOLE)
+    gcda(tmp_path / "2", "a.gcda", WHOLE)
+    gcda(tmp_path / "3", "b.gcda", WHOLE)
+    gcda(tmp_path / "4", "a.gcda", WHOLE + b"z")
+    one, same, *others = (gcc.sha256(tmp_path / name) for name in "1234")
+    assert one == same and len({one, *others}) == 3
+
+
+def test_gcc_without_counters(tmp_path: Path) -> None:
+    with pytest.raises(ProfileRefused, match="left no counters"):
+        gcc.sha256(tmp_path / "none")
+
+
+def test_gcc_counters_of_an_earlier_training_are_forgotten(tmp_path: Path) -> None:
+    gcda(tmp_path / "counters", "a.gcda", WHOLE)
+    gcc.reset(tmp_path / "counters")
+    gcc.reset(tmp_path / "counters")
+    assert not (tmp_path / "counters").exists()
