@@ -100,6 +100,9 @@ def _extract(tarball: Path, folder: Path, shell: Shell, log: Path) -> None:
             shell.run(Command(("zstd", "-d", "-q", "-f", str(tarball), "-o", str(plain))), log=log)
         with tarfile.open(plain) as archive:
             archive.extractall(folder, filter="data")
+            # The archive ends before the compressed stream does, whose end holds the checksum of it all.
+            while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+                pass
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, CommandFailed, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NotEnoughRoom(f"the disk filled up while {tarball.name} was unpacked", _ROOM_HINT) from error

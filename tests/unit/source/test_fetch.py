@@ -1,0 +1,214 @@
+"""Sources from folders and tarballs: recognised, hashed, checked, and unpacked once."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from fakes import FakeShell, Output
+
+from upshift.errors import NotEnoughRoom, SourceError
+from upshift.server.mysql import MySQL
+from upshift.shell import Command, SystemShell
+from upshift.source import apt, fetch
+from upshift.source.model import Source
+
+VERSION = 'MYSQL_VERSION_MAJOR=9\nMYSQL_VERSION_MINOR=7\nMYSQL_VERSION_PATCH=4\nMYSQL_VERSION_STABILITY="LTS"\n'
+
+
+def make_tree(tree: Path) -> Path:
+    (tree / "sql").mkdir(parents=True)
+    (tree / "MYSQL_VERSION").write_text(VERSION)
+    (tree / "sql" / "mysqld.cc").write_text("int main() {}\n" * 1000)
+    return tree
+
+
+def make_tarball(folder: Path, name: str = "mysql-9.7.4.tar.gz") -> Path:
+    tree = make_tree(folder / "made" / "mysql-9.7.4")
+    (tree / "noise").write_bytes(os.urandom(200_000))
+    mode = {"gz": "w:gz", "xz": "w:xz", "bz2": "w:bz2"}[name.rsplit(".", maxsplit=1)[-1]]
+    with tarfile.open(folder / name, mode) as archive:  # type: ignore[call-overload]
+        archive.add(tree, arcname=tree.name)
+    return folder / name
+
+
+class Getter:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache = folder / "cache"
+        self.said: list[str] = []
+
+    def __call__(self, spec: object, shell: FakeShell | SystemShell | None = None) -> Source:
+        return fetch.obtain(
+            None if spec is None else str(spec),
+            kind=MySQL(),
+            cache=self.cache,
+            shell=shell or FakeShell(),
+            say=self.said.append,
+            log=self.folder / "log",
+        )
+
+
+@pytest.fixture
+def get(tmp_path: Path) -> Getter:
+    return Getter(tmp_path)
+
+
+def test_a_folder_is_used_in_place(get: Getter, tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree")
+    found = get(tree)
+    assert (found.path, found.version, found.verified) == (tree, "9.7.4", "none (directory)")
+    assert found.origin == f"directory: {tree}"
+
+
+def test_a_folders_hash_sees_contents_names_and_links_but_not_version_control(get: Getter, tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree")
+    hashes = [get(tree).sha256]
+    (tree / ".git").mkdir()
+    (tree / ".git" / "HEAD").write_text("ref")
+    assert get(tree).sha256 == hashes[0]
+    (tree / "sql" / "new.cc").write_text("a")
+    hashes.append(get(tree).sha256)
+    (tree / "sql" / "new.cc").write_text("b")
+    hashes.append(get(tree).sha256)
+    (tree / "sql" / "new.cc").rename(tree / "sql" / "newer.cc")
+    hashes.append(get(tree).sha256)
+    (tree / "link").symlink_to("sql")
+    hashes.append(get(tree).sha256)
+    (tree / "link").unlink()
+    (tree / "link").symlink_to("MYSQL_VERSION")
+    hashes.append(get(tree).sha256)
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_a_folder_that_is_no_server_is_refused(get: Getter, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is not a mysql source tree") as caught:
+        get(tmp_path)
+    assert caught.value.hint
+
+
+def test_a_missing_path_is_refused(get: Getter, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="there is no source at"):
+        get(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "bz2"])
+def test_a_tarball_is_unpacked_once(get: Getter, tmp_path: Path, ending: str) -> None:
+    tarball = make_tarball(tmp_path, f"mysql-9.7.4.tar.{ending}")
+    found = get(tarball)
+    digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
+    assert found.sha256 == digest
+    assert found.path == get.cache / "sources" / f"mysql-9.7.4-{digest[:12]}" / "mysql-9.7.4"
+    assert found.version == "9.7.4"
+    (found.path / "mark").touch()
+    assert get(tarball) == found
+    assert (found.path / "mark").exists()
+
+
+def test_zstd_is_undone_first(get: Getter, tmp_path: Path) -> None:
+    inner = make_tarball(tmp_path)
+    tarball = tmp_path / "mysql-9.7.4.tar.zst"
+    tarball.write_bytes(b"zstd")
+
+    def undo(command: Command) -> None:
+        Path(command.argv[-1]).write_bytes(inner.read_bytes())
+
+    found = get(tarball, FakeShell({"zstd -d": Output(effect=undo)}))
+    assert found.version == "9.7.4"
+    assert not list((get.cache / "sources").glob("*.tar"))
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "bz2"])
+def test_a_truncated_tarball_is_damaged_and_leaves_nothing(get: Getter, tmp_path: Path, ending: str) -> None:
+    tarball = make_tarball(tmp_path, f"mysql-9.7.4.tar.{ending}")
+    tarball.write_bytes(tarball.read_bytes()[:100_000])
+    with pytest.raises(SourceError, match="is damaged"):
+        get(tarball)
+    assert list((get.cache / "sources").iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "bz2"])
+def test_a_flipped_byte_is_damage(get: Getter, tmp_path: Path, ending: str) -> None:
+    tarball = make_tarball(tmp_path, f"mysql-9.7.4.tar.{ending}")
+    content = bytearray(tarball.read_bytes())
+    content[100_000:100_100] = bytes(100)
+    tarball.write_bytes(content)
+    with pytest.raises(SourceError, match="is damaged"):
+        get(tarball)
+
+
+def test_a_text_file_is_no_tarball(get: Getter, tmp_path: Path) -> None:
+    (tmp_path / "mysql.tar.gz").write_text("<html>not found</html>")
+    with pytest.raises(SourceError, match="is damaged or not a tarball"):
+        get(tmp_path / "mysql.tar.gz")
+
+
+def test_a_full_disk_is_not_called_damage(get: Getter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+    with pytest.raises(NotEnoughRoom):
+        get(make_tarball(tmp_path))
+
+
+def test_too_little_room_is_seen_before_unpacking(get: Getter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tarball = make_tarball(tmp_path)
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    with pytest.raises(NotEnoughRoom, match="GB are free"):
+        get(tarball)
+
+
+def test_an_interrupted_unpacking_starts_again(get: Getter, tmp_path: Path) -> None:
+    tarball = make_tarball(tmp_path)
+    digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
+    partial = get.cache / "sources" / f"mysql-9.7.4-{digest[:12]}.partial"
+    (partial / "half").mkdir(parents=True)
+    found = get(tarball)
+    assert not partial.exists()
+    assert not (found.path.parent / "half").exists()
+
+
+def test_a_member_outside_of_the_folder_is_refused(get: Getter, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("../../outside")
+        member.size = 3
+        archive.addfile(member, io.BytesIO(b"bad"))
+    with pytest.raises(SourceError, match="damaged"):
+        get(tmp_path / "evil.tar.gz")
+    assert not (get.cache / "outside").exists()
+
+
+def test_a_debs_tarball_is_unpacked(get: Getter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deb = tmp_path / "mysql-source_9.7.4-2_amd64.deb"
+    deb.write_bytes(b"deb")
+    inner = make_tarball(tmp_path)
+
+    def unpack(command: Command) -> None:
+        place = Path(command.argv[-1]) / "usr" / "src" / "mysql"
+        place.mkdir(parents=True)
+        inner.rename(place / "mysql-source.tar.gz")
+
+    def unpack_inner(command: Command) -> None:
+        with tarfile.open(command.argv[2]) as archive:
+            archive.extractall(command.argv[4], filter="data")
+
+    monkeypatch.setattr(shutil, "which", lambda _program: "/usr/bin/apt-get")
+    monkeypatch.setattr(fetch, "newest_mysql", lambda *_args: apt.Delivered("mysql-source", "9.7.4-2", deb))
+    found = get(None, FakeShell({"dpkg-deb -x": Output(effect=unpack), "tar -xf": Output(effect=unpack_inner)}))
+    assert (found.version, found.verified, found.origin) == ("9.7.4", "apt signature", "apt: mysql-source 9.7.4-2")
+    assert get.said == ["source apt: mysql-source 9.7.4-2"]
+
+
+def test_a_machine_without_apt_is_told_what_to_give(get: Getter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _program: None)
+    with pytest.raises(SourceError, match="no apt") as caught:
+        get("apt")
+    assert "--source" in caught.value.hint
