@@ -57,7 +57,7 @@ def make_package(
         if not origin.exists():
             raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")
         _place(origin, tree / target)
-    for program in (tree / "bin").iterdir():
+    for program in sorted((tree / "bin").iterdir()):
         if post_linked and program.name == server.name:
             continue  # BOLT has dropped its relocations already, and objcopy does not know BOLT's program headers.
         # Relocations kept for BOLT and debug sections are of no use in service; symbols stay, for profilers.

@@ -42,7 +42,7 @@ class Counted:
 
 
 def map_plain_server(shell: Shell, kind: ServerKind, plain: Build, folder: Path, log: Path) -> LinkMap:
-    """Link the plain server once more with a link map: lld lays it out in the same way every time."""
+    """Link the plain server once more with a link map: linkers lay it out in the same way every time."""
     link = steps(shell, plain.tree, kind.server_target)[-1]
     argv = list(link.argv)
     argv[argv.index("-o") + 1] = str(folder / "mapped")
