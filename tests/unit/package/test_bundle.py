@@ -1,0 +1,166 @@
+"""The package: what is in it, that it is the same each time, and that one which does not start is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeKind, FakeProcess, FakeShell, Output, toolchain
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.errors import VerifyFailed
+from upshift.package.bundle import Bundle, check, make_package
+from upshift.source.model import Source
+from upshift.values import file_sha256
+
+
+class Kind(FakeKind):
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+        return {"bin/server": server, "bin/client": tree / "client", "share": source / "share", "LICENSE": source / "LICENSE"}
+
+
+class House:
+    """A source and a build to package."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        source, tree = root / "source", root / "tree"
+        (source / "share" / "charsets").mkdir(parents=True)
+        (source / "share" / "charsets" / "latin1.xml").write_text("<charset/>")
+        (source / "share" / "CMakeFiles").mkdir()
+        (source / "LICENSE").write_text("GPL")
+        tree.mkdir()
+        self.client, self.server = tree / "client", tree / "server"
+        for program in (self.client, self.server):
+            program.write_text("program")
+            program.chmod(0o755)
+        self.source = Source(kind="fake", version="1.0", origin="here", sha256="s", verified="none", path=source)
+        self.build = Build.model_validate(
+            {
+                "recipe": Recipe(name="plain", toolchain="clang"),
+                "toolchain": toolchain(),
+                "source_sha256": "s",
+                "tree": tree,
+                "server": self.server,
+                "objects": 1,
+            }
+        )
+
+    def make(self, name: str = "out", shell: FakeShell | None = None, **given: Any) -> Bundle:
+        return make_package(
+            kind=Kind(),
+            source=self.source,
+            plain=self.build,
+            server=self.server,
+            provenance={"recipe": "pgo"},
+            folder=self.root / name,
+            shell=shell or FakeShell(),
+            log=self.root / "log",
+            **{"post_linked": False, **given},
+        )
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def test_the_tree_holds_programs_files_and_papers(house: House) -> None:
+    made = house.make()
+    files = {str(path.relative_to(made.folder)) for path in made.folder.rglob("*") if path.is_file()}
+    papers = {"LICENSE", "ROLLBACK.md", "provenance.json", "sample.cnf"}
+    assert files == {"bin/server", "bin/client", "share/charsets/latin1.xml", *papers}
+    assert not (made.folder / "share" / "CMakeFiles").exists()
+
+
+def test_provenance_names_each_programs_checksum(house: House) -> None:
+    made = house.make()
+    provenance = json.loads((made.folder / "provenance.json").read_text())
+    assert provenance["schema_version"] == 1
+    assert provenance["recipe"] == "pgo"
+    assert provenance["sha256"]["bin/server"] == file_sha256(made.folder / "bin" / "server")
+
+
+def test_the_sample_holds_what_was_measured_with(house: House) -> None:
+    assert "[server]\nlog = on\npool = 1G\n" in (house.make().folder / "sample.cnf").read_text()
+
+
+def test_the_way_back_has_this_packages_name_and_spares_other_drop_ins(house: House) -> None:
+    text = (house.make().folder / "ROLLBACK.md").read_text()
+    assert "tar -C /opt -xzf fake-1.0-upshift.tar.gz" in text
+    assert r"printf '[Service]\nExecStart=\nExecStart=/opt/fake-1.0-upshift/bin/server\n'" in text
+    assert "{" not in text
+    assert "systemctl revert" not in text
+
+
+def test_relocations_are_stripped_but_not_from_what_bolt_wrote(house: House) -> None:
+    shell = FakeShell()
+    house.make(shell=shell)
+    assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client", "server"]
+    shell = FakeShell()
+    house.make(shell=shell, post_linked=True)
+    assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client"]
+
+
+def test_the_same_content_gives_the_same_tarball(house: House) -> None:
+    first = file_sha256(house.make("one").tarball)
+    os.utime(house.server, (1, 1))
+    before = os.umask(0o077)
+    try:
+        assert file_sha256(house.make("two").tarball) == first
+    finally:
+        os.umask(before)
+    house.client.write_text("changed")
+    assert file_sha256(house.make("three").tarball) != first
+
+
+def test_the_tarball_belongs_to_root_and_unpacks_into_one_folder(house: House) -> None:
+    with tarfile.open(house.make().tarball) as archive:
+        members = archive.getmembers()
+    assert {member.name.split("/")[0] for member in members} == {"fake-1.0-upshift"}
+    assert {(member.uid, member.uname) for member in members} == {(0, "root")}
+    assert {member.name: member.mode for member in members if "/bin/" in member.name} == {
+        "fake-1.0-upshift/bin/client": 0o755,
+        "fake-1.0-upshift/bin/server": 0o755,
+    }
+
+
+def test_the_check_starts_the_unpacked_server_and_stops_it(house: House) -> None:
+    process = FakeProcess()
+    shell = FakeShell(processes=iter([process]))
+    made = house.make(shell=shell)
+    (started,) = shell.spawned
+    assert Path(started.argv[0]) == house.root / "out" / "check" / made.folder.name / "bin" / "server"
+    assert process.signals == [15]
+    assert not (house.root / "out" / "check").exists()
+
+
+def test_a_package_whose_server_does_not_start_is_refused(house: House) -> None:
+    dead = FakeProcess(code=127)
+    with pytest.raises(VerifyFailed, match="the unpacked package does not work"):
+        house.make(shell=FakeShell(processes=iter([dead])))
+    assert not (house.root / "out" / "check").exists()
+
+
+def test_a_package_that_does_not_initialise_is_refused(house: House) -> None:
+    with pytest.raises(VerifyFailed, match="the unpacked package does not work"):
+        house.make(shell=FakeShell({"--initialise": Output(returncode=1)}))
+
+
+def test_a_program_that_was_not_built_is_named(house: House) -> None:
+    house.client.unlink()
+    with pytest.raises(VerifyFailed, match="the package lacks bin/client"):
+        house.make()
+
+
+def test_a_tarball_without_a_server_is_refused(house: House) -> None:
+    with tarfile.open(house.root / "empty.tar.gz", "w:gz") as archive:
+        archive.add(house.source.path, arcname="pkg")
+    with pytest.raises(VerifyFailed, match="holds no server"):
+        check(Kind(), house.root / "empty.tar.gz", house.root / "scratch", FakeShell(), house.root / "log")

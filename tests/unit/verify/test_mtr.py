@@ -1,0 +1,155 @@
+"""MySQL's own test suite: what is run, how its output is read, and that it was the right server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeProgress, FakeShell, Output
+
+from upshift.errors import VerifyFailed
+from upshift.run.stages import Workbench
+from upshift.shell import Command
+from upshift.verify import mtr
+from upshift.verify.model import TestOutcome
+
+HEADER = "Logging: mysql-test-run.pl  --force\nCollecting tests\n"
+PASSING = """\
+[ 50%] main.ps_1general                         w2  [ pass ]    625
+[100%] main.1st                                 w1  [ pass ]      6
+[100%] shutdown_report                          w0  [ pass ]
+"""
+ENDED = "Completed: All 3 tests were successful.\n"
+
+
+class House:
+    """A build folder with a source, and a shell that plays MTR."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.source, self.tree = root / "source", root / "tree"
+        (self.source / "mysql-test").mkdir(parents=True)
+        (self.tree / "runtime_output_directory").mkdir(parents=True)
+        (self.tree / "mysql-test" / "var").mkdir(parents=True)
+        (self.tree / "share").mkdir()
+        for name in ("mysqld", "mysqltest"):
+            (self.tree / "runtime_output_directory" / name).write_text(f"plain {name}")
+        self.server = root / "optimised"
+        self.server.write_text("optimised mysqld")
+        self.progress = FakeProgress()
+        self.shell = FakeShell()
+        self.seen: dict[str, str] = {}
+        self.memory = root / "memory"
+
+    def run(self, text: str, *, returncode: int = 0, suite: str = "short", tested: str | None = None) -> TestOutcome:
+        def effect(command: Command) -> None:
+            shadow = Path(command.env["MTR_BINDIR"])
+            for program in (shadow / "runtime_output_directory").iterdir():
+                self.seen[program.name] = program.read_text()
+            self.seen["share"] = str((shadow / "share").resolve())
+            (self.memory / "1" / "log").mkdir(parents=True)
+            (shadow / "mysql-test" / "var").symlink_to(self.memory)
+            binary = tested or str(shadow / "runtime_output_directory" / "mysqld")
+            line = f"2026-01-01T00:00:00Z 0 [System] [MY-010116] [Server] {binary} (mysqld 9.7.4) starting as process 7\n"
+            (self.memory / "1" / "log" / "mysqld.1.err").write_text(line)
+
+        self.shell = FakeShell({"mysql-test-run.pl": Output(text, returncode, effect)})
+        bench = Workbench(self.root / "bench", self.shell, self.root / "log", self.progress)
+        return mtr.run_tests(bench, self.source, self.tree, self.server, suite, jobs=2, environment={"LLVM_PROFILE_FILE": "p"})
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def test_tests_are_counted_without_the_report_on_shutdowns(house: House) -> None:
+    assert house.run(HEADER + PASSING + ENDED) == TestOutcome(run=2, passed=2, failed=())
+    assert house.progress.updates[0] == (1, len(mtr.SHORT), "main.ps_1general")
+
+
+def test_mtr_finds_the_server_under_test_and_all_else_of_the_build(house: House) -> None:
+    house.run(HEADER + PASSING + ENDED)
+    assert house.seen["mysqld"] == "optimised mysqld"
+    assert house.seen["mysqltest"] == "plain mysqltest"
+    assert house.seen["share"] == str(house.tree / "share")
+
+
+def test_the_command_runs_the_suite_on_all_jobs_with_the_given_environment(house: House) -> None:
+    house.run(HEADER + PASSING + ENDED, suite="main.1st,main.ps_1general")
+    (command,) = house.shell.ran
+    assert command.argv[:2] == ("perl", str(house.source / "mysql-test" / "mysql-test-run.pl"))
+    assert command.argv[-2:] == ("main.1st", "main.ps_1general")
+    assert {"--force", "--parallel=2", "--mem", "--skip-rpl"} <= set(command.argv)
+    assert command.env["LLVM_PROFILE_FILE"] == "p"
+
+
+@pytest.mark.parametrize("suite", ["main", "profile"])
+def test_whole_suites_are_named_to_mtr(house: House, suite: str) -> None:
+    house.run(HEADER + PASSING + ENDED, suite=suite)
+    assert any(argument.startswith("--suite=main") for argument in house.shell.ran[0].argv)
+
+
+def test_failed_tests_are_named_and_skipped_ones_not_counted(house: House) -> None:
+    text = """\
+[ 25%] main.group_by                            w1  [ fail ]
+[ 50%] main.ps_1general                         w2  [ pass ]    625
+[ 75%] main.union                               w2  [ skipped ]  Test needs a debug server
+[ 75%] main.select_all                          w2  [ disabled ]  Bug#1
+[100%] shutdown_report                          w0  [ pass ]
+Completed: Failed 1/3 tests, 66.67% were successful.
+"""
+    assert house.run(text, returncode=1) == TestOutcome(run=2, passed=1, failed=("main.group_by",))
+
+
+def test_a_test_that_fails_again_when_repeated_has_failed(house: House) -> None:
+    text = "[ 33%] main.ps      w2  [ fail ]\n[ 33%] main.ps      w2  [ retry-fail ]\n" + PASSING + ENDED
+    assert house.run(text, returncode=1).failed == ("main.ps",)
+
+
+def test_a_test_that_passes_when_repeated_has_passed_and_is_noted(house: House) -> None:
+    text = "[ 33%] main.ps      w2  [ fail ]\n[ 33%] main.ps      w2  [ retry-pass ]   20\n" + PASSING + ENDED
+    assert house.run(text, returncode=1) == TestOutcome(run=3, passed=3, failed=())
+    assert house.progress.notes == [f"main.ps passed only when it was repeated: see {house.root / 'log'}"]
+
+
+def test_a_test_that_fails_with_one_combination_of_options_has_failed(house: House) -> None:
+    text = "[ 33%] main.ps 'row'     w2  [ fail ]\n[ 66%] main.ps 'mixed'     w2  [ pass ]   20\n" + ENDED
+    assert house.run(text, returncode=1) == TestOutcome(run=2, passed=1, failed=("main.ps 'row'",))
+
+
+def test_a_server_that_crashes_at_its_end_has_failed(house: House) -> None:
+    text = PASSING.replace("shutdown_report                          w0  [ pass ]", "shutdown_report   w0  [ fail ]")
+    assert house.run(text + ENDED, returncode=1) == TestOutcome(run=2, passed=2, failed=("shutdown_report",))
+
+
+def test_a_suite_that_stops_half_way_does_not_count_as_passed(house: House) -> None:
+    with pytest.raises(VerifyFailed, match="did not run to its end"):
+        house.run(HEADER + PASSING.splitlines()[0] + "\n", returncode=1)
+
+
+def test_a_suite_that_cannot_start_is_no_outcome(house: House) -> None:
+    with pytest.raises(VerifyFailed, match="did not run to its end"):
+        house.run("mysql-test-run: *** ERROR: Could not find mysqlcheck\n", returncode=1)
+
+
+def test_a_suite_that_skips_everything_is_no_outcome(house: House) -> None:
+    with pytest.raises(VerifyFailed, match="no test ran"):
+        house.run("[100%] main.1st      w1  [ skipped ]  no\n" + ENDED)
+
+
+def test_tests_of_another_server_are_refused(house: House) -> None:
+    with pytest.raises(VerifyFailed, match=r"did not run on .*/usr/sbin/mysqld"):
+        house.run(HEADER + PASSING + ENDED, tested="/usr/sbin/mysqld")
+
+
+@pytest.mark.parametrize("text", [PASSING + ENDED, "nothing"])
+def test_the_data_in_memory_and_the_shadow_are_removed_however_it_ends(house: House, text: str) -> None:
+    try:
+        house.run(text)
+    except VerifyFailed:
+        assert text == "nothing"
+    assert not house.memory.exists()
+    assert not (house.root / "bench" / "mtr").exists()
+    assert (house.tree / "runtime_output_directory" / "mysqld").read_text() == "plain mysqld"
+    assert house.server.read_text() == "optimised mysqld"
