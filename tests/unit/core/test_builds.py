@@ -1,0 +1,314 @@
+"""A toy project built whole, then its hot object alone, with the real clang, CMake and ninja."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
+
+from upshift.build import pch_launcher
+from upshift.build.model import Build
+from upshift.build.ninja import Step, run_ninja, steps
+from upshift.build.recipe import Recipe
+from upshift.build.relink import build_hot, link_command
+from upshift.build.whole import build_whole, read_fallbacks
+from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
+from upshift.profile.model import HotObject, HotSet
+from upshift.profile.sampling import archive_members, map_plain_server
+from upshift.run.directory import write_json
+from upshift.run.stages import Workbench
+from upshift.shell import Command, SystemShell
+from upshift.source.model import Source
+from upshift.toolchain.find import find
+from upshift.toolchain.flags import Flags
+from upshift.toolchain.model import Toolchain
+
+PROJECT = {
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.20)
+project(toy CXX)
+add_library(core STATIC core/hot.cc core/cold.cc)
+add_executable(server main.cc)
+target_link_libraries(server core)
+""",
+    "core/core.h": "#pragma once\n#include <initializer_list>\nint hot(int n);\nint cold(int n);\n",
+    "core/hot.cc": """#include "core.h"
+int hot(int n) { int s = 0; for (int x : {0, n}) s += x; return s; }
+#ifdef HOT
+extern const char* const built; const char* const built = "hot build";
+#else
+extern const char* const built; const char* const built = "plain build";
+#endif
+""",
+    # It has a name of its own that is the header's: it does not compile with the header brought in.
+    "core/cold.cc": "static int hot = 1;\nint cold(int n) { return n - hot; }\n",
+    "main.cc": """#include <cstdio>
+int hot(int); int cold(int); extern const char* const built;
+int main(int c, char**) { std::printf("%s %d\\n", built, hot(c) + cold(c)); }
+""",
+}
+PLAIN = Recipe(name="plain")
+
+
+@pytest.fixture(scope="module")
+def clang() -> Toolchain:
+    for program in ("cmake", "ninja"):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    try:
+        found = find("clang", shell=SystemShell())
+    except MissingTool as missing:
+        pytest.skip(missing.message)
+    return found
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    path = tmp_path_factory.mktemp("toy source")
+    for name, text in PROJECT.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text(text)
+    return Source(kind="fake", version="1", origin="tests", sha256="0", verified="none", path=path)
+
+
+KIND = FakeKind(headers={"core": ("core/core.h",)})
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[SystemShell]:
+    made = SystemShell()
+    yield made
+    made.close()
+
+
+def bench_in(folder: Path, shell: SystemShell | FakeShell) -> Workbench:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Workbench(folder, shell, folder / "log", FakeProgress())
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, shell: SystemShell, source: Source, clang: Toolchain) -> Build:
+    # The folder's room is real, but the tests' disk may be small.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("upshift.build.whole.TREE_BYTES", 1_000_000)
+        return build_whole(bench_in(tmp_path_factory.mktemp("plain"), shell), KIND, source, PLAIN, clang, jobs=2)
+
+
+def says(shell: SystemShell, server: Path) -> str:
+    return shell.run(Command((str(server),))).stdout
+
+
+def hot_set(*paths: str) -> HotSet:
+    objects = tuple(HotObject(path=path, share=0.5) for path in paths)
+    return HotSet(method="perf", objects=objects, coverage=1, all_objects=3, samples=1000, functions=())
+
+
+HOT = "CMakeFiles/core.dir/core/hot.cc.o"
+
+
+def test_a_whole_build(plain: Build, shell: SystemShell) -> None:
+    assert says(shell, plain.server) == "plain build 1\n"
+    assert plain.objects == 3
+
+
+def test_headers_are_precompiled_from_outside_and_a_file_that_cannot_have_them_falls_back(plain: Build, source: Source) -> None:
+    assert len(list((plain.tree.parent / "pch").glob("*.pch"))) == 1
+    assert plain.fallbacks == (str(source.path / "core/cold.cc"),)
+    assert not list(source.path.rglob("*.pch"))
+
+
+def test_a_build_that_was_interrupted_goes_on(plain: Build, shell: SystemShell, source: Source, clang: Toolchain) -> None:
+    bench = bench_in(plain.tree.parent, shell)
+    (plain.tree / HOT).unlink()
+    again = build_whole(bench, KIND, source, PLAIN, clang, jobs=1)
+    assert again == plain
+    assert "configure" not in [detail for *_, detail in _progress(bench).updates]
+    assert [detail for *_, detail in _progress(bench).updates if "hot" in detail]
+
+
+def _progress(bench: Workbench) -> FakeProgress:
+    assert isinstance(bench.progress, FakeProgress)
+    return bench.progress
+
+
+def test_the_hot_object_alone_is_compiled_again_and_linked_first(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    bench = bench_in(tmp_path / "hot build", shell)
+    recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
+    made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), profile_sha256="p", jobs=1)
+    assert says(shell, made.server) == "hot build 1\n"
+    assert says(shell, plain.server) == "plain build 1\n"
+    assert (made.objects, made.tree, made.profile_sha256, made.fallbacks) == (1, plain.tree, "p", ())
+    assert [file.name for file in (bench.folder / "objects").rglob("*.o")] == ["hot.cc.o"]
+
+
+def test_native_objects_and_bitcode_link_together(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    thin = Flags(compile=("-flto=thin", "-DHOT"), link=("-flto=thin",))
+    recipe = Recipe(name="thin", scope="hot", lto="thin", precompiled_headers=False)
+    made = build_hot(bench_in(tmp_path, shell), KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin, jobs=1)
+    assert says(shell, made.server) == "hot build 1\n" and made.objects == 2
+    assert (tmp_path / "objects" / HOT).read_bytes()[:2] == b"BC"
+
+
+def _main(plain: Build) -> str:
+    return "CMakeFiles/server.dir/main.cc.o"
+
+
+def test_a_hot_set_of_another_build_is_refused(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    with pytest.raises(UpshiftError, match=r"1 objects of the hot set are not in the plain build, gone\.cc\.o first"):
+        build_hot(bench_in(tmp_path, shell), KIND, source, PLAIN, clang, plain, hot_set(HOT, "gone.cc.o"), Flags(), jobs=1)
+
+
+def test_a_compiler_that_refuses_its_flags_says_why(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    recipe = Recipe(name="bad", scope="hot", flags=("-fno-such-flag",))
+    with pytest.raises(CommandFailed, match="no-such-flag") as caught:
+        build_hot(bench_in(tmp_path, shell), KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), jobs=1)
+    assert str(tmp_path / "log") in caught.value.hint
+
+
+def test_the_plain_servers_map_says_whose_code_is_where(tmp_path: Path, plain: Build, shell: SystemShell) -> None:
+    found = map_plain_server(shell, KIND, plain, tmp_path, tmp_path / "log")
+    assert found.symbols["_Z3hoti"] == {"libcore.a(hot.cc.o)"}
+    assert found.symbols["main"] == {_main(plain)}
+    assert archive_members(shell, plain.tree, "server")["libcore.a(hot.cc.o)"] == [HOT]
+    assert list(tmp_path.glob("mapped*")) == []
+
+
+def test_a_tree_that_will_not_fit_is_refused_before_the_build(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(4_000_000_000))
+    shell = FakeShell()
+    with pytest.raises(NotEnoughRoom, match=r"needs about 5 GB, 4\.0 GB are free"):
+        build_whole(bench_in(tmp_path, shell), KIND, source, PLAIN, toolchain())
+    assert shell.ran == []
+
+
+def test_only_one_launcher_and_none_for_gcc(tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshift.build.whole.TREE_BYTES", 0)
+
+    def configured(recipe: Recipe) -> str:
+        shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n")})
+        build_whole(bench_in(tmp_path, shell), KIND, source, recipe, toolchain(recipe.toolchain), jobs=1)
+        return shell.lines[0]
+
+    assert "pch_launcher.py" in configured(PLAIN)
+    assert "pch_launcher.py" not in configured(Recipe(name="x", precompiled_headers=False))
+    assert "pch_launcher.py" not in configured(Recipe(name="x", toolchain="gcc"))
+
+
+def test_bolt_gets_its_relocations_and_gcc_without_bolt_stays_as_it_is(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("upshift.build.whole.TREE_BYTES", 0)
+    shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n")})
+    build_whole(bench_in(tmp_path, shell), KIND, source, PLAIN, toolchain(), jobs=1)
+    assert "-Wl,--emit-relocs" in shell.lines[0]
+    build_whole(bench_in(tmp_path, shell), KIND, source, Recipe(name="g", toolchain="gcc"), toolchain("gcc"), jobs=1)
+    assert "-Wl,--emit-relocs" not in shell.lines[3]
+
+
+@pytest.mark.parametrize("output", ["clang++: error: Killed (program cc1plus)", "fatal error: terminated by signal 9"])
+def test_a_compiler_that_ran_out_of_memory(tmp_path: Path, output: str) -> None:
+    with pytest.raises(CommandFailed, match="memory ran out") as caught:
+        run_ninja(bench_in(tmp_path, FakeShell({"ninja": Output(output, 1)})), tmp_path, ("server",), 8)
+    assert "--jobs" in caught.value.hint
+
+
+def test_steps_of_ninja_are_progress(tmp_path: Path) -> None:
+    bench = bench_in(
+        tmp_path, FakeShell({"ninja": Output("[1/3] Building CXX object a/hot.cc.o\nnoise\n[3/3] Linking server")})
+    )
+    run_ninja(bench, tmp_path, ("server",), 2)
+    assert _progress(bench).updates == [(1, 3, "hot.cc"), (3, 3, "Linking server")]
+
+
+def test_a_tree_without_commands(tmp_path: Path) -> None:
+    with pytest.raises(UpshiftError, match="ninja knows no commands for server") as caught:
+        steps(FakeShell({"ninja": Output("it's unbalanced\n")}), tmp_path, "server")
+    assert "delete the folder" in caught.value.hint
+
+
+def test_rebuilt_objects_take_their_place_and_archives_members_come_first() -> None:
+    link = Step(("clang++", "a.o", "b.o", "-o", "server", "libx.a"), "server", "")
+    rebuilt = {"a.o": Path("/hot/a.o"), "x/c.o": Path("/hot/x/c.o")}
+    assert link_command(link, rebuilt, Path("/out/server"), ("-flto=thin",)) == (
+        *("clang++", "/hot/a.o", "b.o", "-o", "/out/server", "/hot/x/c.o", "libx.a", "-flto=thin"),
+    )
+
+
+def launch(shell: SystemShell, folder: Path, header: Path, *compile_: str) -> tuple[int, str]:
+    """Compile through the launcher as ninja does."""
+    plan = folder / "pch.json"
+    headers = [[str(folder / "src"), [str(header)]]]
+    write_json(plan, {"folder": str(folder / "pch"), "log": str(folder / "fallbacks.log"), "headers": headers})
+    argv = (sys.executable, "-I", "-S", pch_launcher.__file__, str(plan), *compile_)
+    done = shell.run(Command(argv, cwd=folder), check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "common.h").write_text("#pragma once\ninline int common() { return 3; }\n")
+    (tmp_path / "src" / "a.cc").write_text('#include "common.h"\nint a() { return common(); }\n')
+    return tmp_path
+
+
+def test_the_launcher_makes_one_header_for_each_set_of_flags(project: Path, shell: SystemShell, clang: Toolchain) -> None:
+    header = project / "src" / "common.h"
+    (project / "src" / "b.cc").write_text("int b() { return common(); }\n")  # compiles with the header brought in alone
+    for name, flag in (("a", "-O1"), ("b", "-O1"), ("a", "-O2")):
+        source = str(project / "src" / f"{name}.cc")
+        assert launch(shell, project, header, str(clang.cxx), flag, "-MD", "-MF", "d", "-o", f"{name}.o", "-c", source) == (
+            0,
+            "",
+        )
+    assert len(list((project / "pch").glob("*.pch"))) == 2
+    assert read_fallbacks(project) == ()
+
+
+def test_the_launcher_lets_errors_through(project: Path, shell: SystemShell, clang: Toolchain) -> None:
+    (project / "src" / "a.cc").write_text("int a() { return nothing; }\n")
+    code, output = launch(
+        shell, project, project / "src" / "common.h", str(clang.cxx), "-o", "a.o", "-c", str(project / "src" / "a.cc")
+    )
+    assert code != 0 and output.count("undeclared identifier 'nothing'") == 1
+
+
+def test_a_header_that_does_not_compile_is_done_without(project: Path, shell: SystemShell, clang: Toolchain) -> None:
+    broken = project / "broken.h"
+    broken.write_text("#error not alone\n")
+    compile_ = (str(clang.cxx), "-o", "a.o", "-c", str(project / "src" / "a.cc"))
+    for _ in range(2):
+        assert launch(shell, project, broken, *compile_) == (0, "")
+    (failed,) = (project / "pch").glob("*.failed")
+    assert b"not alone" in failed.read_bytes()
+    assert list((project / "pch").glob("*.pch*")) == []
+
+
+def test_other_files_and_links_pass_through(project: Path, shell: SystemShell, clang: Toolchain) -> None:
+    (project / "main.cc").write_text("int main() {}\n")  # outside the folders with headers
+    (project / "src" / "c.c").write_text("int c(void) { return 1; }\n")
+    header = project / "src" / "common.h"
+    assert launch(shell, project, header, str(clang.cxx), "-o", "main.o", "-c", str(project / "main.cc")) == (0, "")
+    assert launch(shell, project, header, str(clang.cc), "-o", "c.o", "-c", str(project / "src" / "c.c")) == (0, "")
+    assert launch(shell, project, header, str(clang.cxx), "-o", "main", "main.o", "c.o") == (0, "")
+    assert not (project / "pch").exists() and (project / "main").is_file()
+
+
+def test_a_plan_that_is_gone_is_an_error(project: Path, shell: SystemShell, clang: Toolchain) -> None:
+    argv = (sys.executable, "-I", "-S", pch_launcher.__file__, "/gone.json", str(clang.cxx), "-c", str(project / "src/a.cc"))
+    with pytest.raises(CommandFailed, match=r"gone\.json"):
+        shell.run(Command(argv))
