@@ -40,8 +40,8 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
     try:
         recipe = _recipe(options)
         train_on, hold_out = _workloads(options)
-        if options.baseline is not None and not os.access(options.baseline, os.X_OK):
-            raise UsageError(f"--baseline {options.baseline} is not an executable", "name the server's binary, mysqld")
+        if (server := options.baseline) is not None and not (server.is_file() and os.access(server, os.X_OK)):
+            raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
         _check_room()
         _install(options, allow_install, shell)
         version = str(recipe.version) if recipe.version else None

@@ -1,0 +1,237 @@
+"""What is refused before any work, what the plan is, and what it is estimated to take."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes import DiskUsage, FakeShell, Output, toolchain
+
+from upshift import plan
+from upshift.build.recipe import find_recipe
+from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
+from upshift.estimate import estimate
+from upshift.options import Options
+from upshift.paths import CHECKOUT
+from upshift.pipeline import BUILDING, STAGES, Work
+from upshift.plan import measuring_plan, prepare, refuse_pointless
+
+PLENTY = 10**13
+
+
+@dataclass(frozen=True)
+class Memory:
+    available: int
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two CPUs, plenty of room, all tools, MySQL, and a cache of its own."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
+    for name in ("UPSHIFT_SERVER_KIND", "UPSHIFT_NEEDED_DISK_BYTES", "UPSHIFT_PERF"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(PLENTY))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(PLENTY))
+    monkeypatch.setattr(plan, "_install", lambda *_given: None)
+    monkeypatch.setattr(plan, "_perf_samples", lambda _shell: True)
+    monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family))
+
+
+def prepared(**options: object) -> Work:
+    return prepare(Options.model_validate(options), allow_install=False)
+
+
+def test_the_default() -> None:
+    work = prepared()
+    assert (work.recipe.name, work.plain.name, work.toolchain.family) == ("max-clang", "plain", "clang")
+    assert [each.name for each in work.train_on] == ["oltp_read_write", "oltp_read_only", "oltp_point_select"]
+    assert [each.name for each in work.hold_out] == ["oltp_write_only", "select_random_ranges"]
+    assert work.perf
+
+
+@pytest.mark.parametrize(("family", "recipe"), [("clang", "max-clang"), ("gcc", "gcc-pgo-lto"), ("icx", "max-clang")])
+def test_each_toolchain_has_its_recipe_and_a_plain_build_of_its_own(family: str, recipe: str) -> None:
+    work = prepared(toolchain=family)
+    assert (work.recipe.name, work.recipe.toolchain, work.plain.toolchain) == (recipe, family, family)
+
+
+def test_the_plain_build_shares_all_but_the_optimisation(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'build_type = "RelWithDebInfo"\nversion = 19\nprofile = "ir"\nlto = "thin"\nflags = ["-O3"]\n'
+        'options = { WITH_X = "1" }\n'
+    )
+    plain = prepared(recipe=str(file)).plain
+    assert (plain.build_type, plain.version, dict(plain.options)) == ("RelWithDebInfo", 19, {"WITH_X": "1"})
+    assert (plain.profile, plain.lto, plain.flags) == ("none", "none", ())
+
+
+def test_the_scope_asked_for_wins() -> None:
+    assert prepared(scope="all").recipe.scope == "all"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"recipe": "no-such"}, RecipeError, "there is no recipe 'no-such'"),
+        ({"workloads": ("no-such",)}, WorkloadError, "there is no workload 'no-such'"),
+        ({"held_out": ("no-such",)}, WorkloadError, "there is no workload 'no-such'"),
+        ({"held_out": ()}, UsageError, "no workload is held out"),
+        ({"workloads": ("oltp_delete", "oltp_delete")}, UsageError, "'oltp_delete' is named twice"),
+        ({"workloads": ("oltp_write_only",)}, UsageError, "'oltp_write_only' is named twice"),
+        ({"baseline": "/etc/passwd"}, UsageError, "--baseline /etc/passwd is not an executable"),
+        ({"baseline": "/no/mysqld"}, UsageError, "is not an executable"),
+        ({"baseline": "/usr/bin"}, UsageError, "is not an executable"),
+    ],
+)
+def test_what_is_refused_before_the_work(options: dict[str, object], error: type[UsageError], said: str) -> None:
+    with pytest.raises(error, match=re.escape(said)) as caught:
+        prepared(**options)
+    assert caught.value.hint and caught.value.exit_code == 2
+
+
+def test_a_workload_of_another_server(tmp_path: Path) -> None:
+    file = tmp_path / "pg.toml"
+    file.write_text('server = "postgresql"\nfill = { command = ["f"] }\nload = { command = ["l"] }\n')
+    with pytest.raises(WorkloadError, match="workload 'pg' is for postgresql, the server is mysql"):
+        prepared(workloads=(str(file),))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"recipe": "plain"}, "has no profile, so there is nothing to train"),
+        ({"recipe": "stock-gcc"}, "has no profile"),
+        ({"recipe": "gcc-pgo-lto", "level": "quick"}, "does without BOLT"),
+    ],
+)
+def test_a_recipe_that_gives_the_level_nothing_to_do(options: dict[str, object], said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        refuse_pointless(prepared(**options))
+
+
+@pytest.mark.parametrize("options", [{}, {"level": "quick"}, {"toolchain": "gcc"}])
+def test_recipes_that_make_sense(options: dict[str, object]) -> None:
+    refuse_pointless(prepared(**options))
+
+
+def test_a_small_disk_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(5_000_000_000))
+    with pytest.raises(NotEnoughRoom, match=r"about 14 GB of disk, 5\.0 GB are free at") as caught:
+        prepared()
+    assert "UPSHIFT_CACHE" in caught.value.hint
+    monkeypatch.setenv("UPSHIFT_NEEDED_DISK_BYTES", "4000000000")
+    assert prepared()
+
+
+def test_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(1_200_000_000))
+    with pytest.raises(NotEnoughRoom, match=r"about 3 GB of memory, 1\.2 GB are free") as caught:
+        prepared()
+    assert "--jobs" in caught.value.hint
+
+
+def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(*_given: object) -> None:
+        raise AssertionError("installed")
+
+    monkeypatch.setattr(plan, "_install", install)
+    with pytest.raises(UsageError):
+        prepared(held_out=())
+
+
+@pytest.mark.parametrize(
+    ("cpus", "server", "client"),
+    [({0}, (0,), (0,)), ({0, 1}, (0,), (1,)), ({2, 3, 5, 7}, (2, 3, 5), (7,)), (set(range(8)), tuple(range(6)), (6, 7))],
+)
+def test_server_and_load_have_their_own_cpus(
+    monkeypatch: pytest.MonkeyPatch, cpus: set[int], server: tuple[int, ...], client: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpus)
+    made = measuring_plan(Options(trials=3))
+    assert (made.server_cpus, made.client_cpus, made.trials) == (server, client, 3)
+
+
+def test_a_changed_source_is_another_source(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / ".git").mkdir(parents=True)
+    (tree / "a.cc").write_text("int a;")
+    first = plan._identity(str(tree))
+    (tree / ".git" / "index").write_text("moves with each command")
+    (tree / "link").symlink_to("/nowhere")
+    assert plan._identity(str(tree)) == first
+    (tree / "a.cc").write_text("int b; ")
+    assert plan._identity(str(tree)) != first
+
+
+def test_a_changed_tarball_is_another_source(tmp_path: Path) -> None:
+    file = tmp_path / "m.tar.gz"
+    file.write_text("one")
+    first = plan._identity(str(file))
+    assert plan._identity(str(file)) == first
+    file.write_text("other")
+    assert plan._identity(str(file)) != first
+
+
+def test_the_distributions_source_is_looked_up_once_a_day() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", plan._identity(None))
+
+
+PERF = plan._perf_samples
+
+
+@pytest.mark.parametrize(("code", "works"), [(0, True), (255, False)])
+def test_perf_is_tried(monkeypatch: pytest.MonkeyPatch, code: int, works: bool) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/perf")
+    assert PERF(FakeShell({"perf record": Output(returncode=code)})) is works
+
+
+def test_perf_is_not_tried_where_it_is_not_or_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = FakeShell()
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert not PERF(shell)
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/perf")
+    monkeypatch.setenv("UPSHIFT_PERF", "off")
+    assert not PERF(shell) and shell.ran == []
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+def test_every_stage_of_a_level_is_estimated(level: str) -> None:
+    made = estimate(Options.model_validate({"level": level}))
+    assert tuple(each.stage for each in made) == STAGES[level]
+    assert all(each.wall_s > 0 and each.disk_bytes >= 0 and each.memory_bytes > 0 for each in made)
+
+
+def test_the_room_that_is_asked_for_holds_the_estimate() -> None:
+    full = estimate(Options())
+    assert sum(each.disk_bytes for each in full) < plan.NEEDED_DISK_BYTES
+
+
+def wall_s(stage: str, **options: object) -> float:
+    return next(each.wall_s for each in estimate(Options.model_validate(options)) if each.stage == stage)
+
+
+def test_times_follow_the_options() -> None:
+    assert wall_s("measure", trials=12) == pytest.approx(2 * wall_s("measure", trials=6))
+    assert wall_s("measure", baseline="/b") == pytest.approx(1.5 * wall_s("measure"))
+    assert wall_s("measure", slice_s=10) > wall_s("measure")
+    assert wall_s("train", train_s=120) == pytest.approx(wall_s("train") + 3 * 100)
+    assert wall_s("plain build", jobs=8) == pytest.approx(wall_s("plain build", jobs=2) / 4)
+    assert wall_s("verify", verify="main") > 3600
+
+
+def test_levels_are_made_of_the_same_stages() -> None:
+    assert set(STAGES["quick"]) <= set(STAGES["full"])
+    assert set(BUILDING["full"]) <= set(STAGES["full"])
+
+
+def test_the_documents_name_recipes_that_there_are() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "recipes.md").read_text()
+    for name in ("max-clang", "gcc-pgo-lto"):
+        assert f"`{name}`" in text and find_recipe(name)
