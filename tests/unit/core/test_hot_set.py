@@ -28,6 +28,7 @@ from upshift.profile.training import train
 from upshift.run.stages import Workbench
 from upshift.server import instance
 from upshift.server.kind import Program
+from upshift.shell import Command, SystemShell
 from upshift.workload.model import Workload
 
 # As lld prints it: a static function of two objects, an archive's member, an empty section, and data.
@@ -106,6 +107,33 @@ def test_a_static_functions_name_stands_in_several_objects(link_map: LinkMap) ->
 def test_a_map_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "map").write_text("")
     assert read_link_map(tmp_path / "map").origin(0x1000) is None
+
+
+def test_gnu_lds_map_is_read_too(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    for name, text in (
+        (
+            "hot",
+            "static int helper(int x) { return x * 3; }\nint a_function_with_a_long_name(int n) { return helper(n) + n; }\n",
+        ),
+        (
+            "main",
+            "int a_function_with_a_long_name(int);\nint main(int c, char**) { return a_function_with_a_long_name(c) & 0; }\n",
+        ),
+    ):
+        (tmp_path / f"{name}.cc").write_text(text)
+    build = (
+        "g++ -O0 -ffunction-sections -c hot.cc main.cc && ar qc libx.a hot.o"
+        " && g++ main.o libx.a -o server -Wl,-Map=map -Wl,--no-demangle && nm server"
+    )
+    listed = SystemShell().run(Command(("sh", "-c", build), cwd=tmp_path)).stdout
+    addresses = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if len(line.split()) == 3}
+    found = read_link_map(tmp_path / "map")
+    name = "_Z27a_function_with_a_long_namei"
+    assert found.origin(addresses[name] + 1) == "libx.a(hot.o)" == found.origin(addresses["_ZL6helperi"])
+    assert found.origin(addresses["main"]) == "main.o"
+    assert found.symbol(addresses[name]) == name and found.symbols[name] == {"libx.a(hot.o)"}
 
 
 SERVER = Path("/with a space/server")
