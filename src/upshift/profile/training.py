@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import time
@@ -15,10 +16,14 @@ from upshift.run.stages import Workbench
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
+from upshift.shell import Process
 from upshift.workload.driver import run_load
 from upshift.workload.model import Workload
 
 _LEAST_FREE_BYTES = 200_000_000
+_ATTACH_TIMEOUT_S = 15.0
+# From perf's first event to its last: one for each thread that runs already.
+_ATTACHING_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,20 @@ def _load(
     recorder = None
     if samples:
         recorder = bench.shell.spawn(record_command(server.pid, samples, math.ceil(seconds)), log=bench.log)
+        _await_recording(recorder)
     _report, queries = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=(), log=bench.log)
     if recorder and recorder.wait(30) is None:
         recorder.signal(2)
         recorder.wait(30)
     return queries
+
+
+def _await_recording(recorder: Process) -> None:
+    """Wait until perf has attached: threads that start between its first look and that moment would be missed."""
+    deadline = time.monotonic() + _ATTACH_TIMEOUT_S
+    while time.monotonic() < deadline and recorder.poll() is None:
+        with contextlib.suppress(OSError):
+            if any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{recorder.pid}/fd").iterdir()):
+                time.sleep(_ATTACHING_S)
+                return
+        time.sleep(0.05)
