@@ -40,9 +40,11 @@ def main() -> None:
     except UpshiftError as error:
         console.error(error.message, error.hint)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        console.error("interrupted", "`upshift optimize --resume last` goes on where this run stopped")
-        sys.exit(130)
+    except SystemExit as end:
+        # Typer turns a KeyboardInterrupt into this before it can be caught here.
+        if end.code == 130:
+            console.error("interrupted", "`upshift optimize --resume last` goes on where this run stopped")
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +67,7 @@ def optimize(
             "recipe": recipe,
             **({"workloads": tuple(workload)} if workload else {}),
             **({"held_out": tuple(held_out)} if held_out else {}),
-            "baseline": baseline,
+            "baseline": baseline and baseline.resolve(),
             "verify": verify,
             "threads": parse_threads(threads),
             "trials": trials,
@@ -112,7 +111,12 @@ def parse_threads(text: str) -> tuple[int, ...]:
 
 
 def _options_of(resume: str) -> Options:
+    from upshift.errors import UsageError
     from upshift.options import Options
     from upshift.run.directory import RunDirectory
+    from upshift.values import checked
 
-    return Options.model_validate(jsonlib.loads(jsonlib.dumps(RunDirectory.open(resume).manifest.options)))
+    manifest = RunDirectory.open(resume).manifest
+    if "optimize" not in manifest.command:
+        raise UsageError(f"run '{resume}' is not one of `upshift optimize`", "`upshift runs` lists them; name one that is")
+    return checked(Options, manifest.options)

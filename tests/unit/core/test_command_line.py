@@ -73,7 +73,6 @@ def test_an_interrupt_is_exit_code_130(upshift: Run, monkeypatch: pytest.MonkeyP
     assert upshift(command)[0] == 130
 
 
-@pytest.mark.xfail(strict=True, reason="Typer ends the process with 130 itself: cli.app.main never sees the interrupt")
 @pytest.mark.parametrize("command", ["optimize", "train"])
 def test_an_interrupt_says_how_to_go_on(upshift: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     failing(monkeypatch, KeyboardInterrupt())
