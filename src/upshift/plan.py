@@ -61,8 +61,12 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
 
 
 def refuse_pointless(work: Work) -> None:
-    """Raises RecipeError when the recipe gives the level nothing to do."""
+    """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training."""
     options, recipe = work.options, work.recipe
+    if not work.hold_out:
+        raise UsageError(
+            "no workload is held out", "name one with --held-out: a profile is judged on what it was not trained on"
+        )
     if options.level == "full" and recipe.profile == "none":
         raise RecipeError(
             f"recipe '{recipe.name}' has no profile, so there is nothing to train",
@@ -109,11 +113,6 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
     kind = default_kind()
     train_on = tuple(find_workload(name) for name in options.workloads)
     hold_out = tuple(find_workload(name) for name in options.held_out)
-    if not hold_out:
-        raise UsageError(
-            "no workload is held out",
-            "name one with --held-out: a profile is judged on what it was not trained on",
-        )
     names = [workload.name for workload in train_on + hold_out]
     for name in names:
         if names.count(name) > 1:

@@ -38,6 +38,7 @@ def build(
         toolchain=wanted.toolchain,
         recipe=recipe,
         jobs=jobs,
+        held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
@@ -71,6 +72,7 @@ def train(
         recipe=recipe,
         jobs=jobs,
         train_s=seconds,
+        held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
@@ -112,6 +114,7 @@ def measure(
         threads=parse_threads(threads),
         trials=trials,
         slice_s=slice_seconds,
+        held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
