@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -66,9 +65,8 @@ def test_what_other_commands_print_is_named(model: type[Value]) -> None:
 def test_every_metric_verdict_and_flag_is_named() -> None:
     flags = get_args(Flag.model_fields["name"].annotation)
     assert {*get_args(Metric), *get_args(Verdict), *flags} <= words("result-json")
-    assert set(flags) <= {
-        word for word in re.findall(r"[\w-]+", (CHECKOUT / "docs" / "explanation" / "measuring.md").read_text())
-    }
+    explained = (CHECKOUT / "docs" / "explanation" / "measuring.md").read_text()
+    assert set(flags) <= set(re.findall(r"[\w-]+", explained))
 
 
 @pytest.mark.parametrize("model", [Slice, Manifest])
@@ -113,7 +111,7 @@ def shown() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "line"), shown())
-def test_every_command_that_is_shown_could_be_typed(page: str, line: str, tmp_path: Path) -> None:
+def test_every_command_that_is_shown_could_be_typed(page: str, line: str) -> None:
     _program, verb, *arguments = shlex.split(line)
     if "--help" in (verb, *arguments):
         return
