@@ -82,7 +82,6 @@ def test_the_scope_asked_for_wins() -> None:
         ({"recipe": "no-such"}, RecipeError, "there is no recipe 'no-such'"),
         ({"workloads": ("no-such",)}, WorkloadError, "there is no workload 'no-such'"),
         ({"held_out": ("no-such",)}, WorkloadError, "there is no workload 'no-such'"),
-        ({"held_out": ()}, UsageError, "no workload is held out"),
         ({"workloads": ("oltp_delete", "oltp_delete")}, UsageError, "'oltp_delete' is named twice"),
         ({"workloads": ("oltp_write_only",)}, UsageError, "'oltp_write_only' is named twice"),
         ({"baseline": "/etc/passwd"}, UsageError, "--baseline /etc/passwd is not an executable"),
@@ -143,7 +142,12 @@ def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(plan, "_install", install)
     with pytest.raises(UsageError):
-        prepared(held_out=())
+        prepared(held_out=("no-such",))
+
+
+def test_optimize_needs_a_held_out_workload() -> None:
+    with pytest.raises(UsageError, match="no workload is held out"):
+        refuse_pointless(prepared(held_out=()))
 
 
 @pytest.mark.parametrize(
