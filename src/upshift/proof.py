@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from upshift import __version__
 from upshift.build.model import Build
 from upshift.errors import VerifyFailed
-from upshift.lab import Filled, Gated, Lab, PostLinked, fill_data
+from upshift.lab import Filled, Gated, Lab, PostLinked, fill_data, settings_of
 from upshift.machine import describe_machine
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
@@ -88,6 +88,8 @@ def arms_of(lab: Lab, binaries: Mapping[str, Path]) -> tuple[Arm, ...]:
 def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Experiment:
     """All arms on the training workloads over thread counts, and on the held-out ones. Never taken from another run."""
     workloads = {workload.name: workload for workload in (*work.train_on, *work.hold_out)}
+    settings = settings_of(tuple(workloads.values()))
+    measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
     # A server of another version brings its own data format: its data folder is filled by itself.
     templates = {arm.name: data.path for arm in measured}
     for arm in measured:
@@ -114,7 +116,7 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
             clock=SystemClock(),
             samples=lab.run.path / "samples.parquet",
             on_progress=on_progress,
-            pool_bytes=lab.kind.pool_bytes(lab.kind.settings()),
+            pool_bytes=lab.kind.pool_bytes({**lab.kind.settings(), **settings}),
             data_bytes=lab.kind.data_bytes(data.path),
         )
         return experiment

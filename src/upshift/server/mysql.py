@@ -155,6 +155,7 @@ class MySQL:
         return Program(
             kind=self.name,
             binary=binary,
+            tools=tree / "runtime_output_directory",
             options=(
                 f"--lc-messages-dir={tree / 'share'}",
                 f"--character-sets-dir={source / 'share' / 'charsets'}",
