@@ -146,7 +146,6 @@ class MySQL:
             "storage/temptable": _SQL_HEADERS,
             "storage/myisam": ("storage/myisam/myisamdef.h",),
             "storage/myisammrg": ("storage/myisammrg/myrg_def.h",),
-            "storage/heap": ("storage/heap/heapdef.h",),
             "mysys": ("include/my_sys.h", "mysys/mysys_priv.h"),
             "plugin/semisync": _SQL_HEADERS,
         }
