@@ -1,0 +1,1 @@
+//! A page cache on a fast medium, in front of slower files.

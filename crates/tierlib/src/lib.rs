@@ -1,0 +1,1 @@
+//! `libupshift_tier.so`.

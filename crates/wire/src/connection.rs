@@ -1,0 +1,139 @@
+//! What a load generator asks of a connection, the same for both protocols.
+
+use crate::{Cell, Counters, Error, Family, ServerUrl, Value};
+
+/// How many rows a request brings, and how many are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetch {
+    /// Rows a round trip, through a cursor or portal; 0: all at once.
+    pub size: u32,
+    /// What is done with them.
+    pub rows: RowsWanted,
+}
+
+/// How much of a result is consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsWanted {
+    /// Every row.
+    All,
+    /// The first; the others are fetched as the protocol makes necessary and thrown away undecoded.
+    First,
+}
+
+/// How a batch of parameter rows is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchWay {
+    /// One request and one answer a row.
+    Single,
+    /// MariaDB's bulk execution (COM_STMT_BULK_EXECUTE).
+    Bulk,
+    /// All requests sent, then all answers read (PostgreSQL).
+    Pipeline,
+}
+
+/// What a server may or may not offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// [`BatchWay::Bulk`].
+    Bulk,
+    /// [`BatchWay::Pipeline`].
+    Pipeline,
+    /// Results without column metadata.
+    OptionalMetadata,
+}
+
+/// A server-side prepared statement of one connection.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The server's (MySQL) or our (PostgreSQL) number for it.
+    pub id: u32,
+    /// How many parameters it takes.
+    pub parameters: u16,
+    /// How many columns it returns.
+    pub columns: u16,
+}
+
+/// How a statement ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Rows that it returned.
+    pub rows: u64,
+    /// Rows that it changed.
+    pub affected: u64,
+}
+
+/// Takes rows as they arrive.
+pub trait RowSink {
+    /// One row. Its cells live until this returns.
+    fn row(&mut self, cells: &[Cell<'_>]);
+}
+
+/// Rows that nobody looks at.
+impl RowSink for () {
+    fn row(&mut self, _cells: &[Cell<'_>]) {}
+}
+
+/// A blocking connection. All methods count what they do; all SQL has `?` for parameters, on PostgreSQL too.
+pub trait Connection: Send {
+    /// Which protocol it speaks.
+    fn family(&self) -> Family;
+
+    /// As the server says it: `9.7.4`, `10.11.19-MariaDB`, `15.18`.
+    fn server_version(&self) -> &str;
+
+    /// What it did so far.
+    fn counters(&self) -> Counters;
+
+    /// Whether the server offers something.
+    fn supports(&self, feature: Feature) -> bool;
+
+    /// Run one statement as text. A fetch size above 0 is refused on MySQL, whose text protocol has no cursors.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn query(&mut self, sql: &str, fetch: Fetch, rows: &mut dyn RowSink) -> Result<Done, Error>;
+
+    /// Prepare a statement on the server.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn prepare(&mut self, sql: &str) -> Result<Statement, Error>;
+
+    /// Run a prepared statement.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn execute(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        fetch: Fetch,
+        rows: &mut dyn RowSink,
+    ) -> Result<Done, Error>;
+
+    /// Run a prepared statement once for each row of parameters.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the server does not offer the way; any other.
+    fn execute_batch(&mut self, statement: &Statement, rows: &[Vec<Value>], way: BatchWay) -> Result<Done, Error>;
+
+    /// Forget a prepared statement.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn close(&mut self, statement: Statement) -> Result<(), Error>;
+
+    /// Fill a table fast: COPY on PostgreSQL, LOAD DATA LOCAL on MySQL. Returns the number of rows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the server forbids it: use multi-row inserts then.
+    fn load(&mut self, table: &str, columns: &[&str], rows: &mut dyn Iterator<Item = Vec<Value>>) -> Result<u64, Error>;
+}
+
+/// Connect and log in.
+///
+/// # Errors
+/// Any [`Error`]; a refused login is [`Error::Server`].
+pub fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
+    Err(Error::Unsupported(format!("{:?}", url.family)))
+}

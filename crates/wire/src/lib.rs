@@ -1,0 +1,19 @@
+//! MySQL's, MariaDB's and PostgreSQL's protocols for a load generator: one blocking connection a thread, every statement counted in
+//! round trips, packets, bytes and client system calls.
+//!
+//! The way of a statement: [`ServerUrl`] -> [`connect`] -> [`Connection`] -> rows into a [`RowSink`] and a [`Done`] back, with
+//! [`Connection::counters`] read before and after.
+
+mod connection;
+mod counters;
+mod error;
+mod text;
+mod url;
+mod value;
+
+pub use connection::{BatchWay, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement, connect};
+pub use counters::Counters;
+pub use error::Error;
+pub use text::render;
+pub use url::{Family, ServerUrl, TlsMode};
+pub use value::{Cell, Value};

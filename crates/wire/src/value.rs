@@ -1,0 +1,57 @@
+//! Values on their way to the server and cells on their way back.
+
+/// A parameter of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// Any integer column.
+    Int(i64),
+    /// An exact number: `unscaled` / 10^`scale`.
+    Decimal {
+        /// The digits as an integer.
+        unscaled: i64,
+        /// How many of them stand after the point.
+        scale: u8,
+    },
+    /// CHAR, VARCHAR, TEXT.
+    Text(String),
+    /// A point in time, microseconds since 1970-01-01 00:00:00 in the session's own time zone.
+    Timestamp(i64),
+}
+
+/// One cell of a row, borrowed from the receive buffer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell<'a> {
+    /// SQL NULL.
+    Null,
+    /// An integer from the binary protocol.
+    Int(i64),
+    /// A floating point number from the binary protocol.
+    Float(f64),
+    /// What the text protocol carries, and all other types, as the server's text.
+    Bytes(&'a [u8]),
+}
+
+impl Cell<'_> {
+    /// The cell as an integer; `None` for NULL and for what is not one.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            Self::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
+            Self::Null | Self::Float(_) => None,
+        }
+    }
+
+    /// The cell as text, the same on both protocols; NULL as `None`.
+    #[must_use]
+    pub fn to_text(&self) -> Option<String> {
+        match self {
+            Self::Null => None,
+            Self::Int(number) => Some(number.to_string()),
+            Self::Float(number) => Some(number.to_string()),
+            Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        }
+    }
+}
