@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from upshift.cli import listing, optimize, single
+from upshift.cli import listing, optimize, programs, single
 from upshift.cli.doctor import doctor
 from upshift.cli.test import CONTEXT_SETTINGS, test
 
@@ -26,6 +26,8 @@ app.command()(listing.report)
 app.command()(listing.runs)
 app.command()(listing.recipes)
 app.command()(listing.workloads)
+app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.cache)
+app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.load)
 app.command()(doctor)
 app.command(context_settings=CONTEXT_SETTINGS)(test)
 

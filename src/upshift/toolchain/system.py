@@ -15,9 +15,10 @@ from typing import Literal
 from upshift.errors import CommandFailed, MissingTool
 from upshift.shell import Command, Shell
 
-Purpose = Literal["launcher", "mysql", "gcc-only", "test"]
-"""``launcher``: a Python environment. ``test``: the tests' own small server. ``mysql``: building, loading and
-checking MySQL with clang and BOLT. ``gcc-only``: the same without LLVM."""
+Purpose = Literal["launcher", "native", "mysql", "gcc-only", "test"]
+"""``launcher``: a Python environment. ``native``: a linker for the programs in crates/. ``test``: the tests' own small
+server, and packaged servers. ``mysql``: building, loading and checking MySQL with clang and BOLT. ``gcc-only``: the same
+without LLVM."""
 
 Need = tuple[str, ...]
 """Names of which any one will do, the preferred one first: releases name some packages differently."""
@@ -51,13 +52,24 @@ _MYSQL: tuple[Need, ...] = (
     ("sysbench",),
     ("linux-perf", "linux-tools-generic"),
 )
+_NATIVE: tuple[Need, ...] = (("gcc",), ("libc6-dev",))
+_TEST: tuple[Need, ...] = (
+    ("mariadb-server-core", "mariadb-server"),
+    ("mariadb-client-core", "mariadb-client"),
+    ("postgresql",),
+    ("fio",),
+    ("strace",),
+    ("libaio-dev",),
+    ("sysbench",),
+)
 _LLVM = ("clang-{n}", "lld-{n}", "llvm-{n}", "libclang-rt-{n}-dev", "bolt-{n}", "libbolt-{n}-dev")
 _LLVM_VERSIONS = tuple(range(22, 15, -1))
 """Versions to choose from, best first: LLVM 16 is the first that Debian packages BOLT for."""
 
 _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
     "launcher": (),
-    "test": ("g++", "cmake", "ninja", "clang", "ld.lld", "llvm-profdata"),
+    "native": ("cc",),
+    "test": ("g++", "cmake", "ninja", "clang", "ld.lld", "llvm-profdata", "mariadbd", "psql", "fio", "strace"),
     "gcc-only": ("g++", "cmake", "ninja", "bison", "protoc", "pkg-config", "perl", "sysbench"),
     "mysql": (
         "g++",
@@ -148,7 +160,7 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
 def _needs(purpose: Purpose) -> tuple[Need, ...]:
     if purpose == "launcher":
         return ((f"python{sys.version_info.major}.{sys.version_info.minor}-venv", "python3-venv"),)
-    return _BUILD if purpose == "test" else _BUILD + _MYSQL
+    return {"native": _NATIVE, "test": _BUILD + _TEST}.get(purpose, _BUILD + _MYSQL)
 
 
 def _installed(names: Iterable[str], shell: Shell) -> set[str]:

@@ -12,6 +12,16 @@ from upshift.errors import MissingTool
 from upshift.shell import Command, Completed, SystemShell
 from upshift.toolchain import system
 
+SAID = {
+    "mypy": ("Success: no issues found in 172 source files",),
+    "cargo test": (
+        "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.29s",
+        "test result: ok. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+    ),
+    "pytest": ("tests/unit/a.py ...  [100%]", "======= 1 failed, 640 passed, 2 warnings in 4.50s ======="),
+}
+CHECKS = ["ruff", "mypy", "cargo fmt", "cargo clippy", "cargo test", "pytest"]
+
 
 class Machine:
     """Stands in for what the command installs and runs."""
@@ -28,9 +38,11 @@ class Machine:
         return ()
 
     def run(self, command: Command, *, on_line: Callable[[str], None], check: bool) -> Completed:
-        self.ran.append(command.argv[2:])
-        name = command.argv[2]
-        on_line(f"output of {name}")
+        argv = command.argv[2:] if command.argv[1] == "-m" else command.argv
+        name = argv[0] if argv[0] != "cargo" else f"cargo {argv[1]}"
+        self.ran.append(argv)
+        for line in SAID.get(name, ()):
+            on_line(line)
         return Completed(returncode=int(name in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0)
 
     def invoke(self, *arguments: str) -> tuple[int, str]:
@@ -40,13 +52,13 @@ class Machine:
         return done.exit_code, done.stdout
 
 
-def test_lint_types_and_tests_run_and_pytest_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_check_runs_and_the_last_line_counts_what_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     code, stdout = machine.invoke()
     assert code == 0
-    assert [argv[0] for argv in machine.ran] == ["ruff", "mypy", "pytest"]
+    assert [argv[0] if argv[0] != "cargo" else f"cargo {argv[1]}" for argv in machine.ran] == CHECKS
     assert machine.ran[-1] == ("pytest", "-m", "not full")
-    assert stdout.splitlines()[-1] == "output of pytest"
+    assert stdout.splitlines()[-1] == "655 passed: 15 by cargo test, 640 by pytest"
     assert machine.ensured == [("test", True)]
 
 
@@ -54,7 +66,7 @@ def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPat
     machine = Machine(monkeypatch)
     machine.invoke("--full", "--no-install")
     assert machine.ran[-1] == ("pytest",)
-    assert machine.ensured == [("mysql", False)]
+    assert machine.ensured == [("test", False), ("mysql", False)]
 
 
 def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +76,12 @@ def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.ran[-1] == ("pytest", "-m", "not full", *expected)
 
 
-@pytest.mark.parametrize("broken", ["ruff", "mypy", "pytest"])
+@pytest.mark.parametrize("broken", CHECKS)
 def test_one_failure_fails_but_stops_nothing(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     machine = Machine(monkeypatch, broken)
     code, _ = machine.invoke()
     assert code == 1
-    assert len(machine.ran) == 3
+    assert len(machine.ran) == len(CHECKS)
 
 
 def test_a_refusal_to_install_reaches_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from upshift.errors import CommandFailed, MissingTool, UpshiftError
+from upshift.native import programs
+from upshift.shell import Command, Completed
+
+
+class Machine:
+    """A machine with a cargo of one version, or without one, on which a build works or fails."""
+
+    def __init__(self, version: str | None = "cargo 1.95.0 (f2d3ce0bd 2026-03-21)", *, breaks: bool = False) -> None:
+        self.version = version
+        self.breaks = breaks
+        self.built: list[Command] = []
+
+    def run(
+        self,
+        command: Command,
+        *,
+        log: Path | None = None,
+        timeout_s: float | None = None,
+        on_line: Callable[[str], None] | None = None,
+        check: bool = True,
+    ) -> Completed:
+        if self.version is None:
+            raise MissingTool("cargo is not there")
+        if command.argv == ("cargo", "--version"):
+            return Completed(0, self.version, 0.0, 0.0, 0)
+        self.built.append(command)
+        if self.breaks:
+            raise CommandFailed("cargo build failed")
+        return Completed(0, "", 0.0, 0.0, 0)
+
+    def spawn(self, command: Command, *, log: Path) -> None:
+        raise AssertionError("nothing runs in the background")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_the_first_build_is_announced_and_later_ones_are_not(cache: Path) -> None:
+    machine = Machine()
+    said: list[str] = []
+    folder = programs.build_programs(machine, say=said.append)  # type: ignore[arg-type]
+    assert folder == cache / "target" / "release"
+    assert len(said) == 1
+    assert machine.built[0].env == {"CARGO_TARGET_DIR": str(cache / "target")}
+    assert {"--locked", "--release"} <= set(machine.built[0].argv)
+    folder.mkdir(parents=True)
+    (folder / programs.TIER_LIBRARY).touch()
+    programs.build_programs(machine, say=said.append)  # type: ignore[arg-type]
+    assert len(said) == 1
+    assert len(machine.built) == 2
+
+
+@pytest.mark.parametrize("version", [None, "cargo 1.63.0", "nonsense"])
+def test_a_missing_or_old_cargo_is_named_before_anything_is_built(version: str | None) -> None:
+    machine = Machine(version)
+    with pytest.raises(MissingTool) as caught:
+        programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
+    assert "1.85" in caught.value.hint
+    assert machine.built == []
+
+
+def test_a_failed_build_is_an_error_with_cargos_words() -> None:
+    with pytest.raises(UpshiftError, match="cargo build failed"):
+        programs.build_programs(Machine(breaks=True), say=lambda _: None)  # type: ignore[arg-type]
