@@ -1,0 +1,61 @@
+//! What makes a file this file and no other.
+
+use std::io;
+use std::os::fd::RawFd;
+
+/// A file as the file system knows it. The first three fields are the identity; the others say whether it
+/// changed while the tier was away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Time of birth in nanoseconds since 1970; 0 where the file system has none.
+    pub birth_ns: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Time of the last change of content, in nanoseconds since 1970.
+    pub modified_ns: u64,
+    /// Time of the last change of the inode, in nanoseconds since 1970.
+    pub changed_ns: u64,
+}
+
+impl Identity {
+    /// Of an open file; one system call, nothing opened.
+    pub fn of(fd: RawFd) -> io::Result<Self> {
+        Self::statx(fd, c"", libc::AT_EMPTY_PATH)
+    }
+
+    /// Of the file at this path now.
+    pub fn of_path(path: &std::ffi::CStr) -> io::Result<Self> {
+        Self::statx(libc::AT_FDCWD, path, 0)
+    }
+
+    /// Whether both are the same file, changed or not.
+    pub fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode, self.birth_ns) == (other.device, other.inode, other.birth_ns)
+    }
+
+    fn statx(fd: RawFd, path: &std::ffi::CStr, flags: i32) -> io::Result<Self> {
+        // SAFETY: statx is plain data, for which zeroes are a value.
+        let mut found: libc::statx = unsafe { std::mem::zeroed() };
+        let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+        // SAFETY: the path ends in a zero byte and the answer has room.
+        if unsafe { libc::statx(fd, path.as_ptr(), flags, mask, &raw mut found) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let ns = |time: libc::statx_timestamp| {
+            (time.tv_sec as u64).wrapping_mul(1_000_000_000) + u64::from(time.tv_nsec)
+        };
+        let has_birth = found.stx_mask & libc::STATX_BTIME != 0;
+        Ok(Self {
+            device: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            inode: found.stx_ino,
+            birth_ns: if has_birth { ns(found.stx_btime) } else { 0 },
+            size_bytes: found.stx_size,
+            modified_ns: ns(found.stx_mtime),
+            changed_ns: ns(found.stx_ctime),
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Where pages live.
+
+mod region;
+
+pub use region::Region;

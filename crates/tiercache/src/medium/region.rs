@@ -1,0 +1,142 @@
+//! A mapping of memory or of a part of a file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Huge pages on x86-64 and most others: regions larger than one are aligned to it.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// A mapping, unmapped when dropped. Addresses are handed out raw: many threads read and write at once.
+pub struct Region {
+    address: *mut u8,
+    size_bytes: usize,
+}
+
+// SAFETY: a region is only an address range; who copies in and out keeps the order by versions and locks.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Zeroed private memory, committed page by page as it is touched.
+    pub fn anonymous(size_bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        if size_bytes < HUGE_BYTES {
+            return Self::map(size_bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        }
+        // One huge page more, then cut to alignment.
+        let whole = Self::map(
+            size_bytes + HUGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )?;
+        let start = whole.address as usize;
+        let aligned = start.next_multiple_of(HUGE_BYTES);
+        let (head, tail) = (aligned - start, HUGE_BYTES - (aligned - start));
+        std::mem::forget(whole);
+        for (at, length) in [(start, head), (aligned + size_bytes, tail)] {
+            if length > 0 {
+                // SAFETY: the ends of the mapping just made; nobody has an address in them. Sizes that are no
+                // multiple of the system's page leave at most one page mapped.
+                unsafe { libc::munmap(at.next_multiple_of(4096) as *mut _, length & !4095) };
+            }
+        }
+        Ok(Self {
+            address: aligned as *mut u8,
+            size_bytes,
+        })
+    }
+
+    /// Part of a file, shared with whoever else maps it.
+    pub fn shared(file: &File, offset: u64, size_bytes: usize, writable: bool) -> io::Result<Self> {
+        let protection = if writable {
+            libc::PROT_READ | libc::PROT_WRITE
+        } else {
+            libc::PROT_READ
+        };
+        Self::map(
+            size_bytes,
+            protection,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset,
+        )
+    }
+
+    fn map(
+        size_bytes: usize,
+        protection: i32,
+        flags: i32,
+        fd: i32,
+        offset: u64,
+    ) -> io::Result<Self> {
+        let offset =
+            i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_bytes,
+                protection,
+                flags,
+                fd,
+                offset,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            address: address.cast(),
+            size_bytes,
+        })
+    }
+
+    /// Asks for huge pages; a system without them goes on without.
+    pub fn prefer_huge_pages(&self) {
+        // SAFETY: advice on our own mapping.
+        unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_HUGEPAGE) };
+    }
+
+    /// Gives memory from `offset` on back to the system; it reads as zeroes afterwards.
+    pub fn release_from(&self, offset: usize) {
+        let start = offset.next_multiple_of(4096).min(self.size_bytes);
+        // SAFETY: a range inside our own mapping; readers that are late see zeroes and fail their version check.
+        unsafe {
+            libc::madvise(
+                self.address.add(start).cast(),
+                self.size_bytes - start,
+                libc::MADV_DONTNEED,
+            )
+        };
+    }
+
+    /// Writes changes to the file and waits.
+    pub fn sync(&self) -> io::Result<()> {
+        // SAFETY: our own mapping.
+        match unsafe { libc::msync(self.address.cast(), self.size_bytes, libc::MS_SYNC) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The first byte.
+    pub fn address(&self) -> *mut u8 {
+        self.address
+    }
+
+    /// Bytes mapped.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; whoever took an address keeps the region alive.
+        unsafe { libc::munmap(self.address.cast(), self.size_bytes) };
+    }
+}

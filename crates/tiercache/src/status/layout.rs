@@ -1,0 +1,145 @@
+//! The bytes of the page. Change VERSION with every change here.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::counters::{Counter, Reason};
+use crate::config::Config;
+
+/// First eight bytes of the page.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"UPSTIER\0");
+/// Version of the layout.
+pub const VERSION: u32 = 1;
+/// Rows of the table of files.
+pub const FILES: usize = 64;
+/// Buckets of a latency histogram: bucket b counts [2^b, 2^(b+1)) nanoseconds, the last one everything above.
+pub const LATENCY_BUCKETS: usize = 40;
+/// Threads are spread over so many shards, so that hits do not share a cache line.
+pub(crate) const SHARDS: usize = 16;
+/// Bytes of a text; longer ones keep their end.
+pub(crate) const TEXT: usize = 256;
+
+const COUNTERS: usize = Counter::ALL.len();
+const REASONS: usize = Reason::ALL.len();
+
+/// The whole page. Zeroes are an empty page.
+#[repr(C, align(4096))]
+pub(crate) struct Page {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub reserved: AtomicU32,
+    pub pid: AtomicU64,
+    pub started_unix_ns: AtomicU64,
+    /// Time of the last tick: a reader sees by it whether the server is alive.
+    pub ticked_unix_ns: AtomicU64,
+    pub stopped: AtomicU64,
+    pub mode: AtomicU64,
+    pub page_size_bytes: AtomicU64,
+    pub size_bytes: AtomicU64,
+    pub capacity_pages: AtomicU64,
+    pub used_pages: AtomicU64,
+    pub used_bytes: AtomicU64,
+    pub index_bytes: AtomicU64,
+    pub sequential_cutoff_bytes: AtomicU64,
+    pub medium: Text,
+    pub promotion: Text,
+    /// How the tier started: "warm: N pages" or "cold: reason".
+    pub start: Text,
+    pub control: Control,
+    pub shards: [Shard; SHARDS],
+    pub files: FileTable,
+}
+
+impl Page {
+    pub(crate) fn describe(&self, config: &Config) {
+        self.pid
+            .store(u64::from(std::process::id()), Ordering::Relaxed);
+        self.started_unix_ns.store(unix_ns(), Ordering::Relaxed);
+        self.ticked_unix_ns.store(unix_ns(), Ordering::Relaxed);
+        self.mode.store(config.mode as u64, Ordering::Relaxed);
+        self.page_size_bytes
+            .store(config.page_size_bytes as u64, Ordering::Relaxed);
+        self.size_bytes.store(config.size_bytes, Ordering::Relaxed);
+        self.sequential_cutoff_bytes
+            .store(config.sequential_cutoff_bytes, Ordering::Relaxed);
+        self.medium.set(config.medium.to_string().as_bytes());
+        self.promotion.set(config.promotion.to_string().as_bytes());
+        self.version.store(VERSION, Ordering::Relaxed);
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+}
+
+/// One request at a time: `state` goes idle, writing, pending, running, done, idle.
+#[repr(C)]
+pub(crate) struct Control {
+    pub state: AtomicU64,
+    pub sequence: AtomicU64,
+    pub request: AtomicU64,
+    pub argument: AtomicU64,
+    pub failed: AtomicU64,
+    pub answer: Text,
+}
+
+/// The counters of the threads of one shard.
+#[repr(C, align(128))]
+pub(crate) struct Shard {
+    pub counters: [AtomicU64; COUNTERS],
+    pub bypasses: [AtomicU64; REASONS],
+    pub hit_ns: [AtomicU64; LATENCY_BUCKETS],
+    pub miss_ns: [AtomicU64; LATENCY_BUCKETS],
+}
+
+/// The busiest files. `version` is odd while the tier writes.
+#[repr(C)]
+pub(crate) struct FileTable {
+    pub version: AtomicU64,
+    pub rows: [FileRow; FILES],
+}
+
+#[repr(C)]
+pub(crate) struct FileRow {
+    pub hits: AtomicU64,
+    pub misses: AtomicU64,
+    pub pages: AtomicU64,
+    pub name: Text,
+}
+
+/// A text that one process writes while others read: torn texts are possible and harmless.
+#[repr(C)]
+pub(crate) struct Text {
+    length: AtomicU64,
+    bytes: UnsafeCell<[u8; TEXT]>,
+}
+
+// SAFETY: bytes are only copied in and out whole, by `set` and `get`; a torn copy is still bytes.
+unsafe impl Sync for Text {}
+
+impl Text {
+    pub(crate) fn set(&self, text: &[u8]) {
+        let kept = &text[text.len().saturating_sub(TEXT)..];
+        self.length.store(0, Ordering::Release);
+        // SAFETY: kept is at most TEXT bytes; the cell is in a live mapping.
+        unsafe {
+            std::ptr::copy_nonoverlapping(kept.as_ptr(), self.bytes.get().cast::<u8>(), kept.len())
+        };
+        self.length.store(kept.len() as u64, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> String {
+        let length = (self.length.load(Ordering::Acquire) as usize).min(TEXT);
+        let mut copy = [0u8; TEXT];
+        // SAFETY: as in set.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.bytes.get().cast::<u8>(), copy.as_mut_ptr(), length)
+        };
+        String::from_utf8_lossy(&copy[..length]).into_owned()
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_nanos() as u64)
+}
