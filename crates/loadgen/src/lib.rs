@@ -1,0 +1,11 @@
+//! The load client: drives a MySQL, MariaDB or PostgreSQL server and tells what every statement cost.
+//!
+//! The way of a run: [`cli`] -> a [`workload::Workload`] -> [`drive`] (one thread a connection) -> [`session::Session`] (one statement at a
+//! time over `wire`) -> [`measure`] (histograms and counts) -> [`output`].
+
+pub mod clock;
+pub mod failure;
+pub mod measure;
+pub mod session;
+pub mod sys;
+pub mod workload;

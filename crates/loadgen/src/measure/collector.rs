@@ -1,0 +1,187 @@
+//! All connections' measurements, merged as they come.
+//!
+//! Histograms live here and not in each connection, because 512 connections with 50 statements each would need gigabytes of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+
+use super::series::Series;
+use super::tally::{Errors, StatementTally, TransactionTally, merge_errors};
+use super::{Names, new_histogram};
+
+/// What a recorder hands over. All of it is added to what the collector has, and then empty again.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) statements: Vec<StatementTally>,
+    pub(super) transactions: Vec<TransactionTally>,
+    pub(super) errors: Errors,
+    /// Name and latency.
+    pub(super) statement_samples: Vec<(u16, u64)>,
+    pub(super) transaction_samples: Vec<TransactionSample>,
+    pub(super) not_begun_ns: Vec<u64>,
+    pub(super) reconnects: u64,
+    pub(super) client_cpu_ns: u64,
+}
+
+/// One transaction's times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TransactionSample {
+    pub(super) kind: u16,
+    pub(super) ended_ns: u64,
+    /// `None` after an error.
+    pub(super) latency_ns: Option<u64>,
+    pub(super) lag_ns: u64,
+    pub(super) retries: u64,
+}
+
+/// Everything measured so far.
+#[derive(Debug, Clone)]
+pub struct Totals {
+    /// Counts by statement name.
+    pub statements: Vec<StatementTally>,
+    /// Latencies by statement name, in nanoseconds, those that failed included.
+    pub statement_latency: Vec<Histogram<u64>>,
+    /// Counts by kind of transaction.
+    pub transactions: Vec<TransactionTally>,
+    /// Latencies by kind of transaction, in nanoseconds, from the scheduled start, retries included, failures not.
+    pub transaction_latency: Vec<Histogram<u64>>,
+    /// Latencies of all transactions, and the waits so far of arrivals that were never begun.
+    pub latency: Histogram<u64>,
+    /// How long after its scheduled start each transaction began, and the waits of arrivals never begun.
+    pub lag: Histogram<u64>,
+    /// Errors by code.
+    pub errors: Errors,
+    /// Arrivals that were due within the load and never begun.
+    pub not_begun: u64,
+    /// Connections lost and made again.
+    pub reconnects: u64,
+    /// CPU time of the connections' threads.
+    pub client_cpu_ns: u64,
+    /// By second.
+    pub series: Series,
+}
+
+impl Totals {
+    /// Statements that are the workload's work.
+    #[must_use]
+    pub fn work_statements(&self) -> u64 {
+        let numbered = self.statements.iter().enumerate();
+        numbered
+            .filter(|(number, _)| Names::is_work(*number as u16))
+            .map(|(_, tally)| tally.count)
+            .sum()
+    }
+
+    /// Transactions that ended as the workload wanted.
+    #[must_use]
+    pub fn done_transactions(&self) -> u64 {
+        self.transactions
+            .iter()
+            .map(|tally| tally.count + tally.rolled_back)
+            .sum()
+    }
+}
+
+/// Where all recorders of a run hand over.
+pub struct Collector {
+    totals: Mutex<Totals>,
+    names: usize,
+    kinds: usize,
+}
+
+impl Collector {
+    /// An empty collector for so many statement names and kinds of transactions, whose first second begins at `zero_ns`.
+    #[must_use]
+    pub fn new(names: usize, kinds: usize) -> Arc<Self> {
+        let totals = Totals {
+            statements: vec![StatementTally::default(); names],
+            statement_latency: vec![new_histogram(); names],
+            transactions: vec![TransactionTally::default(); kinds],
+            transaction_latency: vec![new_histogram(); kinds],
+            latency: new_histogram(),
+            lag: new_histogram(),
+            errors: Errors::default(),
+            not_begun: 0,
+            reconnects: 0,
+            client_cpu_ns: 0,
+            series: Series::default(),
+        };
+        Arc::new(Self {
+            totals: Mutex::new(totals),
+            names,
+            kinds,
+        })
+    }
+
+    /// When the measured part begins.
+    pub fn set_zero(&self, zero_ns: u64) {
+        self.with(|totals| totals.series.set_zero(zero_ns));
+    }
+
+    /// What has been handed over so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.with(|totals| totals.clone())
+    }
+
+    /// Look at what has been handed over so far, without copying it.
+    pub fn with<T>(&self, look: impl FnOnce(&mut Totals) -> T) -> T {
+        // A recorder that panicked has at worst added a part of its batch.
+        look(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An empty batch.
+    pub(super) fn batch(&self) -> Batch {
+        Batch::new(self.names, self.kinds)
+    }
+
+    /// Add a batch, and empty it.
+    pub(super) fn take(&self, batch: &mut Batch) {
+        self.with(|totals| totals.add(batch));
+    }
+}
+
+impl Totals {
+    fn add(&mut self, batch: &mut Batch) {
+        let mut statements = 0;
+        for (number, (total, more)) in self
+            .statements
+            .iter_mut()
+            .zip(&mut batch.statements)
+            .enumerate()
+        {
+            statements += if Names::is_work(number as u16) {
+                more.count
+            } else {
+                0
+            };
+            total.merge(&std::mem::take(more));
+        }
+        for (total, more) in self.transactions.iter_mut().zip(&mut batch.transactions) {
+            total.merge(&std::mem::take(more));
+        }
+        merge_errors(&mut self.errors, std::mem::take(&mut batch.errors));
+        for (name, latency_ns) in batch.statement_samples.drain(..) {
+            self.statement_latency[usize::from(name)].saturating_record(latency_ns);
+        }
+        if let Some(last) = batch.transaction_samples.last() {
+            self.series.statements(last.ended_ns, statements);
+        }
+        for sample in batch.transaction_samples.drain(..) {
+            self.series.transaction(&sample);
+            self.lag.saturating_record(sample.lag_ns);
+            if let Some(latency_ns) = sample.latency_ns {
+                self.latency.saturating_record(latency_ns);
+                self.transaction_latency[usize::from(sample.kind)].saturating_record(latency_ns);
+            }
+        }
+        for waited_ns in batch.not_begun_ns.drain(..) {
+            self.not_begun += 1;
+            self.latency.saturating_record(waited_ns);
+            self.lag.saturating_record(waited_ns);
+        }
+        self.reconnects += std::mem::take(&mut batch.reconnects);
+        self.client_cpu_ns += std::mem::take(&mut batch.client_cpu_ns);
+    }
+}

@@ -1,0 +1,23 @@
+//! Counts and latencies: recorded by each connection, merged by the collector.
+
+mod collector;
+mod names;
+mod recorder;
+mod series;
+mod tally;
+
+use hdrhistogram::Histogram;
+
+pub use collector::{Collector, Totals};
+pub use names::Names;
+pub use recorder::{Recorder, TransactionRecord};
+pub use series::{Second, Series};
+pub use tally::{ErrorTally, Errors, StatementTally, TransactionTally};
+
+/// The longest latency that is told apart from longer ones.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// A histogram of nanoseconds with 3 significant digits.
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds and digits are allowed")
+}

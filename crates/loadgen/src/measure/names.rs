@@ -1,0 +1,66 @@
+//! The names under which statements are reported.
+
+use crate::session::{StatementId, StatementSpec};
+
+/// Every name once, and which statement has which.
+#[derive(Debug)]
+pub struct Names {
+    names: Vec<String>,
+    by_statement: Vec<u16>,
+}
+
+impl Names {
+    /// Logging in, with what the server needs to be told first.
+    pub const CONNECT: u16 = 0;
+    /// Preparing statements when they are first used.
+    pub const PREPARE: u16 = 1;
+    /// BEGIN.
+    pub const BEGIN: u16 = 2;
+    /// COMMIT.
+    pub const COMMIT: u16 = 3;
+    /// ROLLBACK.
+    pub const ROLLBACK: u16 = 4;
+
+    const FIXED: [&str; 5] = ["connect", "prepare", "begin", "commit", "rollback"];
+
+    /// The names of a workload's statements, after the fixed ones.
+    #[must_use]
+    pub fn new(statements: &[StatementSpec]) -> Self {
+        let mut names: Vec<String> = Self::FIXED.iter().map(|&name| name.to_owned()).collect();
+        let by_statement = statements
+            .iter()
+            .map(|spec| {
+                let place = names
+                    .iter()
+                    .position(|name| *name == spec.name)
+                    .unwrap_or_else(|| {
+                        names.push(spec.name.clone());
+                        names.len() - 1
+                    });
+                u16::try_from(place).expect("a workload has fewer than 65,536 statements")
+            })
+            .collect();
+        Self {
+            names,
+            by_statement,
+        }
+    }
+
+    /// The number of a statement's name.
+    #[must_use]
+    pub fn of(&self, id: StatementId) -> u16 {
+        self.by_statement[usize::from(id.0)]
+    }
+
+    /// All names, in the order of their numbers.
+    #[must_use]
+    pub fn all(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether a name stands for work that the user asked for, not for the making of connections and statements.
+    #[must_use]
+    pub fn is_work(number: u16) -> bool {
+        number != Self::CONNECT && number != Self::PREPARE
+    }
+}

@@ -1,0 +1,277 @@
+//! A connection that runs a workload's statements by number, under the knobs, and measures each.
+
+mod knobs;
+mod statement;
+
+use std::sync::Arc;
+
+use wire::{
+    BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, RowsWanted, Statement,
+    Value,
+};
+
+pub use knobs::{Knobs, RowsMode, StatementMode, TransactionMode};
+pub use statement::{StatementId, StatementSpec};
+
+use crate::clock::Clock;
+use crate::measure::{Names, Recorder};
+
+/// Makes a new connection to the server under load.
+pub type Connector = Arc<dyn Fn() -> Result<Box<dyn Connection>, Error> + Send + Sync>;
+
+/// What all sessions of a run share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Makes connections.
+    pub connector: Connector,
+    /// The workload's statements.
+    pub statements: Arc<[StatementSpec]>,
+    /// The names that statements are reported under.
+    pub names: Arc<Names>,
+    /// How statements are sent.
+    pub knobs: Knobs,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// One connection.
+pub struct Session {
+    shared: Shared,
+    connection: Option<Box<dyn Connection>>,
+    family: Family,
+    /// By `StatementId`; prepared when first used, because servers limit how many there are at once.
+    prepared: Vec<Option<Statement>>,
+    recorder: Recorder,
+}
+
+impl Session {
+    /// Connect.
+    ///
+    /// # Errors
+    /// The server's or the system's refusal.
+    pub fn open(shared: Shared, recorder: Recorder) -> Result<Self, Error> {
+        let prepared = vec![None; shared.statements.len()];
+        let mut session = Self {
+            shared,
+            connection: None,
+            family: Family::Mysql,
+            prepared,
+            recorder,
+        };
+        session.reconnect()?;
+        Ok(session)
+    }
+
+    /// Which protocol the server speaks.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The knobs of the run.
+    #[must_use]
+    pub fn knobs(&self) -> &Knobs {
+        &self.shared.knobs
+    }
+
+    /// Run a statement and throw its rows away.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn run(&mut self, id: StatementId, parameters: &[Value]) -> Result<Done, Error> {
+        self.rows(id, parameters, &mut ())
+    }
+
+    /// Run a statement and look at its rows.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn rows(
+        &mut self,
+        id: StatementId,
+        parameters: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> Result<Done, Error> {
+        let spec_rows = self.shared.statements[usize::from(id.0)].rows;
+        let fetch = self.shared.knobs.fetch(spec_rows);
+        let name = self.shared.names.of(id);
+        match self.shared.knobs.statements {
+            StatementMode::Text => self.measured(name, |connection, shared| {
+                let spec = &shared.statements[usize::from(id.0)];
+                if parameters.is_empty() {
+                    return connection.query(&spec.sql, fetch, sink);
+                }
+                connection.query(
+                    &wire::render(connection.family(), &spec.sql, parameters),
+                    fetch,
+                    sink,
+                )
+            }),
+            StatementMode::Prepared => {
+                let statement = self.take_prepared(id)?;
+                let done = self.measured(name, |connection, _| {
+                    connection.execute(&statement, parameters, fetch, sink)
+                });
+                self.put_back(id, statement);
+                done
+            }
+            StatementMode::PreparePerRequest => self.measured(name, |connection, shared| {
+                let statement = connection.prepare(&shared.statements[usize::from(id.0)].sql)?;
+                let done = connection.execute(&statement, parameters, fetch, sink);
+                connection.close(statement)?;
+                done
+            }),
+        }
+    }
+
+    /// Run a prepared statement once for each row of parameters; counted as one statement. It is prepared whatever the knob says, since a
+    /// batch is a use of a prepared statement.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn batch(
+        &mut self,
+        id: StatementId,
+        rows: &[Vec<Value>],
+        way: BatchWay,
+    ) -> Result<Done, Error> {
+        let statement = self.take_prepared(id)?;
+        let name = self.shared.names.of(id);
+        let done = self.measured(name, |connection, _| {
+            connection.execute_batch(&statement, rows, way)
+        });
+        self.put_back(id, statement);
+        done
+    }
+
+    /// BEGIN, unless the knobs leave it out.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        match self.shared.knobs.transaction {
+            TransactionMode::Begin => self.simple(Names::BEGIN, "BEGIN"),
+            TransactionMode::Implicit | TransactionMode::Autocommit => Ok(()),
+        }
+    }
+
+    /// COMMIT, unless every statement commits by itself.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn commit(&mut self) -> Result<(), Error> {
+        match self.shared.knobs.transaction {
+            TransactionMode::Autocommit => Ok(()),
+            TransactionMode::Begin | TransactionMode::Implicit => {
+                self.simple(Names::COMMIT, "COMMIT")
+            }
+        }
+    }
+
+    /// ROLLBACK, unless every statement commits by itself.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn rollback(&mut self) -> Result<(), Error> {
+        match self.shared.knobs.transaction {
+            TransactionMode::Autocommit => Ok(()),
+            TransactionMode::Begin | TransactionMode::Implicit => {
+                self.simple(Names::ROLLBACK, "ROLLBACK")
+            }
+        }
+    }
+
+    /// Drop the connection and make a new one; what was prepared is gone.
+    ///
+    /// # Errors
+    /// Any [`Error`]: there is no connection then.
+    pub fn reconnect(&mut self) -> Result<(), Error> {
+        self.connection = None;
+        self.prepared.fill(None);
+        let began_ns = self.shared.clock.now_ns();
+        let connected = (self.shared.connector)();
+        let ended_ns = self.shared.clock.now_ns();
+        match connected {
+            Ok(connection) => {
+                let outcome = Ok(Done::default());
+                self.recorder.statement(
+                    Names::CONNECT,
+                    began_ns,
+                    ended_ns,
+                    connection.counters(),
+                    &outcome,
+                );
+                self.family = connection.family();
+                self.connection = Some(connection);
+            }
+            Err(error) => {
+                let outcome = Err(error);
+                self.recorder.statement(
+                    Names::CONNECT,
+                    began_ns,
+                    ended_ns,
+                    Counters::default(),
+                    &outcome,
+                );
+                return outcome.map(|_| ());
+            }
+        }
+        match self.shared.knobs.transaction {
+            TransactionMode::Implicit => self.simple(Names::CONNECT, "SET autocommit=0"),
+            TransactionMode::Begin | TransactionMode::Autocommit => Ok(()),
+        }
+    }
+
+    /// Where this session's measurements go.
+    pub fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    fn simple(&mut self, name: u16, sql: &str) -> Result<(), Error> {
+        let fetch = Fetch {
+            size: 0,
+            rows: RowsWanted::All,
+        };
+        self.measured(name, |connection, _| connection.query(sql, fetch, &mut ()))
+            .map(|_| ())
+    }
+
+    fn take_prepared(&mut self, id: StatementId) -> Result<Statement, Error> {
+        if let Some(statement) = self.prepared[usize::from(id.0)].take() {
+            return Ok(statement);
+        }
+        let mut prepared = None;
+        self.measured(Names::PREPARE, |connection, shared| {
+            prepared = Some(connection.prepare(&shared.statements[usize::from(id.0)].sql)?);
+            Ok(Done::default())
+        })?;
+        prepared.ok_or_else(|| Error::Protocol("prepare gave no statement".into()))
+    }
+
+    fn put_back(&mut self, id: StatementId, statement: Statement) {
+        self.prepared[usize::from(id.0)] = Some(statement);
+    }
+
+    /// Run something and record it under `name`.
+    fn measured(
+        &mut self,
+        name: u16,
+        request: impl FnOnce(&mut dyn Connection, &Shared) -> Result<Done, Error>,
+    ) -> Result<Done, Error> {
+        let Some(connection) = self.connection.as_deref_mut() else {
+            return Err(Error::Io(std::io::ErrorKind::NotConnected.into()));
+        };
+        let before = connection.counters();
+        let began_ns = self.shared.clock.now_ns();
+        let outcome = request(connection, &self.shared);
+        let ended_ns = self.shared.clock.now_ns();
+        self.recorder.statement(
+            name,
+            began_ns,
+            ended_ns,
+            connection.counters() - before,
+            &outcome,
+        );
+        outcome
+    }
+}

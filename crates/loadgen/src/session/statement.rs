@@ -1,0 +1,37 @@
+//! The statements of a workload.
+
+use wire::RowsWanted;
+
+/// Which of [`crate::workload::Workload::statements`] one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StatementId(pub u16);
+
+/// A statement that has a name in the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementSpec {
+    /// `point_select`, `new_order.stock_update`. Statements of one name are reported as one.
+    pub name: String,
+    /// With `?` for parameters, on PostgreSQL too.
+    pub sql: String,
+    /// How much of its result the workload needs.
+    pub rows: RowsWanted,
+}
+
+impl StatementSpec {
+    /// A statement all of whose rows are read.
+    #[must_use]
+    pub fn new(name: impl Into<String>, sql: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            sql: sql.into(),
+            rows: RowsWanted::All,
+        }
+    }
+
+    /// The same, of whose result only the first row is read.
+    #[must_use]
+    pub fn first_row(mut self) -> Self {
+        self.rows = RowsWanted::First;
+        self
+    }
+}

@@ -1,0 +1,67 @@
+//! What a load is made of: the seam that OLTP, TPC-C, the commit stress and replay implement.
+
+use rand::rngs::SmallRng;
+use wire::{Connection, Error};
+
+use crate::session::{Session, StatementSpec};
+
+/// The random numbers of a client: seeded, so that a run can be repeated.
+pub type Random = SmallRng;
+
+/// Which of [`Workload::transactions`] one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TransactionKind(pub u16);
+
+/// How a transaction that met no error ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// As meant.
+    Committed,
+    /// Rolled back because the workload wants so (1 % of TPC-C's NewOrders): counted apart, and no error.
+    RolledBack,
+}
+
+/// A load, shared by all its connections.
+pub trait Workload: Send + Sync {
+    /// Its name in results.
+    fn name(&self) -> &str;
+
+    /// Every statement that its clients run; `StatementId` is the place in this list. Those of equal name are reported as one
+    /// (the same statement on another table, with another number of rows).
+    fn statements(&self) -> &[StatementSpec];
+
+    /// The kinds of transactions; `TransactionKind` is the place in this list.
+    fn transactions(&self) -> &[&'static str];
+
+    /// Whether the tables are there, whole and as this workload was told they are. Called once, before the load.
+    ///
+    /// # Errors
+    /// What is wrong, and as context what to do about it (see [`crate::failure::Failure`]).
+    fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()>;
+
+    /// The client of connection `number`, counted from 0, of `connections`.
+    fn client(&self, number: u32, connections: u32) -> Box<dyn Client>;
+
+    /// Which transactions a minute are the `tpmc` of the result; none if the workload is not TPC-C.
+    fn tpmc(&self) -> Option<TransactionKind> {
+        None
+    }
+
+    /// What a reader of the result must know, one sentence each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// One connection's work.
+pub trait Client: Send {
+    /// Draw the next transaction and its inputs.
+    fn draw(&mut self, random: &mut Random) -> TransactionKind;
+
+    /// Run the transaction that was drawn, from BEGIN to COMMIT. After a deadlock or a serialization failure it is rolled back and called
+    /// again with the same inputs, and counted as a retry.
+    ///
+    /// # Errors
+    /// What a statement returned; nothing needs to be undone.
+    fn run(&mut self, session: &mut Session) -> Result<Outcome, Error>;
+}
