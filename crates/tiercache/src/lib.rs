@@ -11,7 +11,9 @@ pub mod config;
 pub mod engine;
 pub mod index;
 pub mod medium;
+pub mod policy;
 pub mod status;
+mod sync;
 
 #[cfg(test)]
 mod testing;

@@ -1,16 +1,28 @@
 //! The tier: what the preloaded library calls.
 
+mod control;
+mod files;
+mod fill;
+mod generation;
 mod identity;
+mod read;
 mod token;
+mod warm;
+mod write;
 
 pub use identity::Identity;
 pub use token::{FileId, FillToken, Lookup, SyncToken, WriteToken};
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
 
 use crate::config::{Action, Config, ConfigError, Mode};
+use crate::index::{Index, key};
+use crate::medium::{self, Medium};
 use crate::status::{Counter, Reason, StatusError, StatusPage};
+use files::{Files, Row, lock};
+use generation::{Generations, Stripe};
 
 /// Why a tier could not be opened.
 #[derive(Debug)]
@@ -35,24 +47,33 @@ impl std::fmt::Display for TierError {
 
 impl std::error::Error for TierError {}
 
-#[derive(Default)]
-struct State {
-    files: Vec<(Identity, u32)>,
-    pages: HashMap<(FileId, u64), Vec<u8>>,
-    begun: u64,
-    writing: u64,
-}
+/// Wider operations than this many pages are not taken page by page.
+pub(crate) const WIDE_PAGES: u64 = 512;
 
 /// The cache. All methods take `&self` and may be called from any thread.
+///
+/// Not across fork: in a child, the locks may be held by threads that are not there, and a file medium would
+/// have two masters. A child must not call the tier that it inherited; it may open its own.
 pub struct Tier {
     config: Config,
-    mode: Mutex<Mode>,
+    mode: AtomicU32,
+    stopped: AtomicBool,
+    /// The medium's file says that it is clean.
+    sealed: AtomicBool,
     status: StatusPage,
-    state: Mutex<State>,
+    files: Files,
+    index: Index,
+    medium: Box<dyn Medium>,
+    generations: Generations,
+    /// Changes of everything at once: drop.
+    everything: Stripe,
+    size_bytes_max: u64,
+    born: Instant,
+    ticking: Mutex<Instant>,
 }
 
 impl Tier {
-    /// Opens the medium and the statistics page.
+    /// Opens the medium and the statistics page; takes back what a clean stop left on a file medium.
     pub fn open(config: Config) -> Result<Self, TierError> {
         config.validate().map_err(TierError::Config)?;
         let status = match &config.status_path {
@@ -60,163 +81,106 @@ impl Tier {
             None => StatusPage::private(&config),
         };
         let status = status.map_err(TierError::Status)?;
-        Ok(Self {
-            mode: Mutex::new(config.mode),
-            config,
+        let size_bytes_max = config.size_bytes.saturating_mul(medium::GROWTH_MAX);
+        let medium = medium::open(&config, size_bytes_max).map_err(TierError::Medium)?;
+        let capacity = medium::slots(&config, config.size_bytes);
+        let index = Index::new(capacity, medium::slots(&config, size_bytes_max));
+        let index = index
+            .map_err(|error| TierError::Medium(format!("no memory for the index: {error}")))?;
+        let tier = Self {
+            mode: AtomicU32::new(config.mode as u32),
+            stopped: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             status,
-            state: Mutex::default(),
-        })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            files: Files::new(),
+            index,
+            medium,
+            generations: Generations::new(u64::from(capacity)),
+            everything: Stripe::default(),
+            size_bytes_max,
+            born: Instant::now(),
+            ticking: Mutex::new(Instant::now()),
+            config,
+        };
+        tier.take_back();
+        tier.publish();
+        Ok(tier)
     }
 
     /// The file of this path and identity; None when a rule leaves it alone.
+    ///
+    /// A file that is known keeps its id under whatever name it is opened: all its writes must be seen.
     pub fn file(&self, path: &[u8], identity: Identity) -> Option<FileId> {
-        let mut state = self.state();
-        if let Some(row) = state
-            .files
-            .iter()
-            .position(|(known, _)| known.same_file(&identity))
-        {
-            return Some(FileId {
-                row: row as u32,
-                generation: state.files[row].1,
-            });
+        let action = self.config.rules.action(path);
+        if let Some(known) = self.files.find(&identity) {
+            let row = self.files.row(known)?;
+            if !row.warm.swap(false, Ordering::AcqRel) {
+                return Some(known);
+            }
+            let unchanged = lock(&row.info).identity == identity;
+            if unchanged && action != Action::Skip {
+                return Some(known);
+            }
+            self.status
+                .add(Counter::WarmRejected, self.forget_pages(known));
+            self.end(known);
         }
-        if self.config.rules.action(path) == Action::Skip {
-            self.bypass(Reason::Rule);
-            return None;
+        let share = match action {
+            Action::Skip => {
+                self.bypass(Reason::Rule);
+                return None;
+            }
+            Action::Cache => 0,
+            Action::Pin(share) => share,
+        };
+        let added = self.files.add(path, identity, share);
+        if added.is_none() {
+            self.bypass(Reason::TooManyFiles);
         }
-        state.files.push((identity, 0));
-        Some(FileId {
-            row: state.files.len() as u32 - 1,
-            generation: 0,
-        })
-    }
-
-    /// Serves a read, or says how to go on.
-    pub fn read(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
-        if *self.mode.lock().unwrap_or_else(PoisonError::into_inner) == Mode::PassThrough {
-            self.bypass(Reason::PassThrough);
-            return Lookup::Bypass(Reason::PassThrough);
-        }
-        let state = self.state();
-        let page = self.config.page_size_bytes as u64;
-        let mut done = 0;
-        while done < dst.len() {
-            let at = offset + done as u64;
-            let within = (at % page) as usize;
-            let Some(found) = state.pages.get(&(file, at / page)) else {
-                if state.writing > 0 {
-                    self.bypass(Reason::WriteInFlight);
-                    return Lookup::Bypass(Reason::WriteInFlight);
-                }
-                self.status.add(Counter::Misses, 1);
-                return Lookup::Miss(FillToken {
-                    file,
-                    offset,
-                    begun: state.begun,
-                    started_ns: 0,
-                });
-            };
-            let part = (page as usize - within).min(dst.len() - done);
-            dst[done..done + part].copy_from_slice(&found[within..within + part]);
-            done += part;
-        }
-        self.status.add(Counter::Hits, 1);
-        Lookup::Hit
-    }
-
-    /// Brings in what was read from the file after the miss; lands only if no write touched it since.
-    pub fn fill(&self, token: FillToken, data: &[u8]) {
-        let mut state = self.state();
-        if state.begun != token.begun {
-            self.status.add(Counter::FillsStale, 1);
-            return;
-        }
-        self.insert(&mut state, token.file, token.offset, data);
-    }
-
-    fn insert(&self, state: &mut State, file: FileId, offset: u64, data: &[u8]) {
-        let page = self.config.page_size_bytes as u64;
-        let skipped = offset.next_multiple_of(page) - offset;
-        let chunks = data
-            .get(skipped as usize..)
-            .unwrap_or_default()
-            .chunks_exact(page as usize);
-        for (index, chunk) in chunks.enumerate() {
-            state.pages.insert(
-                (file, (offset + skipped) / page + index as u64),
-                chunk.to_vec(),
-            );
-        }
-    }
-
-    /// Before a write: its pages leave the tier, and reads of them go to the file until `write_end`.
-    pub fn write_begin(&self, file: FileId, offset: u64, length: u64) -> WriteToken {
-        let mut state = self.state();
-        state.begun += 1;
-        state.writing += 1;
-        self.remove(&mut state, file, offset, length);
-        WriteToken {
-            file,
-            offset,
-            length,
-            begun: state.begun,
-            alone: state.writing == 1,
-        }
-    }
-
-    /// After a write: with the data if all of it reached the file, with None otherwise.
-    pub fn write_end(&self, token: WriteToken, data: Option<&[u8]>) {
-        let mut state = self.state();
-        state.writing -= 1;
-        if let Some(data) = data.filter(|data| {
-            data.len() as u64 == token.length && token.alone && state.begun == token.begun
-        }) {
-            self.insert(&mut state, token.file, token.offset, data);
-        }
-    }
-
-    fn remove(&self, state: &mut State, file: FileId, offset: u64, length: u64) {
-        let page = self.config.page_size_bytes as u64;
-        let last = offset.saturating_add(length.saturating_sub(1)) / page;
-        state
-            .pages
-            .retain(|(of, number), _| *of != file || *number < offset / page || *number > last);
-    }
-
-    /// Takes pages out that changed some other way; a length of u64::MAX reaches to the end of the file.
-    pub fn invalidate(&self, file: FileId, offset: u64, length: u64) {
-        let mut state = self.state();
-        state.begun += 1;
-        self.remove(&mut state, file, offset, length);
+        added.map(|(file, _)| file)
     }
 
     /// The file was removed or replaced: its pages leave, its id is not served any more.
     pub fn forget(&self, file: FileId) {
-        self.invalidate(file, 0, u64::MAX);
-        if let Some(row) = self.state().files.get_mut(file.row as usize) {
-            *row = (
-                Identity {
-                    inode: u64::MAX,
-                    ..row.0
-                },
-                row.1 + 1,
-            );
+        self.end(file);
+    }
+
+    fn end(&self, file: FileId) {
+        if self.files.end(file) {
+            self.forget_pages(file);
+            self.files.reuse(file.row);
         }
+    }
+
+    fn forget_pages(&self, file: FileId) -> u64 {
+        let Some(row) = self.files.any(file.row) else {
+            return 0;
+        };
+        let mut gone = 0;
+        row.whole.begin();
+        self.index.remove_where(
+            |name| key::row(name) == file.row,
+            |slot| {
+                self.medium.release(slot);
+                gone += 1;
+            },
+        );
+        row.whole.end();
+        self.status.add(Counter::Invalidations, gone);
+        gone
     }
 
     /// Before an fsync or fdatasync of the file.
     pub fn sync_begin(&self, file: FileId) -> SyncToken {
-        SyncToken { file, writes: 0 }
+        let writes = self.files.row(file).map_or(0, |row| row.writes.ended());
+        SyncToken { file, writes }
     }
 
     /// After the sync succeeded: what was written before `sync_begin` is on stable storage.
     pub fn synced(&self, token: SyncToken) {
-        let _ = (token.file, token.writes);
+        if let Some(row) = self.files.row(token.file) {
+            row.synced.fetch_max(token.writes, Ordering::AcqRel);
+        }
     }
 
     /// Counts a request that went past the tier.
@@ -224,16 +188,9 @@ impl Tier {
         self.status.bypass(reason);
     }
 
-    /// Does what was asked through the statistics page. Cheap when nothing was.
-    pub fn tick(&self) {
-        if self.status.pending() {
-            self.status.answer(|_| Err("not yet".into()));
-        }
-    }
-
-    /// A clean stop: file media keep their pages for the next start.
-    pub fn stop(&self) {
-        self.state().pages.clear();
+    /// The mode now.
+    pub fn mode(&self) -> Mode {
+        Mode::from_number(u64::from(self.mode.load(Ordering::Relaxed))).unwrap_or(Mode::PassThrough)
     }
 
     /// The settings it was opened with.
@@ -244,5 +201,33 @@ impl Tier {
     /// The statistics page.
     pub fn status(&self) -> &StatusPage {
         &self.status
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.born.elapsed().as_nanos() as u64
+    }
+
+    fn page_size(&self) -> u64 {
+        self.config.page_size_bytes as u64
+    }
+
+    /// First and last page of a range; None when there is none, or none that has a name.
+    fn pages(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
+        let last = offset.checked_add(length.checked_sub(1)?)? / self.page_size();
+        (last < 1 << key::PAGE_BITS).then_some((offset / self.page_size(), last))
+    }
+
+    /// Writes begun to these pages so far; None while one is under way.
+    fn quiet(&self, row: &Row, number: u32, pages: (u64, u64)) -> Option<u64> {
+        let wide = self.everything.quiet()?.wrapping_add(row.whole.quiet()?);
+        let mut stripes = self.generations.stripes(number, pages.0, pages.1);
+        stripes.try_fold(wide, |sum, stripe| Some(sum.wrapping_add(stripe.quiet()?)))
+    }
+
+    /// Writes begun to these pages so far.
+    fn begun(&self, row: &Row, number: u32, pages: (u64, u64)) -> u64 {
+        let wide = self.everything.begun().wrapping_add(row.whole.begun());
+        let stripes = self.generations.stripes(number, pages.0, pages.1);
+        stripes.fold(wide, |sum, stripe| sum.wrapping_add(stripe.begun()))
     }
 }

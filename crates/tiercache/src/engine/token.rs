@@ -41,6 +41,7 @@ pub enum Lookup {
 pub struct FillToken {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
+    pub(crate) length: u64,
     pub(crate) begun: u64,
     pub(crate) started_ns: u64,
 }

@@ -181,10 +181,18 @@ impl StatusPage {
             .store(unix_ns(), Ordering::Relaxed);
     }
 
-    /// Adds to a counter; returns what it was in this thread's shard.
+    /// Adds to a counter.
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, amount: u64) -> u64 {
-        self.shard().counters[counter as usize].fetch_add(amount, Ordering::Relaxed)
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        self.shard().counters[counter as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// True once in `period` values of this thread's shard of the counter.
+    #[inline]
+    pub(crate) fn samples(&self, counter: Counter, period: u64) -> bool {
+        self.shard().counters[counter as usize]
+            .load(Ordering::Relaxed)
+            .is_multiple_of(period)
     }
 
     /// Counts a bypass.

@@ -1,0 +1,202 @@
+//! Compressed pages in memory: each is a chain of small blocks, so that no room is lost to size classes.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use super::memory::{region_read, region_write};
+use super::{LZ4_SLOTS_A_PAGE, Medium, MediumError, Region};
+use crate::config::PAGE_SIZE_BYTES_MAX;
+use crate::index::Array;
+
+/// Blocks of a page that does not compress.
+const BLOCKS_A_PAGE: usize = 16;
+
+#[derive(Default)]
+struct Free {
+    /// First free block + 1; the others follow `next`.
+    first: u32,
+    /// Blocks at and after this were never used.
+    fresh: u32,
+    /// Blocks in use.
+    used: u64,
+    /// Blocks that may be in use.
+    limit: u64,
+}
+
+/// The medium.
+pub struct Lz4 {
+    region: Region,
+    /// Next block + 1 of each block.
+    next: Array<AtomicU32>,
+    /// First block + 1 of each slot.
+    first: Array<AtomicU32>,
+    /// Compressed bytes of each slot; a whole page means: not compressed.
+    length: Array<AtomicU32>,
+    free: Mutex<Free>,
+    page: usize,
+}
+
+impl Lz4 {
+    /// Memory for `size_bytes` of compressed pages, addresses for `size_bytes_max`.
+    pub fn new(size_bytes: u64, size_bytes_max: u64, page: usize) -> io::Result<Self> {
+        let blocks = size_bytes_max as usize / page * BLOCKS_A_PAGE;
+        let slots = size_bytes_max as usize / page * LZ4_SLOTS_A_PAGE as usize;
+        let limit = (size_bytes as usize / page * BLOCKS_A_PAGE) as u64;
+        let region = Region::anonymous(size_bytes_max as usize)?;
+        region.prefer_huge_pages();
+        let free = Mutex::new(Free {
+            limit,
+            ..Free::default()
+        });
+        let (next, first, length) = (Array::new(blocks)?, Array::new(slots)?, Array::new(slots)?);
+        Ok(Self {
+            region,
+            next,
+            first,
+            length,
+            free,
+            page,
+        })
+    }
+
+    fn block(&self) -> usize {
+        self.page / BLOCKS_A_PAGE
+    }
+
+    /// A chain of so many blocks; its first block + 1.
+    fn take(&self, count: usize) -> Option<u32> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.used + count as u64 > free.limit {
+            return None;
+        }
+        free.used += count as u64;
+        let mut chain = 0;
+        for _ in 0..count {
+            // No more blocks are in use than the limit, so one is free or fresh.
+            let block = match free.first.checked_sub(1) {
+                Some(block) => {
+                    free.first = self.next[block as usize].load(Relaxed);
+                    block
+                }
+                None => {
+                    free.fresh += 1;
+                    free.fresh - 1
+                }
+            };
+            self.next[block as usize].store(chain, Relaxed);
+            chain = block + 1;
+        }
+        Some(chain)
+    }
+
+    /// Copies a chain into `dst`, which is as long as the compressed page.
+    fn gather(&self, slot: u32, dst: &mut [u8]) -> Result<(), MediumError> {
+        let mut link = self.first[slot as usize].load(Relaxed);
+        for part in dst.chunks_mut(self.block()) {
+            let block = link.checked_sub(1).ok_or(MediumError::Torn)?;
+            region_read(&self.region, block as usize * self.block(), part)?;
+            link = self.next[block as usize].load(Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// A page's room on the stack: reads allocate nothing.
+fn scratch(room: &mut MaybeUninit<[u8; PAGE_SIZE_BYTES_MAX]>, length: usize) -> &mut [u8] {
+    let length = length.min(PAGE_SIZE_BYTES_MAX);
+    // SAFETY: the array has at least so many bytes, written here first.
+    unsafe {
+        std::ptr::write_bytes(room.as_mut_ptr().cast::<u8>(), 0, length);
+        std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<u8>(), length)
+    }
+}
+
+impl Medium for Lz4 {
+    fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
+        let length = self.length[slot as usize].load(Relaxed) as usize;
+        if length == 0 || length > self.page {
+            return Err(MediumError::Torn);
+        }
+        let (mut packed, mut plain) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let packed = scratch(&mut packed, length);
+        self.gather(slot, packed)?;
+        if length == self.page {
+            dst.copy_from_slice(
+                packed
+                    .get(offset..offset + dst.len())
+                    .ok_or(MediumError::Torn)?,
+            );
+            return Ok(());
+        }
+        let whole = if dst.len() == self.page {
+            dst
+        } else {
+            let plain = scratch(&mut plain, self.page);
+            let written =
+                lz4_flex::block::decompress_into(packed, plain).map_err(|_| MediumError::Torn)?;
+            let part = plain
+                .get(offset..offset + dst.len())
+                .filter(|_| written == self.page);
+            dst.copy_from_slice(part.ok_or(MediumError::Torn)?);
+            return Ok(());
+        };
+        match lz4_flex::block::decompress_into(packed, whole) {
+            Ok(written) if written == self.page => Ok(()),
+            _ => Err(MediumError::Torn),
+        }
+    }
+
+    fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
+        let packed = lz4_flex::block::compress(data);
+        let kept: &[u8] = if packed.len() + self.block() > data.len() {
+            data
+        } else {
+            &packed
+        };
+        self.release(slot);
+        let chain = self
+            .take(kept.len().div_ceil(self.block()))
+            .ok_or(MediumError::Full)?;
+        let mut link = chain;
+        for part in kept.chunks(self.block()) {
+            let block = link.checked_sub(1).ok_or(MediumError::Full)?;
+            region_write(&self.region, block as usize * self.block(), part)?;
+            link = self.next[block as usize].load(Relaxed);
+        }
+        self.first[slot as usize].store(chain, Relaxed);
+        self.length[slot as usize].store(kept.len() as u32, Relaxed);
+        Ok(())
+    }
+
+    fn release(&self, slot: u32) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = self.length[slot as usize].swap(0, Relaxed) as usize;
+        let chain = self.first[slot as usize].swap(0, Relaxed);
+        let count = length.div_ceil(self.block());
+        free.used -= count as u64;
+        let mut link = chain;
+        for _ in 0..count {
+            let Some(block) = link.checked_sub(1) else {
+                return;
+            };
+            link = self.next[block as usize].load(Relaxed);
+            self.next[block as usize].store(free.first, Relaxed);
+            free.first = block + 1;
+        }
+    }
+
+    fn used_bytes(&self) -> Option<u64> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(free.used * self.block() as u64)
+    }
+
+    /// Only the limit changes: blocks of one page lie anywhere, so a smaller size takes hold as pages leave,
+    /// and memory once touched stays with the process.
+    fn resize(&self, size_bytes: u64) -> io::Result<()> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.limit = (size_bytes as usize / self.page * BLOCKS_A_PAGE) as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Pages in anonymous memory, in huge pages when the system has them.
+
+use std::io;
+
+use super::{Medium, MediumError, Region};
+
+/// The medium.
+pub struct Memory {
+    region: Region,
+    page_size_bytes: usize,
+}
+
+impl Memory {
+    /// Reserves the addresses of `size_bytes_max`; memory comes with the pages.
+    pub fn new(size_bytes_max: u64, page_size_bytes: usize) -> io::Result<Self> {
+        let region = Region::anonymous(size_bytes_max as usize)?;
+        region.prefer_huge_pages();
+        Ok(Self {
+            region,
+            page_size_bytes,
+        })
+    }
+}
+
+impl Medium for Memory {
+    #[inline]
+    fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
+        region_read(
+            &self.region,
+            slot as usize * self.page_size_bytes + offset,
+            dst,
+        )
+    }
+
+    fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
+        region_write(&self.region, slot as usize * self.page_size_bytes, data)
+    }
+
+    fn resize(&self, size_bytes: u64) -> io::Result<()> {
+        self.region.release_from(size_bytes as usize);
+        Ok(())
+    }
+}
+
+/// Copies out of a region; out of bounds is `Torn`.
+#[inline]
+pub fn region_read(region: &Region, at: usize, dst: &mut [u8]) -> Result<(), MediumError> {
+    if at
+        .checked_add(dst.len())
+        .is_none_or(|end| end > region.size_bytes())
+    {
+        return Err(MediumError::Torn);
+    }
+    // SAFETY: in bounds; dst is somebody else's memory. Another thread may write the source meanwhile: the
+    // caller's version check then throws the copy away, and bytes have no invalid values.
+    unsafe { std::ptr::copy_nonoverlapping(region.address().add(at), dst.as_mut_ptr(), dst.len()) };
+    Ok(())
+}
+
+/// Copies into a region; out of bounds is `Full`.
+#[inline]
+pub fn region_write(region: &Region, at: usize, data: &[u8]) -> Result<(), MediumError> {
+    if at
+        .checked_add(data.len())
+        .is_none_or(|end| end > region.size_bytes())
+    {
+        return Err(MediumError::Full);
+    }
+    // SAFETY: in bounds; the index gave the slot to this thread alone, late readers throw their copy away.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), region.address().add(at), data.len()) };
+    Ok(())
+}
