@@ -1,0 +1,294 @@
+//! What survives a restart, and what must not.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tiercache::{Config, Counter, FileId, Identity, Lookup, MediumChoice, Tier};
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 16;
+
+struct Setup {
+    folder: PathBuf,
+    direct: bool,
+}
+
+impl Setup {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("tiercache-warm-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("folder");
+        let mut file = File::create(folder.join("t.ibd")).expect("data file");
+        (0..PAGES).for_each(|number| file.write_all(&page(number as u8)).expect("write"));
+        Self {
+            folder,
+            direct: false,
+        }
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
+    fn config(&self) -> Config {
+        let medium = if self.direct {
+            MediumChoice::Direct(self.cache())
+        } else {
+            MediumChoice::File(self.cache())
+        };
+        Config {
+            size_bytes: 64 * PAGE as u64,
+            page_size_bytes: PAGE,
+            medium,
+            sequential_cutoff_bytes: 0,
+            ..Config::default()
+        }
+    }
+
+    fn open(&self) -> (Tier, FileId, File) {
+        let tier = Tier::open(self.config()).expect("tier");
+        let data = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.folder.join("t.ibd"))
+            .expect("data file");
+        let identity = Identity::of(data.as_raw_fd()).expect("identity");
+        let path = self
+            .folder
+            .join("t.ibd")
+            .into_os_string()
+            .into_encoded_bytes();
+        let id = tier.file(&path, identity).expect("cached");
+        (tier, id, data)
+    }
+
+    /// A server's life: everything read once, then a clean stop.
+    fn fill_and_stop(&self) {
+        let (tier, id, data) = self.open();
+        assert_eq!(hits_and_fill(&tier, id, &data), 0);
+        assert_eq!(hits_and_fill(&tier, id, &data), PAGES);
+        std::thread::sleep(Duration::from_millis(25));
+        tier.stop();
+    }
+
+    fn start(&self) -> String {
+        Tier::open(self.config())
+            .expect("tier")
+            .status()
+            .snapshot()
+            .start
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn page(byte: u8) -> Vec<u8> {
+    vec![byte; PAGE]
+}
+
+/// Reads every page, fills what was missed; how many hits, all of them equal to the file.
+fn hits_and_fill(tier: &Tier, id: FileId, data: &File) -> u64 {
+    let mut hits = 0;
+    for number in 0..PAGES {
+        let (mut dst, mut truth) = (vec![0; PAGE], vec![0; PAGE]);
+        data.read_exact_at(&mut truth, number * PAGE as u64)
+            .expect("read");
+        match tier.read(id, number * PAGE as u64, &mut dst) {
+            Lookup::Hit => {
+                assert!(dst == truth, "page {number} is not the file's");
+                hits += 1;
+            }
+            Lookup::Miss(token) => tier.fill(token, &truth),
+            Lookup::Bypass(_) => (),
+        }
+    }
+    hits
+}
+
+#[test]
+fn pages_are_there_after_a_clean_stop() {
+    for direct in [false, true] {
+        let mut setup = Setup::new(&format!("clean-{direct}"));
+        setup.direct = direct;
+        setup.fill_and_stop();
+        for _ in 0..2 {
+            let (tier, id, data) = setup.open();
+            assert_eq!(
+                tier.status().snapshot().start,
+                format!("warm: {PAGES} pages")
+            );
+            assert_eq!(hits_and_fill(&tier, id, &data), PAGES);
+            assert_eq!(
+                tier.status().snapshot().counter(Counter::WarmVerified),
+                PAGES
+            );
+            tier.stop();
+        }
+    }
+}
+
+#[test]
+fn an_unclean_stop_starts_cold() {
+    let setup = Setup::new("unclean");
+    setup.fill_and_stop();
+    drop(setup.open());
+    assert_eq!(setup.start(), "cold: the last stop was not clean");
+}
+
+#[test]
+fn a_write_after_the_stop_makes_it_unclean() {
+    let setup = Setup::new("late-write");
+    let (tier, id, data) = setup.open();
+    hits_and_fill(&tier, id, &data);
+    tier.stop();
+    let token = tier.write_begin(id, 0, PAGE as u64);
+    tier.write_end(token, None);
+    drop(tier);
+    assert_eq!(setup.start(), "cold: the last stop was not clean");
+}
+
+#[test]
+fn a_file_changed_or_replaced_meanwhile_is_not_served() {
+    for replace in [false, true] {
+        let setup = Setup::new(&format!("changed-{replace}"));
+        setup.fill_and_stop();
+        let path = setup.folder.join("t.ibd");
+        if replace {
+            let other = setup.folder.join("other");
+            std::fs::copy(&path, &other).expect("copy");
+            std::fs::rename(&other, &path).expect("rename");
+        }
+        let data = OpenOptions::new().write(true).open(&path).expect("open");
+        data.write_all_at(&page(99), 3 * PAGE as u64)
+            .expect("write");
+        let (tier, id, data) = setup.open();
+        assert_eq!(hits_and_fill(&tier, id, &data), 0);
+    }
+}
+
+#[test]
+fn unsynced_writes_are_not_kept() {
+    for sync in [false, true] {
+        let setup = Setup::new(&format!("sync-{sync}"));
+        let (tier, id, data) = setup.open();
+        hits_and_fill(&tier, id, &data);
+        let token = tier.write_begin(id, 0, PAGE as u64);
+        data.write_all_at(&page(50), 0).expect("write");
+        tier.write_end(token, Some(&page(50)));
+        let token = tier.sync_begin(id);
+        if sync {
+            data.sync_all().expect("sync");
+            tier.synced(token);
+        }
+        std::thread::sleep(Duration::from_millis(25));
+        tier.stop();
+        drop((tier, data));
+        let (tier, id, data) = setup.open();
+        assert_eq!(
+            hits_and_fill(&tier, id, &data),
+            if sync { PAGES } else { 0 }
+        );
+    }
+}
+
+#[test]
+fn other_sizes_start_cold_and_other_files_and_second_servers_are_refused() {
+    let setup = Setup::new("other");
+    setup.fill_and_stop();
+    let larger = Config {
+        size_bytes: 128 * PAGE as u64,
+        ..setup.config()
+    };
+    assert_eq!(
+        Tier::open(larger).expect("tier").status().snapshot().start,
+        "cold: another size"
+    );
+    let (tier, ..) = setup.open();
+    let error = Tier::open(setup.config())
+        .err()
+        .expect("refused")
+        .to_string();
+    assert!(error.contains("another server"), "{error}");
+    drop(tier);
+    std::fs::write(setup.cache(), vec![7; 8192]).expect("write");
+    let error = Tier::open(setup.config())
+        .err()
+        .expect("refused")
+        .to_string();
+    assert!(error.contains("something else"), "{error}");
+    assert_eq!(
+        std::fs::read(setup.cache()).expect("read"),
+        vec![7; 8192],
+        "somebody's file stays as it is"
+    );
+}
+
+/// Every byte of the superblock's words, of the checksums and of the saved index, one bit each; pages too.
+#[test]
+fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
+    let setup = Setup::new("flip");
+    setup.fill_and_stop();
+    let good = std::fs::read(setup.cache()).expect("read");
+    let data_offset = 2usize << 20;
+    let saved = data_offset + 64 * PAGE;
+    let saved_bytes =
+        8 + 7 * 8 + setup.folder.join("t.ibd").as_os_str().len() + PAGES as usize * 16;
+    let ranges = [
+        (0, 80),
+        (4096, 4096 + 64 * 8),
+        (saved, saved + saved_bytes),
+        (data_offset, data_offset + 20 * PAGE),
+    ];
+    for (start, end) in ranges {
+        let step = if start == data_offset { 1021 } else { 1 };
+        for at in (start..end).step_by(step) {
+            let bit = 1u8 << (at % 8);
+            let cache = OpenOptions::new()
+                .write(true)
+                .open(setup.cache())
+                .expect("open");
+            // Only what the last round may have changed is put back.
+            cache.write_all_at(&good[..8192], 0).expect("restore");
+            cache
+                .write_all_at(
+                    &good[data_offset..data_offset + 64 * PAGE],
+                    data_offset as u64,
+                )
+                .expect("restore");
+            cache
+                .write_all_at(&good[saved..saved + saved_bytes], saved as u64)
+                .expect("restore");
+            cache
+                .write_all_at(&[good[at] ^ bit], at as u64)
+                .expect("flip");
+            drop(cache);
+            let Ok(tier) = Tier::open(setup.config()) else {
+                assert!(at < 8, "only a damaged magic is refused, not byte {at}");
+                continue;
+            };
+            let data = File::open(setup.folder.join("t.ibd")).expect("data file");
+            let path = setup
+                .folder
+                .join("t.ibd")
+                .into_os_string()
+                .into_encoded_bytes();
+            let id = tier
+                .file(&path, Identity::of(data.as_raw_fd()).expect("identity"))
+                .expect("cached");
+            let hits = hits_and_fill(&tier, id, &data);
+            if start == 0 || start == saved {
+                assert_eq!(hits, 0, "byte {at}: {}", tier.status().snapshot().start);
+            } else {
+                assert!(hits >= PAGES - 1, "byte {at}: {hits}");
+            }
+        }
+    }
+}
