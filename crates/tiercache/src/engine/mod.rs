@@ -83,6 +83,15 @@ impl Tier {
         let status = status.map_err(TierError::Status)?;
         let size_bytes_max = config.size_bytes.saturating_mul(medium::GROWTH_MAX);
         let medium = medium::open(&config, size_bytes_max).map_err(TierError::Medium)?;
+        Self::with_medium(config, status, medium, size_bytes_max)
+    }
+
+    fn with_medium(
+        config: Config,
+        status: StatusPage,
+        medium: Box<dyn Medium>,
+        size_bytes_max: u64,
+    ) -> Result<Self, TierError> {
         let capacity = medium::slots(&config, config.size_bytes);
         let index = Index::new(capacity, medium::slots(&config, size_bytes_max));
         let index = index
@@ -231,3 +240,6 @@ impl Tier {
         stripes.fold(wide, |sum, stripe| sum.wrapping_add(stripe.begun()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Errors of the medium: whichever access fails, what is served is the file's.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Identity, Lookup, Tier};
+use crate::config::Config;
+use crate::medium::{Medium, MediumError};
+use crate::status::{Counter, StatusPage};
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 8;
+
+/// Memory whose n-th access fails: a write after half of the page, a read after garbage.
+struct Failing {
+    pages: std::sync::Mutex<Vec<u8>>,
+    accesses: Arc<AtomicU64>,
+    fail_at: u64,
+}
+
+impl Failing {
+    fn fails(&self) -> bool {
+        self.accesses.fetch_add(1, Ordering::Relaxed) == self.fail_at
+    }
+}
+
+impl Medium for Failing {
+    fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
+        if self.fails() {
+            dst.fill(0xee);
+            return Err(MediumError::Io(io::Error::from_raw_os_error(libc::EIO)));
+        }
+        let at = slot as usize * PAGE + offset;
+        dst.copy_from_slice(&self.pages.lock().expect("lock")[at..at + dst.len()]);
+        Ok(())
+    }
+
+    fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
+        let failed = self.fails();
+        let at = slot as usize * PAGE;
+        let done = if failed { PAGE / 2 } else { PAGE };
+        self.pages.lock().expect("lock")[at..at + done].copy_from_slice(&data[..done]);
+        if failed {
+            Err(MediumError::Io(io::Error::from_raw_os_error(libc::EIO)))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn resize(&self, _size_bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A start, load and stop; returns how many accesses of the medium it made.
+fn cycle(fail_at: u64) -> u64 {
+    let config = Config {
+        size_bytes: PAGES * PAGE as u64,
+        page_size_bytes: PAGE,
+        ..Config::default()
+    };
+    let accesses = Arc::new(AtomicU64::new(0));
+    let pages = std::sync::Mutex::new(vec![0; PAGES as usize * PAGE]);
+    let medium = Box::new(Failing {
+        pages,
+        accesses: accesses.clone(),
+        fail_at,
+    });
+    let status = StatusPage::private(&config).expect("status");
+    let tier = Tier::with_medium(config, status, medium, PAGES * PAGE as u64).expect("tier");
+    let file = tier
+        .file(
+            b"t.ibd",
+            Identity {
+                inode: 1,
+                ..Identity::default()
+            },
+        )
+        .expect("file");
+    let mut truth: Vec<u8> = (0..12).collect();
+    for round in 0..4u8 {
+        for number in 0..truth.len() {
+            let mut dst = vec![0; PAGE];
+            match tier.read(file, (number * PAGE) as u64, &mut dst) {
+                Lookup::Hit => assert_eq!(
+                    dst,
+                    vec![truth[number]; PAGE],
+                    "fail_at {fail_at}, page {number}"
+                ),
+                Lookup::Miss(token) => tier.fill(token, &vec![truth[number]; PAGE]),
+                Lookup::Bypass(_) => (),
+            }
+            if number % 3 == 0 {
+                let token = tier.write_begin(file, (number * PAGE) as u64, PAGE as u64);
+                truth[number] = truth[number].wrapping_add(50 + round);
+                tier.write_end(token, Some(&vec![truth[number]; PAGE]));
+            }
+        }
+    }
+    let seen = tier.status().snapshot();
+    let errors = seen.counter(Counter::MediumReadErrors) + seen.counter(Counter::MediumWriteErrors);
+    tier.stop();
+    let accesses = accesses.load(Ordering::Relaxed);
+    assert_eq!(
+        errors,
+        u64::from(fail_at < accesses),
+        "the failure is counted"
+    );
+    accesses
+}
+
+#[test]
+fn whichever_access_of_the_medium_fails_the_data_is_right() {
+    let accesses = cycle(u64::MAX);
+    assert!(accesses > 40, "{accesses}");
+    (0..accesses).for_each(|fail_at| {
+        cycle(fail_at);
+    });
+}
+
+#[test]
+fn a_slot_costs_at_most_32_bytes() {
+    println!("index: {} bytes a page", crate::index::SLOT_BYTES);
+    assert!(crate::index::SLOT_BYTES <= 32.0);
+}
