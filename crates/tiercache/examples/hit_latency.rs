@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let data: Vec<u8> = (0..size)
             .map(|at| {
                 if at % 64 < 32 {
-                    (at * 2_654_435_761usize >> 13) as u8
+                    ((at * 2_654_435_761usize) >> 13) as u8
                 } else {
                     0
                 }

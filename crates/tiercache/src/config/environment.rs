@@ -29,49 +29,49 @@ impl Config {
             }
         };
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_SIZE",
             parse_size_bytes,
             &mut config.size_bytes,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_PAGE_SIZE",
             |value| parse_size_bytes(value).map(|bytes| bytes as usize),
             &mut config.page_size_bytes,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_MEDIUM",
             FromStr::from_str,
             &mut config.medium,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_MODE",
             FromStr::from_str,
             &mut config.mode,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_PROMOTION",
             FromStr::from_str,
             &mut config.promotion,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_SEQUENTIAL_CUTOFF",
             parse_size_bytes,
             &mut config.sequential_cutoff_bytes,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_READ_AHEAD",
             parse_switch,
             &mut config.admit_read_ahead,
         )?;
         read(
-            &text,
+            text,
             "UPSHIFT_TIER_RULES",
             FromStr::from_str,
             &mut config.rules,

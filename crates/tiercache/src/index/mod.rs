@@ -1,6 +1,6 @@
 //! Which page is where: a hash table over the slots of the medium, in shards.
 //!
-//! Bytes a slot: name 8, version 4, chain 4, two queue links 8, bucket 4, ghost 2, sketch 1/2: 30.5.
+//! Bytes a slot: name 8, version 4, chain 4, two queue links 8, bucket 4, ghost 2, sketch 1: 31.
 //! Readers walk chains without a lock; a chain that changes under them costs a miss, never a wrong page,
 //! because the name and the version of the slot decide. Links hold slot + 1, 0 is none.
 
@@ -46,26 +46,26 @@ pub struct Index {
     capacity_max: u32,
 }
 
-/// Bytes of memory of one slot, everything in; the sketch has one word for four slots.
+/// Bytes of memory of one slot, everything in; the sketch has one word for two slots.
 pub const SLOT_BYTES: f64 =
-    (size_of::<AtomicU64>() + 5 * size_of::<AtomicU32>() + size_of::<AtomicU16>()) as f64 + 0.5;
+    (size_of::<AtomicU64>() + 5 * size_of::<AtomicU32>() + size_of::<AtomicU16>()) as f64 + 1.0;
 const _: () = assert!(SLOT_BYTES <= 32.0);
 
 impl Slots {
     /// The shard of a hash.
     #[inline]
     pub fn shard_of(&self, hash: u64) -> usize {
-        ((hash >> 32) * u64::from(self.shards) >> 32) as usize
+        (((hash >> 32) * u64::from(self.shards)) >> 32) as usize
     }
 
     #[inline]
     pub(crate) fn head(&self, hash: u64) -> &AtomicU32 {
         let buckets = u64::from(self.buckets.load(Ordering::Relaxed));
-        let bucket = (hash & 0xffff_ffff) * buckets >> 32;
+        let bucket = ((hash & 0xffff_ffff) * buckets) >> 32;
         &self.heads[self.shard_of(hash) * self.stride + bucket as usize]
     }
 
-    /// Start of a shard's part of the ghosts (and, divided by four, of the sketch).
+    /// Start of a shard's part of the ghosts (and, divided by two, of the sketch).
     pub(crate) fn base(&self, shard: usize) -> usize {
         shard * self.stride
     }
@@ -105,7 +105,7 @@ impl Index {
         let shards = (capacity / 1024).clamp(1, 64);
         let stride = (capacity_max as usize)
             .div_ceil(shards as usize)
-            .next_multiple_of(4);
+            .next_multiple_of(2);
         let all = stride * shards as usize;
         let slots = Slots {
             names: Array::new(all)?,
@@ -115,7 +115,7 @@ impl Index {
             older: Array::new(all)?,
             heads: Array::new(all)?,
             ghosts: Array::new(all)?,
-            sketch: Array::new(all / 4)?,
+            sketch: Array::new(all / 2)?,
             buckets: AtomicU32::new(1),
             shards,
             stride,

@@ -89,8 +89,8 @@ impl Shard {
         }
         let sketch = Sketch {
             slots,
-            base: slots.base(self.number) / 4,
-            length: (self.capacity as usize / 4).max(1),
+            base: slots.base(self.number) / 2,
+            length: (self.capacity as usize / 2).max(1),
         };
         if misses > 1 && sketch.count(hash) < misses {
             return Reserved::NotPromoted;

@@ -80,7 +80,7 @@ impl Direct {
 impl Medium for Direct {
     fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
         let at = self.at(slot);
-        if (dst.as_ptr() as usize | dst.len() | offset).is_multiple_of(ALIGN) {
+        if (dst.as_ptr() as usize | dst.len() | offset) % ALIGN == 0 {
             return self.call(
                 libc::SYS_pread64,
                 dst.as_mut_ptr(),
@@ -104,7 +104,7 @@ impl Medium for Direct {
     }
 
     fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
-        if (data.as_ptr() as usize).is_multiple_of(ALIGN) {
+        if data.as_ptr() as usize % ALIGN == 0 {
             return self.call(
                 libc::SYS_pwrite64,
                 data.as_ptr().cast_mut(),

@@ -44,7 +44,7 @@ impl Ghosts<'_> {
 
     fn place(&self, hash: u64) -> Option<(usize, u16)> {
         let places = self.length / WAYS;
-        let place = (hash & 0xffff_ffff) as usize * places >> 32;
+        let place = ((hash & 0xffff_ffff) as usize * places) >> 32;
         (places > 0).then_some((self.base + place * WAYS, (hash >> 40) as u16 | 1))
     }
 }

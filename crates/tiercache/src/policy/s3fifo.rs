@@ -106,7 +106,7 @@ impl S3Fifo {
             };
             // A read that lands between load and store loses its count: no harm.
             slots.names[slot as usize].store(
-                word & !key::FREQUENCY | key::MAIN | left * key::FREQUENCY_ONE,
+                word & !key::FREQUENCY | key::MAIN | (left * key::FREQUENCY_ONE),
                 Relaxed,
             );
             self.push(slots, Queue::Main, slot);

@@ -146,7 +146,7 @@ impl StatusPage {
                 .filter(|file| !file.name.is_empty())
                 .collect();
             fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && before == table.version.load(Ordering::Relaxed) {
+            if before % 2 == 0 && before == table.version.load(Ordering::Relaxed) {
                 break;
             }
             std::thread::yield_now();
@@ -190,9 +190,7 @@ impl StatusPage {
     /// True once in `period` values of this thread's shard of the counter.
     #[inline]
     pub(crate) fn samples(&self, counter: Counter, period: u64) -> bool {
-        self.shard().counters[counter as usize]
-            .load(Ordering::Relaxed)
-            .is_multiple_of(period)
+        self.shard().counters[counter as usize].load(Ordering::Relaxed) % period == 0
     }
 
     /// Counts a bypass.
