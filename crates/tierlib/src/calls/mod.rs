@@ -1,0 +1,32 @@
+//! The intercepted functions, by what they do to a file.
+
+mod aio;
+mod change;
+mod name;
+mod open;
+mod read;
+mod refuse;
+mod sync;
+mod write;
+
+use tiercache::{FileId, Tier};
+
+use crate::descriptors;
+use crate::process::{self, Side};
+
+/// The file behind a descriptor that is about to change, and the tier to tell.
+/// None: not a data file, or nothing to tell (a child's change makes the owner stop serving).
+fn changing(fd: libc::c_int) -> Option<(&'static Tier, FileId)> {
+    let file = descriptors::file(fd)?;
+    match process::side() {
+        Side::Owner(tier) => {
+            tier.tick();
+            Some((tier, file.id()?))
+        }
+        Side::Child => {
+            process::spoil();
+            None
+        }
+        Side::Spoilt(_) | Side::Nobody => None,
+    }
+}

@@ -1,0 +1,186 @@
+//! Names come and go: what loses its last name leaves the tier with its last descriptor.
+
+use libc::{c_char, c_int, c_uint};
+use tiercache::Identity;
+
+use crate::process::{self, Side};
+use crate::raw::keep_errno;
+use crate::{files, raw, real};
+
+/// Who is behind a name that a rule names; None for other names and without a tier.
+///
+/// # Safety
+/// The path must be null or end in a zero byte.
+unsafe fn behind(folder: c_int, path: *const c_char) -> Option<Identity> {
+    // SAFETY: the caller's promise.
+    if matches!(process::side(), Side::Nobody) || !unsafe { process::named(path) } {
+        return None;
+    }
+    keep_errno(|| {
+        let number = libc::SYS_openat;
+        let flags = (libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC) as usize;
+        // SAFETY: an O_PATH descriptor opens no file: closing it drops no locks.
+        let fd = unsafe { raw::kernel(number, [folder as usize, path as usize, flags, 0, 0, 0]) };
+        if fd < 0 {
+            return None;
+        }
+        let identity = Identity::of(fd as c_int).ok();
+        // SAFETY: the descriptor of above.
+        unsafe { raw::kernel(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
+        identity
+    })
+}
+
+fn gone(identity: Option<Identity>) {
+    let Some(identity) = identity else { return };
+    match process::side() {
+        Side::Owner(tier) => keep_errno(|| files::unlinked(tier, &identity)),
+        Side::Child => process::spoil(),
+        Side::Spoilt(_) | Side::Nobody => {}
+    }
+}
+
+/// C13.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let (before, answer) = unsafe { (behind(folder, path), real::unlinkat(folder, path, flags)) };
+    if answer == 0 {
+        gone(before);
+    }
+    answer
+}
+
+/// C13.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { unlinkat(libc::AT_FDCWD, path, 0) }
+}
+
+/// C13.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let (before, answer) = unsafe { (behind(libc::AT_FDCWD, path), real::remove(path)) };
+    if answer == 0 {
+        gone(before);
+    }
+    answer
+}
+
+/// A file that no rule named got a name that a rule names: descriptors that were not watched may write to it.
+///
+/// # Safety
+/// As `behind`.
+unsafe fn came_in(to: c_int, old: *const c_char, new: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (false, Side::Owner(tier)) = (process::named(old), process::side())
+            && let Some(identity) = behind(to, new)
+        {
+            keep_errno(|| files::renamed_in(tier, &identity));
+        }
+    }
+}
+
+/// C14.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn renameat2(
+    from: c_int,
+    old: *const c_char,
+    to: c_int,
+    new: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let replaced = behind(to, new);
+        let moved = behind(from, old);
+        let answer = if flags == 0 {
+            real::renameat(from, old, to, new)
+        } else {
+            real::renameat2(from, old, to, new, flags)
+        };
+        if answer == 0 {
+            // Two names of one file: rename does nothing.
+            if replaced != moved {
+                gone(replaced);
+            }
+            came_in(to, old, new);
+            if flags & libc::RENAME_EXCHANGE != 0 {
+                came_in(from, new, old);
+            }
+        }
+        answer
+    }
+}
+
+/// C14.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn renameat(
+    from: c_int,
+    old: *const c_char,
+    to: c_int,
+    new: *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { renameat2(from, old, to, new, 0) }
+}
+
+/// C14.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rename(old: *const c_char, new: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { renameat2(libc::AT_FDCWD, old, libc::AT_FDCWD, new, 0) }
+}
+
+/// C14.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linkat(
+    from: c_int,
+    old: *const c_char,
+    to: c_int,
+    new: *const c_char,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let answer = real::linkat(from, old, to, new, flags);
+        if answer == 0 {
+            came_in(to, old, new);
+        }
+        answer
+    }
+}
+
+/// C14.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn link(old: *const c_char, new: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { linkat(libc::AT_FDCWD, old, libc::AT_FDCWD, new, 0) }
+}

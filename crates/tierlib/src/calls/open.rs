@@ -1,0 +1,159 @@
+//! Descriptors come and go.
+
+use std::ffi::CStr;
+
+use libc::{c_char, c_int, c_uint, mode_t};
+
+use crate::descriptors::{closed, closing, closing_range, duplicated, file, opened};
+use crate::{process, real};
+
+/// # Safety
+/// As the call that opened.
+unsafe fn after(fd: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the open succeeded, so the path ends in a zero byte.
+    unsafe {
+        if fd >= 0 && process::named(path) {
+            opened(fd, CStr::from_ptr(path), flags);
+        }
+    }
+    fd
+}
+
+macro_rules! opens {
+    ($($name:ident($($arg:ident: $type:ty),*) = $path:ident, $real:expr, $flags:expr;)*) => { $(
+        /// C1.
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+            // SAFETY: the caller's promise, handed on.
+            unsafe { after($real, $path, $flags) }
+        }
+    )* };
+}
+
+opens! {
+    open(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags, mode), flags;
+    open64(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
+    __open_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
+    __open64_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
+    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = path, real::openat64(folder, path, flags, mode), flags;
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = path, real::openat64(folder, path, flags, mode), flags;
+    __openat_2(folder: c_int, path: *const c_char, flags: c_int) = path, real::openat64(folder, path, flags, 0), flags;
+    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) = path, real::openat64(folder, path, flags, 0), flags;
+    creat(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
+    creat64(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
+}
+
+const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+
+/// C2.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let taken = closing(fd);
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real::close(fd) };
+    closed(taken);
+    answer
+}
+
+/// C2.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        closing_range(first as usize, last as usize);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// C2.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    closing_range(first.max(0) as usize, usize::MAX);
+    // SAFETY: the caller's promise.
+    unsafe { real::closefrom(first) }
+}
+
+/// C3.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real::dup(fd) };
+    if answer >= 0 {
+        duplicated(fd, answer);
+    }
+    answer
+}
+
+/// C3.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(fd: c_int, wanted: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real::dup2(fd, wanted) };
+    if answer >= 0 {
+        duplicated(fd, answer);
+    }
+    answer
+}
+
+/// C3.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(fd: c_int, wanted: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real::dup3(fd, wanted, flags) };
+    if answer >= 0 {
+        duplicated(fd, answer);
+    }
+    answer
+}
+
+/// C3 and C5. Locks go to the kernel untouched.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if command == libc::F_SETFL
+        && argument as c_int & libc::O_APPEND != 0
+        && let Some(file) = file(fd)
+    {
+        file.appends
+            .store(true, std::sync::atomic::Ordering::Release);
+    }
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real::fcntl64(fd, command, argument) };
+    if answer >= 0 && matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        duplicated(fd, answer);
+    }
+    answer
+}
+
+/// As `fcntl64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { fcntl64(fd, command, argument) }
+}

@@ -1,0 +1,277 @@
+//! Reads: served by position; by the descriptor's own position they go to the file, which is always current.
+
+use std::slice;
+
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use tiercache::{FileId, Lookup, Reason, Tier};
+
+use crate::descriptors::{file, readable};
+use crate::process::{self, Side, count_bypass};
+use crate::raw::keep_errno;
+use crate::real;
+
+/// The tier and the file of a descriptor whose reads may be served.
+#[inline]
+fn served(fd: c_int) -> Option<(&'static Tier, FileId)> {
+    let id = file(fd)?.id()?;
+    match process::side() {
+        Side::Owner(tier) if readable(fd) => {
+            tier.tick();
+            Some((tier, id))
+        }
+        Side::Spoilt(tier) => {
+            tier.bypass(Reason::Forked);
+            None
+        }
+        _ => None,
+    }
+}
+
+/// Whether a hit may copy there: what the kernel would refuse with EFAULT or EINVAL is left to it.
+#[inline]
+fn plausible(data: *mut c_void, size: usize, offset: off_t) -> bool {
+    let top = isize::MAX as usize;
+    size > 0
+        && size <= 0x7fff_f000
+        && !data.is_null()
+        && (data as usize)
+            .checked_add(size)
+            .is_some_and(|end| end <= top)
+        && offset >= 0
+        && offset.checked_add(size as off_t).is_some()
+}
+
+/// C4.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread64(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    let Some((tier, id)) = served(fd).filter(|_| plausible(data, size, offset)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::pread64(fd, data, size, offset) };
+    };
+    // SAFETY: the caller gives size writable bytes.
+    let place = unsafe { slice::from_raw_parts_mut(data.cast::<u8>(), size) };
+    match keep_errno(|| tier.read(id, offset as u64, place)) {
+        Lookup::Hit => size as ssize_t,
+        // SAFETY: the caller's promise.
+        Lookup::Bypass(_) => unsafe { real::pread64(fd, data, size, offset) },
+        Lookup::Miss(token) => {
+            // SAFETY: the caller's promise.
+            let answer = unsafe { real::pread64(fd, data, size, offset) };
+            if answer > 0 {
+                // SAFETY: the kernel wrote that many bytes there.
+                let got = unsafe { slice::from_raw_parts(data.cast::<u8>(), answer as usize) };
+                keep_errno(|| tier.fill(token, got));
+            }
+            answer
+        }
+    }
+}
+
+/// As `pread64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pread64(fd, data, size, offset) }
+}
+
+fn check(size: usize, room: usize) {
+    if size > room {
+        process::say("upshift tier: buffer overflow detected in a read\n");
+        std::process::abort();
+    }
+}
+
+/// As `pread64`, for programs built with _FORTIFY_SOURCE.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pread64_chk(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    offset: off_t,
+    room: size_t,
+) -> ssize_t {
+    check(size, room);
+    // SAFETY: the caller's promise.
+    unsafe { pread64(fd, data, size, offset) }
+}
+
+/// As `__pread64_chk`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pread_chk(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    offset: off_t,
+    room: size_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { __pread64_chk(fd, data, size, offset, room) }
+}
+
+/// Serves all parts of a vectored read, or none: whether it did, in bytes.
+///
+/// # Safety
+/// `parts` must be `count` parts of writable memory.
+unsafe fn serve_parts(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> Option<ssize_t> {
+    let (tier, id) = served(fd)?;
+    if parts.is_null() || !(1..=1024).contains(&count) || offset < 0 {
+        return None;
+    }
+    let mut at = offset;
+    // SAFETY: the caller's promise.
+    for part in unsafe { slice::from_raw_parts(parts, count as usize) } {
+        if !plausible(part.iov_base, part.iov_len, at) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let place = unsafe { slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
+        if !matches!(keep_errno(|| tier.read(id, at as u64, place)), Lookup::Hit) {
+            return None;
+        }
+        at += part.iov_len as off_t;
+    }
+    Some((at - offset) as ssize_t)
+}
+
+/// C4, for several parts; a miss is not filled.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv64(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count == 1 && !parts.is_null() {
+            return pread64(fd, (*parts).iov_base, (*parts).iov_len, offset);
+        }
+        serve_parts(fd, parts, count, offset)
+            .unwrap_or_else(|| real::preadv64(fd, parts, count, offset))
+    }
+}
+
+/// As `preadv64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { preadv64(fd, parts, count, offset) }
+}
+
+/// As `preadv64` without flags and with a position; otherwise straight to the file.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if flags & !libc::RWF_HIPRI == 0 && offset >= 0 {
+            return serve_parts(fd, parts, count, offset)
+                .unwrap_or_else(|| real::preadv64v2(fd, parts, count, offset, flags));
+        }
+        real::preadv64v2(fd, parts, count, offset, flags)
+    }
+}
+
+/// As `preadv64v2`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { preadv64v2(fd, parts, count, offset, flags) }
+}
+
+/// C6.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+    if file(fd).is_some() {
+        count_bypass(Reason::Unsupported);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::read(fd, data, size) }
+}
+
+/// C6.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    room: size_t,
+) -> ssize_t {
+    check(size, room);
+    // SAFETY: the caller's promise.
+    unsafe { read(fd, data, size) }
+}
+
+/// C6.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if file(fd).is_some() {
+        count_bypass(Reason::Unsupported);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::readv(fd, parts, count) }
+}

@@ -1,0 +1,196 @@
+//! Ways by which a data file could change unseen: refused, or the file is not cached from then on.
+
+use std::ffi::CStr;
+
+use libc::{c_char, c_int, c_long, c_void, off_t, size_t};
+
+use crate::descriptors::{self, closed, closing, lose, writable};
+use crate::process::{self, Side};
+use crate::raw::{call, keep_errno, set_errno};
+use crate::{files, real};
+
+/// C16.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    at: *mut c_void,
+    size: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // MAP_SHARED_VALIDATE has the bit of MAP_SHARED too; the mapping may be made writable later.
+    if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 && flags & libc::MAP_SHARED != 0 && writable(fd)
+    {
+        lose(fd);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::mmap64(at, size, protection, flags, fd, offset) }
+}
+
+/// As `mmap64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    size: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe { mmap64(at, size, protection, flags, fd, offset) }
+}
+
+/// # Safety
+/// Both must end in a zero byte.
+unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if path.is_null() || mode.is_null() || !process::named(path) {
+            return;
+        }
+        let writes = CStr::from_ptr(mode)
+            .to_bytes()
+            .iter()
+            .any(|letter| b"wa+".contains(letter));
+        match process::side() {
+            Side::Owner(tier) if writes => keep_errno(|| {
+                if let Ok(identity) = tiercache::Identity::of_path(CStr::from_ptr(path)) {
+                    files::renamed_in(tier, &identity);
+                }
+            }),
+            Side::Child if writes => process::spoil(),
+            _ => {}
+        }
+    }
+}
+
+/// C17: a stream's writes cannot be seen.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let stream = real::fopen64(path, mode);
+        if !stream.is_null() {
+            stream_opened(path, mode);
+        }
+        stream
+    }
+}
+
+/// As `fopen64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe { fopen64(path, mode) }
+}
+
+/// C17: the descriptor belongs to the stream from here on, whose fclose is not seen either.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let stream = unsafe { real::fdopen(fd, mode) };
+    if !stream.is_null() && descriptors::file(fd).is_some() {
+        lose(fd);
+        closed(closing(fd));
+    }
+    stream
+}
+
+/// C18: POSIX AIO writes from threads of the C library.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aio_write64(request: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise; the first field of an aiocb is the descriptor.
+    unsafe {
+        if !request.is_null() {
+            lose(*request.cast::<c_int>());
+        }
+        real::aio_write64(request)
+    }
+}
+
+/// As `aio_write64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aio_write(request: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { aio_write64(request) }
+}
+
+/// C19: liburing's only way in.
+///
+/// # Safety
+/// Touches nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn io_uring_queue_init(
+    _: libc::c_uint,
+    _: *mut c_void,
+    _: libc::c_uint,
+) -> c_int {
+    process::refuse_io_uring();
+    -libc::ENOSYS
+}
+
+/// As `io_uring_queue_init`.
+///
+/// # Safety
+/// Touches nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn io_uring_queue_init_params(
+    _: libc::c_uint,
+    _: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
+    process::refuse_io_uring();
+    -libc::ENOSYS
+}
+
+/// C19: a system call by number. Closes are seen, io_uring is refused, everything else goes on as it is.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    if process::is_ready() {
+        match number {
+            libc::SYS_io_uring_setup => {
+                process::refuse_io_uring();
+                set_errno(libc::ENOSYS);
+                return -1;
+            }
+            libc::SYS_close => closed(closing(a as c_int)),
+            _ => {}
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { call(number, [a, b, c, d, e, f]) as c_long }
+}

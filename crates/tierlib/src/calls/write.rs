@@ -1,0 +1,228 @@
+//! Writes: told to the tier before, done on the file, told after.
+
+use std::slice;
+
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+
+use super::changing;
+use crate::descriptors::file;
+use crate::raw::keep_errno;
+use crate::real;
+
+/// What a write will touch, as far as it can be known before.
+enum Where {
+    /// From this offset, so many bytes.
+    At(u64, u64),
+    /// Somewhere from this offset on: the descriptor appends.
+    From(u64),
+}
+
+fn end_of_file(fd: c_int) -> u64 {
+    // SAFETY: stat is plain data with room for the answer.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        if libc::fstat(fd, &raw mut found) == 0 {
+            found.st_size as u64
+        } else {
+            0
+        }
+    }
+}
+
+/// Linux appends on O_APPEND descriptors whatever the offset of pwrite says.
+fn place(fd: c_int, offset: off_t, size: usize) -> Where {
+    use std::sync::atomic::Ordering::Acquire;
+    if offset < 0 {
+        return Where::From(0);
+    }
+    if file(fd).is_some_and(|file| file.appends.load(Acquire)) {
+        return Where::From(end_of_file(fd).min(offset as u64));
+    }
+    Where::At(offset as u64, size as u64)
+}
+
+/// Brackets a write. `data` is what the file holds there after full success, if it is in one piece.
+fn bracket(
+    fd: c_int,
+    place: Where,
+    data: Option<&[u8]>,
+    write: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some((tier, id)) = keep_errno(|| changing(fd)) else {
+        return write();
+    };
+    let (offset, size) = match place {
+        Where::At(_, 0) => return write(),
+        Where::At(offset, size) => (offset, size),
+        Where::From(offset) => (offset, u64::MAX - offset),
+    };
+    let token = keep_errno(|| tier.write_begin(id, offset, size));
+    let answer = write();
+    let full =
+        data.filter(|data| matches!(place, Where::At(..)) && answer == data.len() as ssize_t);
+    keep_errno(|| tier.write_end(token, full));
+    answer
+}
+
+/// C7.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite64(
+    fd: c_int,
+    data: *const c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    if file(fd).is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::pwrite64(fd, data, size, offset) };
+    }
+    // SAFETY: the caller gives size readable bytes; looked at only after the kernel took all of them.
+    let content = (!data.is_null() && size <= 0x7fff_f000)
+        .then(|| unsafe { slice::from_raw_parts(data.cast::<u8>(), size) });
+    // SAFETY: the caller's promise.
+    bracket(fd, place(fd, offset, size), content, || unsafe {
+        real::pwrite64(fd, data, size, offset)
+    })
+}
+
+/// As `pwrite64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite(
+    fd: c_int,
+    data: *const c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwrite64(fd, data, size, offset) }
+}
+
+/// # Safety
+/// `parts` must be null or `count` parts.
+unsafe fn total(parts: *const iovec, count: c_int) -> usize {
+    if parts.is_null() || !(0..=1024).contains(&count) {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let parts = unsafe { slice::from_raw_parts(parts, count as usize) };
+    parts
+        .iter()
+        .fold(0, |sum, part| sum.saturating_add(part.iov_len))
+}
+
+/// C8.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev64(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if file(fd).is_none() {
+            return real::pwritev64(fd, parts, count, offset);
+        }
+        bracket(fd, place(fd, offset, total(parts, count)), None, || {
+            real::pwritev64(fd, parts, count, offset)
+        })
+    }
+}
+
+/// As `pwritev64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwritev64(fd, parts, count, offset) }
+}
+
+/// C8; flags can turn it into an append, and an offset of -1 means the descriptor's own position.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev64v2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if file(fd).is_none() {
+            return real::pwritev64v2(fd, parts, count, offset, flags);
+        }
+        let touched = if flags & libc::RWF_APPEND != 0 {
+            Where::From(0)
+        } else {
+            place(fd, offset, total(parts, count))
+        };
+        bracket(fd, touched, None, || {
+            real::pwritev64v2(fd, parts, count, offset, flags)
+        })
+    }
+}
+
+/// As `pwritev64v2`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwritev64v2(fd, parts, count, offset, flags) }
+}
+
+/// C9: where it lands is only known to the kernel when descriptors share a position, so all of the file leaves.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if file(fd).is_none() {
+            return real::write(fd, data, size);
+        }
+        bracket(fd, Where::From(0), None, || real::write(fd, data, size))
+    }
+}
+
+/// As `write`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if file(fd).is_none() {
+            return real::writev(fd, parts, count);
+        }
+        bracket(fd, Where::From(0), None, || real::writev(fd, parts, count))
+    }
+}

@@ -1,0 +1,180 @@
+//! Which file is behind a descriptor: an array by descriptor number, read without a lock.
+
+use std::ffi::CStr;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use libc::c_int;
+use tiercache::Identity;
+
+use crate::files::{self, File};
+use crate::process::{self, Side};
+use crate::raw::keep_errno;
+
+/// Descriptors beyond are not cached. The array is 16 MiB of untouched address space.
+const DESCRIPTORS: usize = 1 << 20;
+
+struct Slot {
+    file: AtomicPtr<File>,
+    access: AtomicU32,
+}
+
+static SLOTS: [Slot; DESCRIPTORS] = [const {
+    Slot {
+        file: AtomicPtr::new(ptr::null_mut()),
+        access: AtomicU32::new(0),
+    }
+}; DESCRIPTORS];
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+/// The file behind a descriptor.
+#[inline]
+pub fn file(fd: RawFd) -> Option<&'static File> {
+    let slot = SLOTS.get(fd as usize)?;
+    // SAFETY: files are never freed.
+    unsafe { slot.file.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether the descriptor was opened for reading.
+#[inline]
+pub fn readable(fd: RawFd) -> bool {
+    access(fd) != libc::O_WRONLY
+}
+
+/// Whether the descriptor was opened for writing.
+#[inline]
+pub fn writable(fd: RawFd) -> bool {
+    access(fd) != libc::O_RDONLY
+}
+
+fn access(fd: RawFd) -> c_int {
+    SLOTS
+        .get(fd as usize)
+        .map_or(0, |slot| slot.access.load(Ordering::Relaxed) as c_int)
+}
+
+fn put(fd: RawFd, file: &'static File, access: c_int) {
+    let Some(slot) = SLOTS.get(fd as usize) else {
+        if let Side::Owner(tier) = process::side() {
+            file.bypass(tier);
+        }
+        return;
+    };
+    slot.access.store(access as u32, Ordering::Relaxed);
+    slot.file
+        .store(ptr::from_ref(file).cast_mut(), Ordering::Release);
+    HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+}
+
+/// After the open of a path that a rule names.
+pub fn opened(fd: RawFd, path: &CStr, flags: c_int) {
+    keep_errno(|| {
+        if matches!(process::side(), Side::Child) {
+            if flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0 {
+                process::spoil();
+            }
+            return;
+        }
+        if !is_regular(fd) || flags & libc::O_PATH != 0 {
+            return;
+        }
+        let Some(tier) = process::open_tier() else {
+            return;
+        };
+        let Ok(identity) = Identity::of(fd) else {
+            return;
+        };
+        let file = files::open(tier, identity, path);
+        if flags & libc::O_APPEND != 0 {
+            file.appends.store(true, Ordering::Relaxed);
+        }
+        if let (Some(id), true) = (file.id(), flags & libc::O_TRUNC != 0) {
+            tier.invalidate(id, 0, u64::MAX);
+        }
+        put(fd, file, flags & libc::O_ACCMODE);
+    });
+}
+
+fn is_regular(fd: RawFd) -> bool {
+    // SAFETY: stat is plain data with room for the answer.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut found) == 0 && found.st_mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+/// After a duplicate was made; whatever was at its number is closed.
+pub fn duplicated(fd: RawFd, duplicate: RawFd) {
+    if (file(fd).is_none() && file(duplicate).is_none())
+        || fd == duplicate
+        || !process::owns_tables()
+    {
+        return;
+    }
+    keep_errno(|| {
+        let replaced = take(duplicate);
+        if let Some(file) = file(fd) {
+            file.hold();
+            put(duplicate, file, access(fd));
+        }
+        if let Some(replaced) = replaced {
+            release(replaced, None);
+        }
+    });
+}
+
+/// Before a close: takes the descriptor out of the array, so that the number can be used again at once.
+pub fn closing(fd: RawFd) -> Option<(&'static File, Option<Identity>)> {
+    file(fd)?;
+    if !process::owns_tables() {
+        return None;
+    }
+    keep_errno(|| {
+        let last = Identity::of(fd).ok();
+        take(fd).map(|file| (file, last))
+    })
+}
+
+/// After the close.
+pub fn closed(taken: Option<(&'static File, Option<Identity>)>) {
+    if let Some((file, last)) = taken {
+        keep_errno(|| release(file, last));
+    }
+}
+
+fn take(fd: RawFd) -> Option<&'static File> {
+    let slot = SLOTS.get(fd as usize)?;
+    // SAFETY: files are never freed.
+    unsafe { slot.file.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }
+}
+
+fn release(file: &'static File, last: Option<Identity>) {
+    if let Side::Owner(tier) | Side::Spoilt(tier) = process::side() {
+        file.release(tier, last);
+    }
+}
+
+/// Before a range of descriptors is closed.
+pub fn closing_range(first: usize, last: usize) {
+    if HIGHEST.load(Ordering::Relaxed) < first || !process::owns_tables() {
+        return;
+    }
+    for fd in first..=last.min(HIGHEST.load(Ordering::Relaxed)) {
+        closed(closing(fd as RawFd));
+    }
+}
+
+/// The file may from now on change unseen through this descriptor.
+pub fn lose(fd: RawFd) {
+    if let (Some(file), Side::Owner(tier)) = (file(fd), process::side()) {
+        keep_errno(|| file.bypass(tier));
+    }
+}
+
+/// Before a clean stop.
+pub fn forget_unlinked() {
+    if let Side::Owner(tier) = process::side() {
+        files::forget_unlinked(tier);
+    }
+}

@@ -1,0 +1,144 @@
+//! The data files that this process has opened, by identity.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tiercache::{FileId, Identity, Reason, Tier};
+
+/// A data file. Lives as long as the process: a thread may still hold it after the last close.
+pub struct File {
+    /// Its id in the tier; None when it is never cached.
+    id: Option<FileId>,
+    /// Open descriptors and requests in flight.
+    opens: AtomicU32,
+    /// Its name is gone: its pages go with the last descriptor.
+    unlinked: AtomicBool,
+    /// Changes of it can no longer be seen.
+    bypassed: AtomicBool,
+    /// Some descriptor of it appends.
+    pub appends: AtomicBool,
+    /// How it was at the last close.
+    closed: Mutex<Option<Identity>>,
+}
+
+type Key = (u64, u64, u64);
+static KNOWN: LazyLock<Mutex<HashMap<Key, &'static File>>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key(identity: &Identity) -> Key {
+    (identity.device, identity.inode, identity.birth_ns)
+}
+
+impl File {
+    fn new(id: Option<FileId>) -> &'static Self {
+        Box::leak(Box::new(Self {
+            id,
+            opens: AtomicU32::new(0),
+            unlinked: AtomicBool::new(false),
+            bypassed: AtomicBool::new(id.is_none()),
+            appends: AtomicBool::new(false),
+            closed: Mutex::default(),
+        }))
+    }
+
+    /// The id to use the tier with; None when the file is not cached.
+    #[inline]
+    pub fn id(&self) -> Option<FileId> {
+        if self.bypassed.load(Ordering::Acquire) {
+            None
+        } else {
+            self.id
+        }
+    }
+
+    /// One more descriptor or request.
+    pub fn hold(&self) {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From here on it is not cached, in this process, for good: it may change unseen.
+    pub fn bypass(&self, tier: &Tier) {
+        if !self.bypassed.swap(true, Ordering::AcqRel) {
+            tier.bypass(Reason::Unsupported);
+            if let Some(id) = self.id {
+                tier.forget(id);
+            }
+        }
+    }
+
+    fn forget_if_unused(&self, tier: &Tier, known: &mut HashMap<Key, &'static File>) {
+        if self.opens.load(Ordering::Acquire) == 0 && self.unlinked.load(Ordering::Relaxed) {
+            if let Some(id) = self.id {
+                tier.forget(id);
+            }
+            known.retain(|_, file| !std::ptr::eq(*file, self));
+        }
+    }
+
+    /// One descriptor or request less. `last` is how the file was just before.
+    pub fn release(&self, tier: &Tier, last: Option<Identity>) {
+        let mut known = lock(&KNOWN);
+        if self.opens.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *lock(&self.closed) = last;
+            self.forget_if_unused(tier, &mut known);
+        }
+    }
+}
+
+/// The file of a descriptor that was just opened, held once. None when a rule leaves it alone.
+pub fn open(tier: &Tier, identity: Identity, path: &CStr) -> &'static File {
+    let mut known = lock(&KNOWN);
+    let Some(file) = known.get(&key(&identity)).copied() else {
+        let file = File::new(tier.file(path.to_bytes(), identity));
+        file.hold();
+        known.insert(key(&identity), file);
+        return file;
+    };
+    // Changed while nobody here had it open: by another program.
+    if file.opens.fetch_add(1, Ordering::AcqRel) == 0
+        && lock(&file.closed).take() != Some(identity)
+        && let Some(id) = file.id()
+    {
+        tier.invalidate(id, 0, u64::MAX);
+    }
+    file
+}
+
+/// The file of this identity, if this process ever opened it, held once.
+pub fn find(identity: &Identity) -> Option<&'static File> {
+    let known = lock(&KNOWN);
+    let file = *known.get(&key(identity))?;
+    file.hold();
+    Some(file)
+}
+
+/// A name of the file is gone.
+pub fn unlinked(tier: &Tier, identity: &Identity) {
+    let mut known = lock(&KNOWN);
+    if let Some(file) = known.get(&key(identity)).copied() {
+        file.unlinked.store(true, Ordering::Relaxed);
+        file.forget_if_unused(tier, &mut known);
+    }
+}
+
+/// The file got a name that a rule names after it could be opened by one that no rule names: never cached.
+pub fn renamed_in(tier: &Tier, identity: &Identity) {
+    lock(&KNOWN)
+        .entry(key(identity))
+        .or_insert_with(|| File::new(None))
+        .bypass(tier);
+}
+
+/// Before a clean stop: what has no name cannot come back.
+pub fn forget_unlinked(tier: &Tier) {
+    for file in lock(&KNOWN).values() {
+        if let (true, Some(id)) = (file.unlinked.load(Ordering::Relaxed), file.id) {
+            tier.forget(id);
+        }
+    }
+}

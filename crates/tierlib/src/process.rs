@@ -1,0 +1,214 @@
+//! Whose tier it is: one process opens it, with the first data file that it opens, and no other uses it.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::{ffi::CStr, ptr};
+
+use tiercache::{Action, Config, ConfigError, Reason, Tier};
+
+use crate::{descriptors, raw, real};
+
+static CONFIG: OnceLock<Result<Config, ConfigError>> = OnceLock::new();
+static TIER: OnceLock<Option<Tier>> = OnceLock::new();
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// Process id of the tier's owner, in a page that the kernel wipes in the child of a fork: 0 there.
+static OWNER: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+
+/// In a page that children share: one of them changed a data file, so that nothing cached can be trusted.
+static SPOILT: AtomicPtr<AtomicBool> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    /// Set while the tier opens: its own calls come back into this library.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// May this process use the tier?
+pub enum Side {
+    /// It opened the tier.
+    Owner(&'static Tier),
+    /// It is the child of a fork of the owner.
+    Child,
+    /// It opened the tier, and a child changed a data file.
+    Spoilt(&'static Tier),
+    /// No tier.
+    Nobody,
+}
+
+/// Where this process stands. No system call.
+#[inline]
+pub fn side() -> Side {
+    let Some(Some(tier)) = TIER.get() else {
+        return Side::Nobody;
+    };
+    // SAFETY: both pages are mapped before the tier is set, and never unmapped.
+    let (owner, spoilt) = unsafe {
+        (
+            &*OWNER.load(Ordering::Relaxed),
+            &*SPOILT.load(Ordering::Relaxed),
+        )
+    };
+    if owner.load(Ordering::Relaxed) == 0 {
+        return Side::Child;
+    }
+    if spoilt.load(Ordering::Acquire) {
+        Side::Spoilt(tier)
+    } else {
+        Side::Owner(tier)
+    }
+}
+
+/// Whether the tables of this process may change. Asks for the process id, because a vfork child
+/// shares the owner's memory but not its descriptors.
+pub fn owns_tables() -> bool {
+    let owner = OWNER.load(Ordering::Relaxed);
+    // SAFETY: as in side; getpid has no arguments.
+    !owner.is_null() && unsafe { (*owner).load(Ordering::Relaxed) == libc::getpid() as u32 }
+}
+
+/// A child of the owner is about to change a data file: the owner stops serving, for good.
+pub fn spoil() {
+    let spoilt = SPOILT.load(Ordering::Relaxed);
+    if !spoilt.is_null() {
+        // SAFETY: as in side.
+        unsafe { (*spoilt).store(true, Ordering::Release) };
+    }
+}
+
+/// Whether a rule names this path. False before the constructor ran, and while the tier opens.
+///
+/// # Safety
+/// The path must be null or end in a zero byte.
+pub unsafe fn named(path: *const libc::c_char) -> bool {
+    if path.is_null() || INSIDE.with(Cell::get) {
+        return false;
+    }
+    // SAFETY: the caller's promise; the call itself has read the path by now or is about to.
+    let path = unsafe { CStr::from_ptr(path) };
+    match CONFIG.get() {
+        Some(Ok(config)) => config.rules.action(path.to_bytes()) != Action::Skip,
+        // Said with the first file that could be data.
+        Some(Err(_)) => path.to_bytes().ends_with(b".ibd"),
+        None => false,
+    }
+}
+
+/// The tier, opened if it is not yet; None in a child, or when it cannot be had (said once on stderr).
+pub fn open_tier() -> Option<&'static Tier> {
+    if TIER.get().is_none() {
+        let _held = OPENING.lock().ok()?;
+        if TIER.get().is_none() {
+            INSIDE.with(|inside| inside.set(true));
+            let opened = try_open();
+            INSIDE.with(|inside| inside.set(false));
+            if let Err(error) = &opened {
+                say(&format!(
+                    "upshift tier: {error}; going on without a cache\n"
+                ));
+            }
+            let _ = TIER.set(opened.ok());
+        }
+    }
+    match side() {
+        Side::Owner(tier) => Some(tier),
+        _ => None,
+    }
+}
+
+fn try_open() -> Result<Tier, String> {
+    let config = match CONFIG.get() {
+        Some(Ok(config)) => config.clone(),
+        Some(Err(error)) => return Err(error.to_string()),
+        None => return Err("a data file was opened before the library was ready".into()),
+    };
+    let owner = page(libc::MAP_PRIVATE)?;
+    // SAFETY: the page was just mapped.
+    if unsafe { libc::madvise(owner, 4096, libc::MADV_WIPEONFORK) } != 0 {
+        return Err("this kernel cannot wipe a page on fork (needs Linux 4.14)".into());
+    }
+    let spoilt = page(libc::MAP_SHARED)?;
+    let tier = Tier::open(config).map_err(|error| error.to_string())?;
+    // SAFETY: zeroed, aligned, and never unmapped.
+    unsafe { (*owner.cast::<AtomicU32>()).store(std::process::id(), Ordering::Relaxed) };
+    OWNER.store(owner.cast(), Ordering::Release);
+    SPOILT.store(spoilt.cast(), Ordering::Release);
+    Ok(tier)
+}
+
+fn page(sharing: libc::c_int) -> Result<*mut libc::c_void, String> {
+    // SAFETY: a fresh anonymous page.
+    let page = unsafe {
+        real::mmap64(
+            ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            sharing | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        Err("no memory for a page".into())
+    } else {
+        Ok(page)
+    }
+}
+
+/// A line on stderr, whatever state the process is in.
+pub fn say(text: &str) {
+    raw::keep_errno(|| {
+        // SAFETY: the text is text.len() bytes long.
+        unsafe {
+            raw::kernel(
+                libc::SYS_write,
+                [2, text.as_ptr() as usize, text.len(), 0, 0, 0],
+            )
+        }
+    });
+}
+
+/// io_uring would change data files unseen.
+pub fn refuse_io_uring() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        say(
+            "upshift tier: io_uring refused: its writes cannot be seen (MariaDB: --innodb-use-native-aio=0)\n",
+        );
+    }
+}
+
+/// Whether the library has been set up; before, every call goes straight to the kernel.
+pub fn is_ready() -> bool {
+    CONFIG.get().is_some()
+}
+
+/// Counts a request that went past the tier.
+pub fn count_bypass(reason: Reason) {
+    if let Side::Owner(tier) | Side::Spoilt(tier) = side() {
+        tier.bypass(reason);
+    }
+}
+
+extern "C" fn set_up() {
+    raw::keep_errno(|| {
+        real::find_all();
+        let _ = CONFIG.set(Config::from_environment());
+    });
+}
+
+extern "C" fn tear_down() {
+    if let (Side::Owner(tier), true) = (side(), owns_tables()) {
+        descriptors::forget_unlinked();
+        tier.stop();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static SET_UP: extern "C" fn() = set_up;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static TEAR_DOWN: extern "C" fn() = tear_down;
