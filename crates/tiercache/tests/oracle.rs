@@ -325,6 +325,14 @@ fn one_thread_sees_the_file_and_nothing_else() {
     let _ = std::fs::remove_file(path);
 }
 
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Each page of a file holds one 32-bit number, repeated: the version that its last write gave it. A reader
 /// may see any version between the last one ended before it began and the last one begun when it ends.
 #[test]
@@ -377,6 +385,8 @@ fn threads_see_no_torn_page_and_no_old_one() {
                     }
                 });
             }
+            // Also when an assertion below fails: the writers must not run for ever.
+            let _stop = Stop(&stop);
             let mut random = Random(5);
             let mut dst = vec![0; PAGE as usize];
             for _ in 0..steps {
@@ -404,7 +414,6 @@ fn threads_see_no_torn_page_and_no_old_one() {
                     Lookup::Bypass(_) => (),
                 }
             }
-            stop.store(true, Ordering::Relaxed);
         });
     }
 }

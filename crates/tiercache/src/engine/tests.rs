@@ -80,21 +80,19 @@ fn cycle(fail_at: u64) -> u64 {
         .expect("file");
     let mut truth: Vec<u8> = (0..12).collect();
     for round in 0..4u8 {
-        for number in 0..truth.len() {
+        for (number, now) in truth.iter_mut().enumerate() {
             let mut dst = vec![0; PAGE];
             match tier.read(file, (number * PAGE) as u64, &mut dst) {
-                Lookup::Hit => assert_eq!(
-                    dst,
-                    vec![truth[number]; PAGE],
-                    "fail_at {fail_at}, page {number}"
-                ),
-                Lookup::Miss(token) => tier.fill(token, &vec![truth[number]; PAGE]),
+                Lookup::Hit => {
+                    assert_eq!(dst, vec![*now; PAGE], "fail_at {fail_at}, page {number}")
+                }
+                Lookup::Miss(token) => tier.fill(token, &vec![*now; PAGE]),
                 Lookup::Bypass(_) => (),
             }
             if number % 3 == 0 {
                 let token = tier.write_begin(file, (number * PAGE) as u64, PAGE as u64);
-                truth[number] = truth[number].wrapping_add(50 + round);
-                tier.write_end(token, Some(&vec![truth[number]; PAGE]));
+                *now = now.wrapping_add(50 + round);
+                tier.write_end(token, Some(&vec![*now; PAGE]));
             }
         }
     }
@@ -122,5 +120,5 @@ fn whichever_access_of_the_medium_fails_the_data_is_right() {
 #[test]
 fn a_slot_costs_at_most_32_bytes() {
     println!("index: {} bytes a page", crate::index::SLOT_BYTES);
-    assert!(crate::index::SLOT_BYTES <= 32.0);
+    const { assert!(crate::index::SLOT_BYTES <= 32.0) };
 }
