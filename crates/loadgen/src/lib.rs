@@ -3,9 +3,14 @@
 //! The way of a run: [`cli`] -> a [`workload::Workload`] -> [`drive`] (one thread a connection) -> [`session::Session`] (one statement at a
 //! time over `wire`) -> [`measure`] (histograms and counts) -> [`output`].
 
+pub mod cli;
 pub mod clock;
+pub mod commit;
+pub mod drive;
 pub mod failure;
 pub mod measure;
+pub mod oltp;
+pub mod output;
 pub mod session;
 pub mod sys;
 pub mod workload;

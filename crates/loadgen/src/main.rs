@@ -1,3 +1,5 @@
 //! Entry point.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    loadgen::cli::main()
+}

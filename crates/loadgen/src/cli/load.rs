@@ -1,0 +1,181 @@
+//! From options to a run and its results.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use wire::{Family, ServerUrl};
+
+use super::options::{LoadOptions, ServerOptions};
+use crate::clock::MonotonicClock;
+use crate::drive::{self, Finished, refused};
+use crate::failure::{Failure, Usage};
+use crate::measure::{Collector, Names};
+use crate::output;
+use crate::session::{Connector, Shared};
+use crate::workload::Workload;
+
+/// What a shell expects of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// How to connect to the server that was named.
+///
+/// # Errors
+/// A URL that cannot be used.
+pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
+    let url = parse(server)?;
+    Ok(Arc::new(move || wire::connect(&url)))
+}
+
+fn parse(server: &ServerOptions) -> Result<ServerUrl, Usage> {
+    let example = "for example mysql://root@/test?socket=/run/mysqld/mysqld.sock or postgres://user:password@127.0.0.1/test";
+    ServerUrl::parse(&server.server).map_err(|error| Usage::new(error.to_string(), example))
+}
+
+/// Check the tables, run the load and put out its results.
+///
+/// # Errors
+/// What stops the load before it began; what stops it later is in the results and the exit code.
+pub fn run_workload(
+    workload: Arc<dyn Workload>,
+    options: &LoadOptions,
+) -> anyhow::Result<ExitCode> {
+    let plan = options.plan()?;
+    let knobs = options.knobs();
+    knobs.check(parse(&options.server)?.family)?;
+    // Without it the system's refusal of one more connection says what is wrong.
+    let _ = crate::sys::raise_file_limit();
+    let connector = connector(&options.server)?;
+    let server = look(&connector, &*workload)?;
+    let shared = Shared {
+        connector,
+        statements: workload.statements().into(),
+        names: Arc::new(Names::new(workload.statements())),
+        knobs,
+        clock: Arc::new(MonotonicClock::start()),
+    };
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends the process at once.
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(INTERRUPTED),
+            Arc::clone(&interrupt),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
+    }
+    let mut live = Live::new();
+    let finished = drive::run(
+        &workload,
+        &shared,
+        plan.clone(),
+        &interrupt,
+        &mut |collector, elapsed_s| {
+            live.tick(collector, elapsed_s);
+        },
+    )?;
+    live.end();
+    let result = output::result(&*workload, &shared, &plan, server, &finished);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&result)?);
+    } else {
+        print!("{}", output::table(&result));
+    }
+    if let Some(path) = &options.hdr {
+        output::write_hdr(path, workload.transactions(), &shared.names, &finished)?;
+    }
+    if let Some(path) = &options.parquet {
+        output::write_parquet(path, &finished.totals.series)?;
+    }
+    verdict(&finished)
+}
+
+/// Ask the server who it is, and whether the tables are there.
+fn look(connector: &Connector, workload: &dyn Workload) -> anyhow::Result<output::Server> {
+    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
+    workload.check(&mut *connection)?;
+    let family = match connection.family() {
+        Family::Mysql => "mysql",
+        Family::Postgres => "postgres",
+    };
+    Ok(output::Server {
+        family,
+        version: connection.server_version().to_owned(),
+    })
+}
+
+fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
+    if let Some(failure) = &finished.failure {
+        let hint = "the results so far are above; --on-error continue and --on-disconnect reconnect go on and count";
+        return Err(Failure::new(failure.clone(), hint).into());
+    }
+    if finished.stuck_connections > 0 {
+        let message = format!(
+            "{} connections got no answer for 30 s after the end",
+            finished.stuck_connections
+        );
+        return Err(Failure::new(
+            message,
+            "is the server stopped or waiting for a lock or a disk?",
+        )
+        .into());
+    }
+    if finished.totals.not_begun > 0 {
+        eprintln!(
+            "WARNING: {} transactions were due and not begun: server and connections cannot keep --rate; their waits are in the latencies",
+            finished.totals.not_begun
+        );
+    }
+    Ok(if finished.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The live line: renewed each second, and only on a terminal.
+struct Live {
+    on: bool,
+    shown_s: f64,
+    transactions: u64,
+}
+
+impl Live {
+    fn new() -> Self {
+        Self {
+            on: std::io::stderr().is_terminal(),
+            shown_s: 0.0,
+            transactions: 0,
+        }
+    }
+
+    fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
+        if !self.on || elapsed_s < self.shown_s + 1.0 {
+            return;
+        }
+        let (transactions, p99_ns, errors) = collector.with(|totals| {
+            let errors: u64 = totals.transactions.iter().map(|tally| tally.errors).sum();
+            (
+                totals.done_transactions(),
+                totals.latency.value_at_quantile(0.99),
+                errors,
+            )
+        });
+        let tps = (transactions - self.transactions) as f64 / (elapsed_s - self.shown_s);
+        eprint!(
+            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s, p99 {} us, {errors} errors",
+            p99_ns / 1000
+        );
+        let _ = std::io::stderr().flush();
+        self.shown_s = elapsed_s;
+        self.transactions = transactions;
+    }
+
+    fn end(&self) {
+        if self.on {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Options that all loads have.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
+use crate::failure::Usage;
+use crate::session::{Knobs, RowsMode, StatementMode, TransactionMode};
+
+/// Which server.
+#[derive(Debug, Clone, Args)]
+pub struct ServerOptions {
+    /// `mysql://user:password@host:port/database?socket=PATH&tls=on`, or postgres://...
+    #[arg(long, env = "UPSHIFT_LOAD_SERVER", hide_env_values = true)]
+    pub server: String,
+}
+
+/// How to load it and where the results go.
+#[derive(Debug, Clone, Args)]
+pub struct LoadOptions {
+    /// Which server.
+    #[command(flatten)]
+    pub server: ServerOptions,
+    /// Connections, a thread each.
+    #[arg(long, short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections: u32,
+    /// Seconds of measured load.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    pub time: f64,
+    /// Seconds of load before that are not measured.
+    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    pub warmup: f64,
+    /// End after so many transactions, whichever comes first.
+    #[arg(long)]
+    pub transactions: Option<u64>,
+    /// Open loop: begin so many transactions a second, whatever the server does; latency counts from the scheduled start.
+    #[arg(long, value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Distances between the starts of an open loop.
+    #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson)]
+    pub arrivals: ArrivalProcess,
+    /// How statements reach the server.
+    #[arg(long, value_enum, default_value_t = StatementMode::Prepared)]
+    pub statements: StatementMode,
+    /// How transactions are bounded.
+    #[arg(long, value_enum, default_value_t = TransactionMode::Begin)]
+    pub transaction: TransactionMode,
+    /// Rows a round trip; 0: all at once.
+    #[arg(long, default_value_t = 0)]
+    pub fetch_size: u32,
+    /// How much of each result is read.
+    #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
+    pub rows: RowsMode,
+    /// When a connection is lost.
+    #[arg(long, value_enum, default_value_t = OnDisconnect::Reconnect)]
+    pub on_disconnect: OnDisconnect,
+    /// When the server refuses a statement, other than for a deadlock.
+    #[arg(long, value_enum, default_value_t = OnError::Stop)]
+    pub on_error: OnError,
+    /// For the random numbers.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The result as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Write the histograms to this `HdrHistogram` log.
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
+    /// Write the seconds to this Parquet file.
+    #[arg(long, value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
+}
+
+impl LoadOptions {
+    /// How statements are sent.
+    #[must_use]
+    pub fn knobs(&self) -> Knobs {
+        Knobs {
+            statements: self.statements,
+            transaction: self.transaction,
+            fetch_size: self.fetch_size,
+            rows: self.rows,
+        }
+    }
+
+    /// How the load is run.
+    ///
+    /// # Errors
+    /// A time of 0.
+    pub fn plan(&self) -> Result<Plan, Usage> {
+        if self.time <= 0.0 {
+            return Err(Usage::new(
+                "--time is 0: nothing to measure",
+                "give --time in seconds",
+            ));
+        }
+        Ok(Plan {
+            connections: self.connections,
+            time: Some(Duration::from_secs_f64(self.time)),
+            warmup: Duration::from_secs_f64(self.warmup),
+            transactions: self.transactions,
+            arrivals: match self.rate {
+                None => Arrivals::Closed,
+                Some(rate) => Arrivals::Open {
+                    rate,
+                    process: self.arrivals,
+                },
+            },
+            on_disconnect: self.on_disconnect,
+            on_error: self.on_error,
+            seed: self.seed,
+        })
+    }
+}
+
+/// A week is longer than any load.
+const SECONDS_MAX: f64 = 604_800.0;
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("a number of seconds from 0 to {SECONDS_MAX}")),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(rate),
+        _ => Err("transactions a second, above 0".to_owned()),
+    }
+}

@@ -1,0 +1,273 @@
+//! Runs a workload: one thread a connection, all begun together after every one has logged in.
+
+mod plan;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use wire::Error;
+
+pub use plan::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
+
+use crate::failure::Failure;
+use crate::measure::{Collector, Recorder, Totals};
+use crate::session::{Session, Shared};
+use crate::workload::{Random, Workload};
+use schedule::Schedule;
+use worker::{Run, Worker};
+
+/// A thread holds one connection's state and shallow calls; 512 of these take 128 MiB of address space, not of memory.
+const STACK_BYTES: usize = 256 * 1024;
+/// So long after the end may the last answers come.
+const DRAIN_NS: u64 = 30_000_000_000;
+/// So often the live line is renewed and Ctrl-C looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Finished {
+    /// All measurements.
+    pub totals: Totals,
+    /// Length of the measured part.
+    pub duration_s: f64,
+    /// Ctrl-C ended it early.
+    pub interrupted: bool,
+    /// Why it ended early otherwise.
+    pub failure: Option<String>,
+    /// Connections that still waited for an answer 30 s after the end.
+    pub stuck_connections: u32,
+}
+
+/// Holds the threads back until all are connected.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Let the threads go: to work, or home.
+    fn open(&self, to_work: bool) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(to_work);
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) -> bool {
+        let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self
+            .changed
+            .wait_while(closed, |open| open.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        *open == Some(true)
+    }
+}
+
+enum Report {
+    Connected,
+    Refused(Error),
+    Done,
+}
+
+/// Run `workload` as planned. `tick` is called ten times a second with what was measured so far and the seconds since the load began.
+///
+/// # Errors
+/// A connection that cannot be made, before anything was run. What goes wrong later is in [`Finished`].
+pub fn run(
+    workload: &Arc<dyn Workload>,
+    shared: &Shared,
+    plan: Plan,
+    interrupt: &AtomicBool,
+    tick: &mut dyn FnMut(&Collector, f64),
+) -> anyhow::Result<Finished> {
+    let collector = Collector::new(shared.names.all().len(), workload.transactions().len());
+    let schedule = match plan.arrivals {
+        Arrivals::Closed => None,
+        Arrivals::Open { rate, process } => Some(Schedule::new(rate, process, plan.seed)),
+    };
+    let run = Arc::new(Run {
+        plan,
+        schedule,
+        clock: Arc::clone(&shared.clock),
+        begin_ns: AtomicU64::new(0),
+        measure_ns: AtomicU64::new(0),
+        end_ns: AtomicU64::new(u64::MAX),
+        begun: AtomicU64::new(0),
+        failure: Mutex::new(None),
+    });
+    let gate = Arc::new(Gate::default());
+    let (reports, inbox) = channel();
+    for number in 0..run.plan.connections {
+        let spawned = spawn(number, workload, shared, &run, &collector, &gate, &reports);
+        if let Err(error) = spawned {
+            gate.open(false);
+            return Err(Failure::new(
+                format!("cannot start thread {number}: {error}"),
+                "ask for fewer --connections",
+            )
+            .into());
+        }
+    }
+    drop(reports);
+    if let Err(error) = all_connected(&inbox, &run) {
+        gate.open(false);
+        return Err(error);
+    }
+    let now_ns = run.clock.now_ns();
+    let measure_ns = now_ns + run.plan.warmup.as_nanos() as u64;
+    run.begin_ns.store(now_ns, Ordering::SeqCst);
+    run.measure_ns.store(measure_ns, Ordering::SeqCst);
+    run.end_ns.store(
+        run.plan
+            .time
+            .map_or(u64::MAX, |time| measure_ns + time.as_nanos() as u64),
+        Ordering::SeqCst,
+    );
+    collector.set_zero(measure_ns);
+    gate.open(true);
+    Ok(finish(&run, &collector, &inbox, interrupt, tick))
+}
+
+fn spawn(
+    number: u32,
+    workload: &Arc<dyn Workload>,
+    shared: &Shared,
+    run: &Arc<Run>,
+    collector: &Arc<Collector>,
+    gate: &Arc<Gate>,
+    reports: &Sender<Report>,
+) -> std::io::Result<()> {
+    let (workload, shared, run) = (Arc::clone(workload), shared.clone(), Arc::clone(run));
+    let (collector, gate, reports) = (Arc::clone(collector), Arc::clone(gate), reports.clone());
+    let body = move || {
+        let mut recorder = Recorder::new(collector);
+        if run.plan.warmup.is_zero() {
+            recorder.start();
+        }
+        // Without it sleeps end up to 50 us late, which the result then shows as lag: worse, but true.
+        let _ = crate::sys::sleep_exactly();
+        let session = match Session::open(shared, recorder) {
+            Ok(session) => session,
+            Err(error) => {
+                let _ = reports.send(Report::Refused(error));
+                return;
+            }
+        };
+        let client = workload.client(number, run.plan.connections);
+        let random = Random::seed_from_u64(run.plan.seed.wrapping_add(u64::from(number)));
+        let _ = reports.send(Report::Connected);
+        if gate.wait() {
+            Worker {
+                run,
+                session,
+                client,
+                random,
+            }
+            .work();
+        }
+        let _ = reports.send(Report::Done);
+    };
+    std::thread::Builder::new()
+        .name(format!("connection {number}"))
+        .stack_size(STACK_BYTES)
+        .spawn(body)
+        .map(|_| ())
+}
+
+/// Wait until every thread has logged in.
+fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
+    for number in 0..run.plan.connections {
+        match inbox.recv() {
+            Ok(Report::Connected) => {}
+            Ok(Report::Refused(error)) => {
+                return Err(refused(&error, number, run.plan.connections).into());
+            }
+            Ok(Report::Done) | Err(_) => {
+                anyhow::bail!("a connection's thread ended before the load began")
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a refused login means, and what to do.
+#[must_use]
+pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
+    let hint = match error {
+        Error::Server {
+            code: 1040 | 1203 | 1226,
+            ..
+        } => "raise max_connections on the server or ask for fewer --connections",
+        Error::Server { sqlstate, .. } if sqlstate == "53300" => {
+            "raise max_connections on the server or ask for fewer --connections"
+        }
+        Error::Server {
+            code: 1045 | 1698, ..
+        } => "check user and password in --server mysql://USER:PASSWORD@HOST/DATABASE",
+        Error::Server { sqlstate, .. } if sqlstate.starts_with("28") => {
+            "check user and password in --server postgres://USER:PASSWORD@HOST/DATABASE, and pg_hba.conf"
+        }
+        Error::Server {
+            code: 1049 | 1044, ..
+        } => "create the database first (CREATE DATABASE ...), or name another in --server",
+        Error::Server { sqlstate, .. } if sqlstate == "3D000" => {
+            "create the database first (CREATE DATABASE ...), or name another in --server"
+        }
+        Error::Io(_) => "is the server running, and are host, port or socket in --server right?",
+        _ => "see the server's log",
+    };
+    let message = match wanted {
+        1 => format!("cannot connect: {error}"),
+        _ => format!("cannot connect: {error} (after {connected} of {wanted} connections)"),
+    };
+    Failure::new(message, hint)
+}
+
+/// Wait for the end of the load, and put the results together.
+fn finish(
+    run: &Run,
+    collector: &Collector,
+    inbox: &Receiver<Report>,
+    interrupt: &AtomicBool,
+    tick: &mut dyn FnMut(&Collector, f64),
+) -> Finished {
+    let begin_ns = run.begin_ns.load(Ordering::SeqCst);
+    let mut working = run.plan.connections;
+    let mut interrupted = false;
+    while working > 0 {
+        match inbox.recv_timeout(TICK) {
+            Ok(_) => working -= 1,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if interrupt.load(Ordering::Relaxed) && !interrupted {
+            interrupted = true;
+            run.end();
+        }
+        let now_ns = run.clock.now_ns();
+        tick(collector, now_ns.saturating_sub(begin_ns) as f64 / 1e9);
+        if now_ns > run.end_ns.load(Ordering::SeqCst).saturating_add(DRAIN_NS) {
+            break;
+        }
+    }
+    let ended_ns = run.end_ns.load(Ordering::SeqCst).min(run.clock.now_ns());
+    let measured_ns = ended_ns.saturating_sub(run.measure_ns.load(Ordering::SeqCst));
+    let failure = run
+        .failure
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    Finished {
+        totals: collector.totals(),
+        duration_s: measured_ns as f64 / 1e9,
+        interrupted,
+        failure,
+        stuck_connections: working,
+    }
+}

@@ -1,0 +1,71 @@
+//! What the user asked of a run.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// When transactions begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// Closed loop: each when the one before has ended.
+    Closed,
+    /// Open loop: on a schedule that knows nothing of the server.
+    Open {
+        /// Transactions a second, all connections together.
+        rate: f64,
+        /// How the schedule is drawn.
+        process: ArrivalProcess,
+    },
+}
+
+/// How an open loop's schedule is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalProcess {
+    /// Equal distances.
+    Uniform,
+    /// Exponential distances, as from many clients that know nothing of each other.
+    Poisson,
+}
+
+/// What to do when a connection is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDisconnect {
+    /// Connect again, as often as needed, and count it.
+    Reconnect,
+    /// End the run with the results so far.
+    Stop,
+}
+
+/// What to do when the server refuses a statement for another reason than a deadlock or the like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// End the run with the results so far.
+    Stop,
+    /// Count it and go on with the next transaction.
+    Continue,
+}
+
+/// How to run a workload.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Connections, a thread each.
+    pub connections: u32,
+    /// Length of the measured part; `None`: until `transactions` are done.
+    pub time: Option<Duration>,
+    /// Load before the measured part.
+    pub warmup: Duration,
+    /// End after so many transactions, warm-up included.
+    pub transactions: Option<u64>,
+    /// When transactions begin.
+    pub arrivals: Arrivals,
+    /// When a connection is lost.
+    pub on_disconnect: OnDisconnect,
+    /// When a statement is refused.
+    pub on_error: OnError,
+    /// For the random numbers; connection n uses `seed` + n.
+    pub seed: u64,
+}

@@ -1,0 +1,205 @@
+//! sysbench's OLTP workloads: its tables, statements and transactions, so that figures can be compared.
+
+mod distribution;
+mod prepare;
+mod rows;
+mod statements;
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use rand::RngExt;
+use wire::{Connection, Done, Error, Fetch, RowsWanted, Value};
+
+pub use distribution::Distribution;
+pub use prepare::{cleanup, prepare};
+
+use crate::failure::Failure;
+use crate::session::{Session, StatementId, StatementSpec};
+use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
+use distribution::Draw;
+use statements::{Step, steps};
+
+/// Which of sysbench's scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Script {
+    /// One row by its primary key.
+    PointSelect,
+    /// 10 point selects and 4 range selects in a transaction.
+    ReadOnly,
+    /// As `read_only`, then 2 updates, a delete and an insert.
+    ReadWrite,
+    /// 2 updates, a delete and an insert in a transaction.
+    WriteOnly,
+    /// An update of an indexed column.
+    UpdateIndex,
+    /// An update of a column without an index.
+    UpdateNonIndex,
+    /// An insert.
+    Insert,
+    /// A delete.
+    Delete,
+    /// Ten values of a secondary index.
+    SelectRandomPoints,
+    /// Ten ranges of a secondary index.
+    SelectRandomRanges,
+}
+
+/// The tables and how they are hit.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Tables sbtest1, sbtest2, ...
+    pub tables: u32,
+    /// Rows in each.
+    pub table_size: u64,
+    /// Ids in a range.
+    pub range_size: u32,
+    /// Which ids are hot.
+    pub distribution: Distribution,
+}
+
+/// One of sysbench's scripts as a workload.
+pub struct Oltp {
+    name: String,
+    kind: &'static str,
+    options: Options,
+    steps: Arc<[Step]>,
+    in_transaction: bool,
+    statements: Vec<StatementSpec>,
+}
+
+impl Oltp {
+    /// A script on tables.
+    #[must_use]
+    pub fn new(script: Script, options: Options) -> Self {
+        let value = script.to_possible_value().expect("no script is hidden");
+        let (steps, in_transaction) = steps(script);
+        let statements = steps
+            .iter()
+            .flat_map(|step| step.statements(options.tables))
+            .collect();
+        let kind = statements::kind(script);
+        Self {
+            name: format!("oltp {}", value.get_name()),
+            kind,
+            options,
+            steps: steps.into(),
+            in_transaction,
+            statements,
+        }
+    }
+}
+
+impl Workload for Oltp {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn statements(&self) -> &[StatementSpec] {
+        &self.statements
+    }
+
+    fn transactions(&self) -> &[&'static str] {
+        std::slice::from_ref(&self.kind)
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
+        let hint = format!(
+            "fill them: upshift-load {} prepare --tables {} --table-size {}",
+            self.name, self.options.tables, self.options.table_size
+        );
+        for table in 1..=self.options.tables {
+            let mut last = Last::default();
+            let sql = format!("SELECT MAX(id) FROM sbtest{table}");
+            let fetch = Fetch {
+                size: 0,
+                rows: RowsWanted::All,
+            };
+            match connection.query(&sql, fetch, &mut last) {
+                Ok(Done { .. }) => {}
+                Err(Error::Server { message, .. }) => {
+                    return Err(Failure::new(message, hint).into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let rows = last.0.unwrap_or(0);
+            if rows < self.options.table_size as i64 {
+                let message = format!(
+                    "sbtest{table} ends at id {rows}, not {}: half loaded?",
+                    self.options.table_size
+                );
+                return Err(
+                    Failure::new(message, format!("say --table-size {rows}, or {hint}")).into(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&self, _number: u32, _connections: u32) -> Box<dyn Client> {
+        Box::new(OltpClient {
+            steps: Arc::clone(&self.steps),
+            in_transaction: self.in_transaction,
+            options: self.options,
+            ids: Draw::new(self.options.distribution, self.options.table_size),
+            drawn: Vec::new(),
+        })
+    }
+}
+
+/// The one number of a result.
+#[derive(Default)]
+struct Last(Option<i64>);
+
+impl wire::RowSink for Last {
+    fn row(&mut self, cells: &[wire::Cell<'_>]) {
+        self.0 = cells.first().and_then(wire::Cell::as_int);
+    }
+}
+
+/// One connection's work: the statements of the drawn transaction with their parameters.
+struct OltpClient {
+    steps: Arc<[Step]>,
+    in_transaction: bool,
+    options: Options,
+    ids: Draw,
+    drawn: Vec<(StatementId, Vec<Value>)>,
+}
+
+impl Client for OltpClient {
+    fn draw(&mut self, random: &mut Random) -> TransactionKind {
+        self.drawn.clear();
+        let mut first_id = 0;
+        let mut table = 0;
+        let mut deleted = 0;
+        for step in self.steps.iter() {
+            // An insert puts back what the delete before it took.
+            if !step.follows_delete() {
+                table =
+                    random.random_range(0..self.options.tables) * u32::from(step.is_any_table());
+            }
+            for _ in 0..step.times() {
+                let parameters =
+                    step.parameters(&self.ids, self.options.range_size, &mut deleted, random);
+                self.drawn
+                    .push((StatementId((first_id + table) as u16), parameters));
+            }
+            first_id += step.tables(self.options.tables);
+        }
+        TransactionKind(0)
+    }
+
+    fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
+        if self.in_transaction {
+            session.begin()?;
+        }
+        for (id, parameters) in &self.drawn {
+            session.run(*id, parameters)?;
+        }
+        if self.in_transaction {
+            session.commit()?;
+        }
+        Ok(Outcome::Committed)
+    }
+}

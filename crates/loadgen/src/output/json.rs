@@ -1,0 +1,272 @@
+//! The result as JSON. docs/reference/load.md explains each key.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use wire::Counters;
+
+use crate::drive::{ArrivalProcess, Arrivals, Finished, Plan};
+use crate::measure::{Errors, Names};
+use crate::session::{Knobs, Shared};
+use crate::workload::Workload;
+
+/// Raised when a key changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// One run.
+#[derive(Debug, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "docs/reference/load.md is the one place that explains the keys"
+)]
+pub struct Result {
+    pub schema_version: u32,
+    pub workload: String,
+    pub server: Server,
+    pub connections: u32,
+    pub seed: u64,
+    pub knobs: Knobs,
+    pub duration_s: f64,
+    pub warmup_s: f64,
+    pub interrupted: bool,
+    pub failure: Option<String>,
+    pub tpmc: Option<f64>,
+    pub tps: f64,
+    pub qps: f64,
+    pub latency_us: Latency,
+    pub client_cpu_us_per_statement: Option<f64>,
+    pub open_loop: Option<OpenLoop>,
+    pub transactions: BTreeMap<String, TransactionResult>,
+    pub statements: BTreeMap<String, StatementResult>,
+    pub errors: Errors,
+    pub reconnects: u64,
+    pub stuck_connections: u32,
+    pub comparable: bool,
+    pub notes: Vec<String>,
+}
+
+/// What answered.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Server {
+    pub family: &'static str,
+    pub version: String,
+}
+
+/// Percentiles in microseconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Latency {
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub p9999: f64,
+    pub max: f64,
+    pub mean: f64,
+}
+
+impl From<&Histogram<u64>> for Latency {
+    fn from(nanoseconds: &Histogram<u64>) -> Self {
+        let at = |quantile| nanoseconds.value_at_quantile(quantile) as f64 / 1000.0;
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: nanoseconds.max() as f64 / 1000.0,
+            mean: nanoseconds.mean() / 1000.0,
+        }
+    }
+}
+
+/// How an open loop's schedule was kept.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct OpenLoop {
+    pub rate: f64,
+    pub arrivals: Arrival,
+    pub begun: u64,
+    pub not_begun: u64,
+    pub lag_us: Latency,
+}
+
+/// The name of an arrival process.
+pub type Arrival = ArrivalProcess;
+
+/// One kind of transaction.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct TransactionResult {
+    pub count: u64,
+    pub rolled_back: u64,
+    pub errors: u64,
+    pub retries: u64,
+    #[serde(flatten)]
+    pub wire: Wire,
+    pub latency_us: Latency,
+}
+
+/// One statement.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct StatementResult {
+    pub count: u64,
+    pub errors: u64,
+    pub retries: u64,
+    pub rows: u64,
+    pub affected: u64,
+    #[serde(flatten)]
+    pub wire: Wire,
+    pub latency_us: Latency,
+}
+
+/// What crossed the wire.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Wire {
+    pub round_trips: u64,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub syscalls: u64,
+}
+
+impl From<Counters> for Wire {
+    fn from(counters: Counters) -> Self {
+        let Counters {
+            round_trips,
+            packets_sent,
+            packets_received,
+            bytes_sent,
+            bytes_received,
+            syscalls,
+        } = counters;
+        Self {
+            round_trips,
+            packets_sent,
+            packets_received,
+            bytes_sent,
+            bytes_received,
+            syscalls,
+        }
+    }
+}
+
+/// Put the result of a run together.
+#[must_use]
+pub fn result(
+    workload: &dyn Workload,
+    shared: &Shared,
+    plan: &Plan,
+    server: Server,
+    finished: &Finished,
+) -> Result {
+    let totals = &finished.totals;
+    let rate = |count: u64| {
+        if finished.duration_s > 0.0 {
+            count as f64 / finished.duration_s
+        } else {
+            0.0
+        }
+    };
+    let statements_run = totals.work_statements();
+    let cpu_us = totals.client_cpu_ns as f64 / 1000.0;
+    let tpmc = workload
+        .tpmc()
+        .map(|kind| rate(totals.transactions[usize::from(kind.0)].count) * 60.0);
+    Result {
+        schema_version: SCHEMA_VERSION,
+        workload: workload.name().to_owned(),
+        server,
+        connections: plan.connections,
+        seed: plan.seed,
+        knobs: shared.knobs,
+        duration_s: finished.duration_s,
+        warmup_s: plan.warmup.as_secs_f64(),
+        interrupted: finished.interrupted,
+        failure: finished.failure.clone(),
+        tpmc,
+        tps: rate(totals.done_transactions()),
+        qps: rate(statements_run),
+        latency_us: Latency::from(&totals.latency),
+        client_cpu_us_per_statement: (statements_run > 0).then(|| cpu_us / statements_run as f64),
+        open_loop: open_loop(plan, finished),
+        transactions: transactions(workload, finished),
+        statements: statements(&shared.names, finished),
+        errors: totals.errors.clone(),
+        reconnects: totals.reconnects,
+        stuck_connections: finished.stuck_connections,
+        comparable: false,
+        notes: workload.notes(),
+    }
+}
+
+fn open_loop(plan: &Plan, finished: &Finished) -> Option<OpenLoop> {
+    let Arrivals::Open { rate, process } = plan.arrivals else {
+        return None;
+    };
+    let totals = &finished.totals;
+    let begun = totals.lag.len() - totals.not_begun;
+    Some(OpenLoop {
+        rate,
+        arrivals: process,
+        begun,
+        not_begun: totals.not_begun,
+        lag_us: Latency::from(&totals.lag),
+    })
+}
+
+fn transactions(
+    workload: &dyn Workload,
+    finished: &Finished,
+) -> BTreeMap<String, TransactionResult> {
+    let measured = finished
+        .totals
+        .transactions
+        .iter()
+        .zip(&finished.totals.transaction_latency);
+    let named = workload.transactions().iter().zip(measured);
+    named
+        .map(|(name, (tally, latency))| {
+            let result = TransactionResult {
+                count: tally.count,
+                rolled_back: tally.rolled_back,
+                errors: tally.errors,
+                retries: tally.retries,
+                wire: tally.wire.into(),
+                latency_us: Latency::from(latency),
+            };
+            ((*name).to_owned(), result)
+        })
+        .collect()
+}
+
+fn statements(names: &Names, finished: &Finished) -> BTreeMap<String, StatementResult> {
+    let measured = finished
+        .totals
+        .statements
+        .iter()
+        .zip(&finished.totals.statement_latency);
+    let used = names
+        .all()
+        .iter()
+        .zip(measured)
+        .filter(|(_, (tally, _))| tally.count > 0);
+    used.map(|(name, (tally, latency))| {
+        let result = StatementResult {
+            count: tally.count,
+            errors: tally.errors,
+            retries: tally.retries,
+            rows: tally.rows,
+            affected: tally.affected,
+            wire: tally.wire.into(),
+            latency_us: Latency::from(latency),
+        };
+        (name.clone(), result)
+    })
+    .collect()
+}

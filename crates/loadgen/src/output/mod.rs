@@ -1,0 +1,13 @@
+//! Results: for people, for machines, for other tools.
+
+mod hdr;
+mod json;
+mod series;
+mod table;
+
+pub use hdr::write_hdr;
+pub use json::{
+    Arrival, Latency, OpenLoop, Result, Server, StatementResult, TransactionResult, result,
+};
+pub use series::write_parquet;
+pub use table::table;
