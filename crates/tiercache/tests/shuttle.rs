@@ -116,7 +116,8 @@ fn a_read_is_whole_and_not_older_than_the_last_ended_write() {
             let world = world.clone();
             move || (0..2).for_each(|_| world.miss())
         });
-        for _ in 0..3 {
+        // Enough reads to be still at it when the first page is published and the second write closes it.
+        for _ in 0..20 {
             let lowest = world.ended.load(Ordering::SeqCst);
             if let Some([first, second]) = world.read() {
                 assert_eq!(first, second, "a torn page");
