@@ -113,12 +113,14 @@ impl Recorder {
 
     /// An open-loop arrival that was not begun when the load ended, after waiting for `waited_ns`.
     pub fn not_begun(&mut self, waited_ns: u64) {
-        self.batch.not_begun_ns.push(waited_ns);
+        if self.on {
+            self.batch.not_begun_ns.push(waited_ns);
+        }
     }
 
     /// Note that the connection was lost and made again.
     pub fn reconnected(&mut self) {
-        self.batch.reconnects += 1;
+        self.batch.reconnects += u64::from(self.on);
     }
 
     /// Note CPU time of this connection's thread.

@@ -139,14 +139,14 @@ impl Step {
                 "INSERT INTO sbtest# (k, c, pad) VALUES (?, ?, ?)".into(),
             ),
             RandomPoints => {
-                let values = vec!["?"; RANDOM_COUNT].join(", ");
+                let values = ["?"; RANDOM_COUNT].join(", ");
                 (
                     "random_points",
                     format!("SELECT id, k, c, pad FROM sbtest# WHERE k IN ({values})"),
                 )
             }
             RandomRanges => {
-                let ranges = vec!["k BETWEEN ? AND ?"; RANDOM_COUNT].join(" OR ");
+                let ranges = ["k BETWEEN ? AND ?"; RANDOM_COUNT].join(" OR ");
                 (
                     "random_ranges",
                     format!("SELECT COUNT(k) FROM sbtest# WHERE {ranges}"),

@@ -4,6 +4,8 @@ mod hdr;
 mod json;
 mod series;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use hdr::write_hdr;
 pub use json::{

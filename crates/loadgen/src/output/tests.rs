@@ -1,0 +1,147 @@
+//! What a small run looks like in each output.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::{Counters, Done, Error};
+
+use super::{Server, result, table, write_hdr, write_parquet};
+use crate::clock::MonotonicClock;
+use crate::commit::Commit;
+use crate::drive::{Arrivals, Finished, OnDisconnect, OnError, Plan};
+use crate::measure::{Collector, Names, Recorder, TransactionRecord};
+use crate::session::{Knobs, Shared, StatementId};
+use crate::workload::{Outcome, TransactionKind, Workload};
+
+/// One transaction of 3 ms with one statement of 2 ms, and one refused statement.
+fn small() -> (Commit, Shared, Plan, Finished) {
+    let workload = Commit::new(10);
+    let names = Arc::new(Names::new(workload.statements()));
+    let collector = Collector::new(names.all().len(), 1);
+    let mut recorder = Recorder::new(Arc::clone(&collector));
+    recorder.start();
+    let wire = Counters {
+        round_trips: 1,
+        packets_sent: 1,
+        packets_received: 2,
+        bytes_sent: 20,
+        bytes_received: 30,
+        syscalls: 2,
+    };
+    let name = names.of(StatementId(0));
+    recorder.statement(
+        name,
+        0,
+        2_000_000,
+        wire,
+        &Ok(Done {
+            rows: 1,
+            affected: 0,
+        }),
+    );
+    let refused = Error::Server {
+        code: 1114,
+        sqlstate: "HY000".into(),
+        message: "full".into(),
+    };
+    recorder.statement(name, 0, 1_000_000, wire, &Err(refused));
+    let kind = TransactionKind(0);
+    let outcome = Some(Outcome::Committed);
+    recorder.transaction(TransactionRecord {
+        kind,
+        scheduled_ns: 0,
+        began_ns: 0,
+        ended_ns: 3_000_000,
+        outcome,
+        retries: 0,
+    });
+    recorder.cpu(80_000);
+    recorder.flush();
+    let shared = Shared {
+        connector: Arc::new(|| Err(Error::Unsupported("no server".into()))),
+        statements: workload.statements().into(),
+        names,
+        knobs: Knobs::default(),
+        clock: Arc::new(MonotonicClock::start()),
+    };
+    let plan = Plan {
+        connections: 1,
+        time: None,
+        warmup: Duration::ZERO,
+        transactions: Some(1),
+        arrivals: Arrivals::Closed,
+        on_disconnect: OnDisconnect::Stop,
+        on_error: OnError::Continue,
+        seed: 1,
+    };
+    let totals = collector.totals();
+    let finished = Finished {
+        totals,
+        duration_s: 0.5,
+        interrupted: false,
+        failure: None,
+        stuck_connections: 0,
+    };
+    (workload, shared, plan, finished)
+}
+
+#[test]
+fn json_has_the_keys_and_figures_that_the_reference_names() {
+    let (workload, shared, plan, finished) = small();
+    let server = Server {
+        family: "mysql",
+        version: "9.7.4".into(),
+    };
+    let result = result(&workload, &shared, &plan, server, &finished);
+    let json = serde_json::to_value(&result).expect("serializes");
+    assert_eq!(json["schema_version"], 1);
+    assert!(json["tpmc"].is_null());
+    assert_eq!(json["tps"], 2.0);
+    assert_eq!(json["qps"], 4.0);
+    assert_eq!(json["client_cpu_us_per_statement"], 40.0);
+    let statement = &json["statements"]["account_update"];
+    let figures = [
+        ("count", 2),
+        ("errors", 1),
+        ("rows", 1),
+        ("round_trips", 2),
+        ("bytes_sent", 40),
+        ("bytes_received", 60),
+        ("syscalls", 4),
+    ];
+    for (key, figure) in figures {
+        assert_eq!(statement[key], figure, "{key}");
+    }
+    assert_eq!(json["transactions"]["commit"]["round_trips"], 2);
+    let max_us = json["transactions"]["commit"]["latency_us"]["max"]
+        .as_f64()
+        .expect("a number");
+    assert!((3000.0..3003.0).contains(&max_us), "{max_us}");
+    assert_eq!(json["errors"]["1114"]["count"], 1);
+    let text = table(&result);
+    assert!(
+        text.contains("2.0 transactions/s (120 a minute)") && text.contains("account_update"),
+        "{text}"
+    );
+}
+
+#[test]
+fn hdr_log_and_parquet_are_written() {
+    let (workload, shared, _, finished) = small();
+    let folder = std::env::temp_dir().join(format!("upshift-load-output-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (hdr, parquet) = (folder.join("run.hlog"), folder.join("run.parquet"));
+    write_hdr(&hdr, workload.transactions(), &shared.names, &finished).expect("writes");
+    let log = std::fs::read_to_string(&hdr).expect("text");
+    assert!(
+        log.contains("Tag=transaction.commit,") && log.contains("Tag=statement.account_update,"),
+        "{log}"
+    );
+    write_parquet(&parquet, &finished.totals.series).expect("writes");
+    let bytes = std::fs::read(&parquet).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let missing =
+        write_parquet(&folder.join("no/such"), &finished.totals.series).expect_err("no folder");
+    assert!(missing.to_string().contains("no/such"));
+    std::fs::remove_dir_all(&folder).expect("removes");
+}
