@@ -8,7 +8,9 @@ use common::{counter, preloaded};
 
 /// Runs a worker under the library; what it printed.
 fn run(worker: &str) -> String {
-    let done = preloaded(worker, worker).output().expect("the test program runs");
+    let done = preloaded(worker, worker)
+        .output()
+        .expect("the test program runs");
     let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{text}");
     text.into_owned()
@@ -31,7 +33,8 @@ fn open(path: &CStr, flags: c_int) -> c_int {
 
 fn put(fd: c_int, byte: u8, offset: i64) {
     // SAFETY: the array has as many bytes.
-    assert_eq!(unsafe { libc::pwrite64(fd, [byte; 8192].as_ptr().cast(), 8192, offset) }, 8192);
+    let answer = unsafe { libc::pwrite64(fd, [byte; 8192].as_ptr().cast(), 8192, offset) };
+    assert_eq!(answer, 8192);
 }
 
 fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
@@ -48,7 +51,14 @@ fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
 #[test]
 fn c1_files_no_rule_names_are_untouched() {
     let text = run("c1_worker");
-    assert_eq!((counter(&text, "writes"), counter(&text, "misses") + counter(&text, "hits")), (0, 0), "{text}");
+    assert_eq!(
+        (
+            counter(&text, "writes"),
+            counter(&text, "misses") + counter(&text, "hits")
+        ),
+        (0, 0),
+        "{text}"
+    );
 }
 
 #[test]
@@ -79,7 +89,11 @@ fn c4_worker() {
     let fd = open(&file, libc::O_RDWR);
     put(fd, 7, 0);
     assert_eq!((get(fd, 0), get(fd, 4096)), (Ok(7), Ok(7)));
-    assert_eq!(get(open(&file, libc::O_WRONLY), 0), Err(libc::EBADF), "not served where reading is not allowed");
+    assert_eq!(
+        get(open(&file, libc::O_WRONLY), 0),
+        Err(libc::EBADF),
+        "not served where reading is not allowed"
+    );
     assert_eq!(get(fd, -1), Err(libc::EINVAL));
     // SAFETY: the kernel refuses the null pointer, and errno is this thread's.
     unsafe {
@@ -121,7 +135,10 @@ fn c5_worker() {
         }
         let mut status = 1;
         libc::waitpid(child, &raw mut status, 0);
-        assert_eq!(status, 0, "the lock is gone: somebody opened and closed the file");
+        assert_eq!(
+            status, 0,
+            "the lock is gone: somebody opened and closed the file"
+        );
     }
 }
 
@@ -142,7 +159,10 @@ fn c7_worker() {
     // SAFETY: our own descriptor.
     assert_eq!(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND) }, 0);
     put(fd, 3, 0);
-    assert_eq!((get(fd, 0), get(fd, 8192), get(fd, 16384)), (Ok(1), Ok(2), Ok(3)));
+    assert_eq!(
+        (get(fd, 0), get(fd, 8192), get(fd, 16384)),
+        (Ok(1), Ok(2), Ok(3))
+    );
 }
 
 #[test]
@@ -163,7 +183,14 @@ fn c16_worker() {
     // SAFETY: the file has these bytes.
     unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let map = libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_SHARED, fd, 0);
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            protection,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        );
         assert_ne!(map, libc::MAP_FAILED);
         map.cast::<u8>().write_volatile(9);
     }
@@ -190,7 +217,10 @@ fn c17_worker() {
     unsafe {
         let stream = libc::fopen(file.as_ptr(), c"r+".as_ptr());
         assert!(!stream.is_null());
-        assert_eq!(libc::fwrite([9u8; 4096].as_ptr().cast(), 4096, 1, stream), 1);
+        assert_eq!(
+            libc::fwrite([9u8; 4096].as_ptr().cast(), 4096, 1, stream),
+            1
+        );
         libc::fclose(stream);
     }
     assert_eq!(get(fd, 0), Ok(9));
@@ -208,7 +238,10 @@ fn c19_worker() {
     if is_worker() {
         // SAFETY: the call is refused before it reads anything; errno is this thread's.
         unsafe {
-            assert_eq!(libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null_mut::<u8>()), -1);
+            assert_eq!(
+                libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null_mut::<u8>()),
+                -1
+            );
             assert_eq!(*libc::__errno_location(), libc::ENOSYS);
         }
     }

@@ -16,7 +16,10 @@ const THREADS: u64 = 4;
 
 #[test]
 fn oracle() {
-    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_nanos() as u64;
+    let fresh = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock after 1970")
+        .as_nanos() as u64;
     let seeds = match std::env::var("UPSHIFT_ORACLE_SEED") {
         Ok(seed) => vec![seed.parse().expect("a number as seed")],
         Err(_) => vec![1, fresh],
@@ -40,9 +43,12 @@ fn worker() {
     if std::env::var_os("LD_PRELOAD").is_none() {
         return;
     }
-    let seed: u64 = std::env::var("UPSHIFT_ORACLE_SEED").expect("a seed").parse().expect("a number");
-    let operations: u64 =
-        std::env::var("UPSHIFT_ORACLE_OPERATIONS").map_or(200_000, |text| text.parse().expect("a number"));
+    let seed: u64 = std::env::var("UPSHIFT_ORACLE_SEED")
+        .expect("a seed")
+        .parse()
+        .expect("a number");
+    let operations: u64 = std::env::var("UPSHIFT_ORACLE_OPERATIONS")
+        .map_or(200_000, |text| text.parse().expect("a number"));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             std::thread::spawn(move || {
@@ -72,7 +78,8 @@ struct Actor {
 }
 
 type Submit = unsafe extern "C" fn(usize, c_long, *mut *mut [u64; 8]) -> c_int;
-type GetEvents = unsafe extern "C" fn(usize, c_long, c_long, *mut [u64; 4], *mut libc::timespec) -> c_int;
+type GetEvents =
+    unsafe extern "C" fn(usize, c_long, c_long, *mut [u64; 4], *mut libc::timespec) -> c_int;
 
 /// A function of the preloaded library that the program is not linked to.
 fn found<T: Copy>(name: &CStr) -> T {
@@ -87,10 +94,12 @@ fn found<T: Copy>(name: &CStr) -> T {
 impl Actor {
     fn new(seed: u64, number: u64) -> Self {
         let folder = common::folder();
-        let name = |suffix| CString::new(format!("{folder}/t{number}{suffix}.ibd")).expect("no zero byte");
+        let name =
+            |suffix| CString::new(format!("{folder}/t{number}{suffix}.ibd")).expect("no zero byte");
         let mut aio = 0usize;
         // SAFETY: room for the context.
-        assert_eq!(unsafe { libc::syscall(libc::SYS_io_setup, 32, &raw mut aio) }, 0);
+        let answer = unsafe { libc::syscall(libc::SYS_io_setup, 32, &raw mut aio) };
+        assert_eq!(answer, 0);
         let mut actor = Self {
             numbers: Numbers(seed),
             path: name(""),
@@ -129,24 +138,45 @@ impl Actor {
         if self.numbers.below(5) > 0 {
             let pages = SIZE_MAX / PAGE;
             let count = 1 + self.numbers.below(4) as usize;
-            return (self.numbers.below(64.min(pages as u64 - 4)) as usize * PAGE, count * PAGE);
+            return (
+                self.numbers.below(64.min(pages as u64 - 4)) as usize * PAGE,
+                count * PAGE,
+            );
         }
-        (self.numbers.below(300_000) as usize, 1 + self.numbers.below(20_000) as usize)
+        (
+            self.numbers.below(300_000) as usize,
+            1 + self.numbers.below(20_000) as usize,
+        )
     }
 
     fn bytes(&mut self, size: usize) -> Vec<u8> {
         let word = self.numbers.next();
-        (0..size).map(|at| (word >> (at % 8 * 8)) as u8 ^ (at / 512) as u8).collect()
+        (0..size)
+            .map(|at| (word >> (at % 8 * 8)) as u8 ^ (at / 512) as u8)
+            .collect()
     }
 
     fn expect(&self, offset: usize, got: &[u8], what: &str) {
         let end = self.model.len().min(offset + got.len().max(1));
         let wanted = self.model.get(offset..end).unwrap_or_default();
         if got.len() < wanted.len() || got[..wanted.len()] != *wanted {
-            let at = got.iter().zip(wanted).position(|(left, right)| left != right);
-            panic!("{what} at {offset}: {} bytes for {}, first difference {at:?}, step {}", got.len(), wanted.len(), self.step);
+            let at = got
+                .iter()
+                .zip(wanted)
+                .position(|(left, right)| left != right);
+            panic!(
+                "{what} at {offset}: {} bytes for {}, first difference {at:?}, step {}",
+                got.len(),
+                wanted.len(),
+                self.step
+            );
         }
-        assert_eq!(got.len(), wanted.len(), "{what} at {offset}, step {}", self.step);
+        assert_eq!(
+            got.len(),
+            wanted.len(),
+            "{what} at {offset}, step {}",
+            self.step
+        );
     }
 
     fn put(&mut self, offset: usize, data: &[u8]) {
@@ -186,7 +216,12 @@ impl Actor {
         assert!(answer >= 0, "pread");
         got.truncate(answer as usize);
         let wanted = self.model.len().saturating_sub(offset).min(size);
-        assert_eq!(got.len(), wanted, "pread size at {offset}, step {}", self.step);
+        assert_eq!(
+            got.len(),
+            wanted,
+            "pread size at {offset}, step {}",
+            self.step
+        );
         if wanted > 0 {
             self.expect(offset, &got, "pread");
         }
@@ -197,11 +232,18 @@ impl Actor {
         let mut got = vec![0xEE; size];
         let half = size / 2;
         let (left, right) = got.split_at_mut(half);
-        let parts = [part(left.as_mut_ptr(), left.len()), part(right.as_mut_ptr(), right.len())];
+        let parts = [
+            part(left.as_mut_ptr(), left.len()),
+            part(right.as_mut_ptr(), right.len()),
+        ];
         // SAFETY: the parts are got's.
         let answer = unsafe { libc::preadv64(fd, parts.as_ptr(), 2, offset as i64) };
         let wanted = self.model.len().saturating_sub(offset).min(size);
-        assert_eq!(answer, wanted as isize, "preadv at {offset}, step {}", self.step);
+        assert_eq!(
+            answer, wanted as isize,
+            "preadv at {offset}, step {}",
+            self.step
+        );
         if wanted > 0 {
             self.expect(offset, &got[..wanted], "preadv");
         }
@@ -212,9 +254,15 @@ impl Actor {
         let mut got = vec![0xEE; size];
         // SAFETY: got has size bytes.
         unsafe {
-            assert_eq!(libc::lseek64(fd, offset as i64, libc::SEEK_SET), offset as i64);
+            assert_eq!(
+                libc::lseek64(fd, offset as i64, libc::SEEK_SET),
+                offset as i64
+            );
             let answer = libc::read(fd, got.as_mut_ptr().cast(), size);
-            assert_eq!(libc::lseek64(fd, 0, libc::SEEK_CUR), (offset + answer as usize) as i64);
+            assert_eq!(
+                libc::lseek64(fd, 0, libc::SEEK_CUR),
+                (offset + answer as usize) as i64
+            );
             got.truncate(answer as usize);
         }
         if offset < self.model.len() {
@@ -235,9 +283,13 @@ impl Actor {
         let ((offset, size), fd) = (self.range(), self.fd());
         let data = self.bytes(size);
         let (left, right) = data.split_at(size / 3);
-        let parts = [part(left.as_ptr().cast_mut(), left.len()), part(right.as_ptr().cast_mut(), right.len())];
+        let parts = [
+            part(left.as_ptr().cast_mut(), left.len()),
+            part(right.as_ptr().cast_mut(), right.len()),
+        ];
         // SAFETY: the parts are data's, and only read.
-        assert_eq!(unsafe { libc::pwritev64(fd, parts.as_ptr(), 2, offset as i64) }, size as isize);
+        let answer = unsafe { libc::pwritev64(fd, parts.as_ptr(), 2, offset as i64) };
+        assert_eq!(answer, size as isize);
         self.put(offset, &data);
     }
 
@@ -254,13 +306,31 @@ impl Actor {
 
     fn aio(&mut self, opcode: u64, buffer: *mut u8, offset: usize, size: usize) -> i64 {
         let fd = self.fd();
-        let mut block = [0, 0, opcode | (fd as u64) << 32, buffer as u64, size as u64, offset as u64, 0, 0];
+        let mut block = [
+            0,
+            0,
+            opcode | (fd as u64) << 32,
+            buffer as u64,
+            size as u64,
+            offset as u64,
+            0,
+            0,
+        ];
         let mut blocks = [&raw mut block];
         let mut event = [0u64; 4];
         // SAFETY: block, buffer and event live until the completion was reaped.
         unsafe {
-            assert_eq!(found::<Submit>(c"io_submit")(self.aio, 1, blocks.as_mut_ptr()), 1);
-            let reaped = found::<GetEvents>(c"io_getevents")(self.aio, 1, 1, &raw mut event, std::ptr::null_mut());
+            assert_eq!(
+                found::<Submit>(c"io_submit")(self.aio, 1, blocks.as_mut_ptr()),
+                1
+            );
+            let reaped = found::<GetEvents>(c"io_getevents")(
+                self.aio,
+                1,
+                1,
+                &raw mut event,
+                std::ptr::null_mut(),
+            );
             assert_eq!(reaped, 1);
         }
         event[2] as i64
@@ -299,7 +369,11 @@ impl Actor {
         let (size, fd) = (self.numbers.below(400_000) as usize, self.fd());
         // SAFETY: our own descriptor and path.
         let answer = unsafe {
-            if size % 2 == 0 { libc::ftruncate64(fd, size as i64) } else { libc::truncate64(self.path.as_ptr(), size as i64) }
+            if size % 2 == 0 {
+                libc::ftruncate64(fd, size as i64)
+            } else {
+                libc::truncate64(self.path.as_ptr(), size as i64)
+            }
         };
         assert_eq!(answer, 0);
         self.model.resize(size, 0);
@@ -312,7 +386,11 @@ impl Actor {
             if self.fds.len() > 4 {
                 libc::close(self.fds.remove(0));
             } else {
-                let new = if self.numbers.below(2) == 0 { libc::dup(fd) } else { libc::fcntl(fd, libc::F_DUPFD, 3) };
+                let new = if self.numbers.below(2) == 0 {
+                    libc::dup(fd)
+                } else {
+                    libc::fcntl(fd, libc::F_DUPFD, 3)
+                };
                 assert!(new >= 0);
                 self.fds.push(new);
                 self.fds.push(self.open());
@@ -322,7 +400,8 @@ impl Actor {
 
     fn rename(&mut self) {
         // SAFETY: both paths end in a zero byte.
-        assert_eq!(unsafe { libc::rename(self.path.as_ptr(), self.other.as_ptr()) }, 0);
+        let answer = unsafe { libc::rename(self.path.as_ptr(), self.other.as_ptr()) };
+        assert_eq!(answer, 0);
         std::mem::swap(&mut self.path, &mut self.other);
     }
 
@@ -344,7 +423,10 @@ impl Actor {
         if self.model.is_empty() || self.numbers.below(20) > 0 {
             return;
         }
-        let (offset, fd) = (self.numbers.below(self.model.len() as u64) as usize, self.fd());
+        let (offset, fd) = (
+            self.numbers.below(self.model.len() as u64) as usize,
+            self.fd(),
+        );
         let wanted = self.model[offset];
         // SAFETY: the child calls nothing but pread and _exit.
         unsafe {
@@ -356,7 +438,11 @@ impl Actor {
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert_eq!(status, 0, "the child read something else at {offset}, step {}", self.step);
+            assert_eq!(
+                status, 0,
+                "the child read something else at {offset}, step {}",
+                self.step
+            );
         }
     }
 
@@ -366,12 +452,16 @@ impl Actor {
             let size = PAGE.min(self.model.len() - offset);
             let mut got = vec![0xEE; size];
             // SAFETY: got has size bytes.
-            assert_eq!(unsafe { libc::pread64(fd, got.as_mut_ptr().cast(), size, offset as i64) }, size as isize);
+            let answer = unsafe { libc::pread64(fd, got.as_mut_ptr().cast(), size, offset as i64) };
+            assert_eq!(answer, size as isize);
             self.expect(offset, &got, "at the end");
         }
     }
 }
 
 fn part(data: *mut u8, size: usize) -> libc::iovec {
-    libc::iovec { iov_base: data.cast(), iov_len: size }
+    libc::iovec {
+        iov_base: data.cast(),
+        iov_len: size,
+    }
 }

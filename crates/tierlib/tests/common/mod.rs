@@ -10,7 +10,9 @@ use tiercache::{Counter, Reason, StatusPage};
 pub fn library() -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");
     let folders = program.ancestors().skip(1).take(2);
-    let found = folders.map(|folder| folder.join("libupshift_tier.so")).find(|path| path.is_file());
+    let found = folders
+        .map(|folder| folder.join("libupshift_tier.so"))
+        .find(|path| path.is_file());
     found.expect("libupshift_tier.so beside the test program: cargo build -p tierlib")
 }
 
@@ -37,7 +39,8 @@ pub fn folder() -> String {
 
 /// Every counter of the running tier as `name=value`, on stderr.
 pub fn print_counters() {
-    let page = StatusPage::attach(&Path::new(&folder()).join("status")).expect("the tier's status page");
+    let page =
+        StatusPage::attach(&Path::new(&folder()).join("status")).expect("the tier's status page");
     let snapshot = page.snapshot();
     for counter in Counter::ALL {
         eprintln!("{}={}", counter.name(), snapshot.counter(*counter));
@@ -49,8 +52,12 @@ pub fn print_counters() {
 
 /// A counter out of what `print_counters` printed.
 pub fn counter(text: &str, name: &str) -> u64 {
-    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
+    let found = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    found
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
 /// Random numbers (splitmix64, Steele, Lea and Flood 2014).
