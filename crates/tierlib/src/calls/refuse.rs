@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_long, c_void, off_t, size_t};
 
+use super::aio;
 use crate::descriptors::{self, closed, closing, lose, writable};
 use crate::process::{self, Side};
 use crate::raw::{call, keep_errno, set_errno};
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
     -libc::ENOSYS
 }
 
-/// C19: a system call by number. Closes are seen, io_uring is refused, everything else goes on as it is.
+/// C19: a system call by number. Closes and reaped completions are seen, io_uring is refused, everything else goes on as it is.
 ///
 /// # Safety
 /// As the system call.
@@ -188,6 +189,18 @@ pub unsafe extern "C" fn syscall(
                 return -1;
             }
             libc::SYS_close => closed(closing(a as c_int)),
+            // MariaDB reaps its completions so, because libaio's own io_getevents looks into the ring.
+            libc::SYS_io_getevents => {
+                // SAFETY: the caller's promise.
+                let answer = unsafe {
+                    aio::io_getevents(a, b as c_long, c as c_long, d as *mut _, e as *mut _)
+                };
+                if answer < 0 {
+                    set_errno(-answer);
+                    return -1;
+                }
+                return c_long::from(answer);
+            }
             _ => {}
         }
     }
