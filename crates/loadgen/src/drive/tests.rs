@@ -166,6 +166,17 @@ fn drive(
     deadlock_every: u64,
     lost_every: u64,
 ) -> Finished {
+    drive_many(1, arrivals, time_s, stalls, deadlock_every, lost_every)
+}
+
+fn drive_many(
+    connections: u32,
+    arrivals: Arrivals,
+    time_s: u64,
+    stalls: bool,
+    deadlock_every: u64,
+    lost_every: u64,
+) -> Finished {
     let clock = Arc::new(FakeClock::default());
     let workload: Arc<dyn Workload> = Arc::new(One(vec![StatementSpec::new("one", "SELECT 1")]));
     let (fake, statements) = (Arc::clone(&clock), Arc::new(AtomicU64::new(0)));
@@ -187,7 +198,7 @@ fn drive(
         clock,
     };
     let plan = Plan {
-        connections: 1,
+        connections,
         time: Some(Duration::from_secs(time_s)),
         warmup: Duration::ZERO,
         transactions: None,
@@ -262,4 +273,12 @@ fn lost_connections_are_made_again_and_counted() {
         finished.totals.reconnects
     );
     assert_eq!(finished.totals.errors["disconnect"].count, tally.errors);
+}
+
+#[test]
+fn many_connections_share_the_schedule_and_lose_nothing() {
+    let finished = drive_many(512, open(500.0), 4, false, 0, 0);
+    assert_eq!(finished.totals.latency.len(), 2000);
+    assert_eq!(finished.totals.transactions[0].errors, 0);
+    assert_eq!(finished.stuck_connections, 0);
 }
