@@ -129,6 +129,9 @@ pub unsafe extern "C" fn pwritev64(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     unsafe {
+        if count == 1 && !parts.is_null() {
+            return pwrite64(fd, (*parts).iov_base, (*parts).iov_len, offset);
+        }
         if file(fd).is_none() {
             return real::pwritev64(fd, parts, count, offset);
         }

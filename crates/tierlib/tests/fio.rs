@@ -1,0 +1,50 @@
+//! C4, C7, C8 and C20 by another's judgement: fio writes a file that a rule names and verifies what it reads back.
+
+mod common;
+
+use std::process::Command;
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn fio_verifies_its_file() {
+    for engine in ["psync", "pvsync", "libaio"] {
+        let folder =
+            std::env::temp_dir().join(format!("tierlib-fio-{engine}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let done = Command::new("fio")
+            .args([
+                "--name=v",
+                "--size=16M",
+                "--bs=16k",
+                "--rw=randwrite",
+                "--verify=crc32c",
+                "--direct=1",
+            ])
+            .args(["--thread", "--iodepth=8", "--verify_fatal=1"])
+            .arg(format!("--ioengine={engine}"))
+            .arg(format!("--filename={}", folder.join("v.ibd").display()))
+            .env("LD_PRELOAD", common::library())
+            .env("UPSHIFT_TIER_SIZE", "64M")
+            .env("UPSHIFT_TIER_STATUS", folder.join("status"))
+            .output()
+            .expect("fio is installed");
+        let text = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+        assert!(
+            done.status.success() && text.contains("err= 0"),
+            "{engine}: {text}"
+        );
+        let page =
+            tiercache::StatusPage::attach(&folder.join("status")).expect("the tier's status page");
+        let counted = page.snapshot();
+        let (hits, fills) = (
+            counted.counter(tiercache::Counter::Hits),
+            counted.counter(tiercache::Counter::Fills),
+        );
+        println!("{engine}: {hits} hits, {fills} fills");
+        assert!(
+            fills > 0 && (hits > 0 || engine == "libaio"),
+            "{engine}: {hits} hits, {fills} fills"
+        );
+        std::fs::remove_dir_all(&folder).expect("the folder goes");
+    }
+}
