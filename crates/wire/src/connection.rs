@@ -115,7 +115,12 @@ pub trait Connection: Send {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the server does not offer the way; any other.
-    fn execute_batch(&mut self, statement: &Statement, rows: &[Vec<Value>], way: BatchWay) -> Result<Done, Error>;
+    fn execute_batch(
+        &mut self,
+        statement: &Statement,
+        rows: &[Vec<Value>],
+        way: BatchWay,
+    ) -> Result<Done, Error>;
 
     /// Forget a prepared statement.
     ///
@@ -127,7 +132,12 @@ pub trait Connection: Send {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the server forbids it: use multi-row inserts then.
-    fn load(&mut self, table: &str, columns: &[&str], rows: &mut dyn Iterator<Item = Vec<Value>>) -> Result<u64, Error>;
+    fn load(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &mut dyn Iterator<Item = Vec<Value>>,
+    ) -> Result<u64, Error>;
 }
 
 /// Connect and log in.

@@ -33,7 +33,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Server { code, sqlstate, .. } => {
-                matches!(code, 1205 | 1213) || matches!(sqlstate.as_str(), "40001" | "40P01" | "55P03")
+                matches!(code, 1205 | 1213)
+                    || matches!(sqlstate.as_str(), "40001" | "40P01" | "55P03")
             }
             _ => false,
         }
@@ -45,7 +46,9 @@ impl Error {
         match self {
             Self::Io(_) | Self::Protocol(_) => true,
             Self::Server { code, sqlstate, .. } => {
-                matches!(code, 1053 | 1927 | 3169 | 4031) || sqlstate.starts_with("08") || sqlstate.starts_with("57P")
+                matches!(code, 1053 | 1927 | 3169 | 4031)
+                    || sqlstate.starts_with("08")
+                    || sqlstate.starts_with("57P")
             }
             _ => false,
         }

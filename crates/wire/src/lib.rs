@@ -8,10 +8,13 @@ mod connection;
 mod counters;
 mod error;
 mod text;
+mod transport;
 mod url;
 mod value;
 
-pub use connection::{BatchWay, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement, connect};
+pub use connection::{
+    BatchWay, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement, connect,
+};
 pub use counters::Counters;
 pub use error::Error;
 pub use text::render;

@@ -1,0 +1,195 @@
+//! The socket: one write a request, as few reads as the answer allows, each system call counted.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use crate::{Counters, Error, Family, ServerUrl, TlsMode};
+
+/// How much the buffer holds before a long answer makes it grow, in bytes.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+}
+
+/// A blocking byte stream to a server with a buffer for what arrives.
+pub(crate) struct Transport {
+    stream: Stream,
+    buffer: Vec<u8>,
+    /// What lies between `start` and `end` has arrived and is not consumed.
+    start: usize,
+    end: usize,
+    /// Something was sent that nothing has been waited for yet.
+    unanswered: bool,
+    /// Bytes, system calls and round trips are counted here; packets by the protocol on top.
+    pub(crate) counters: Counters,
+}
+
+impl Transport {
+    /// Connect to the socket file, or to host and port where the URL names none.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Unsupported`] for TLS.
+    pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
+        if url.tls == TlsMode::On {
+            return Err(Error::Unsupported("tls=on".to_owned()));
+        }
+        let stream = match socket_file(url) {
+            Some(path) => Stream::Unix(UnixStream::connect(path)?),
+            None => {
+                let stream = TcpStream::connect((url.host.as_str(), url.port))?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+        };
+        Ok(Self::over(stream))
+    }
+
+    fn over(stream: Stream) -> Self {
+        Self {
+            stream,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            unanswered: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether nobody on a network can listen: a password may be sent as it is.
+    pub(crate) fn is_private(&self) -> bool {
+        matches!(self.stream, Stream::Unix(_))
+    }
+
+    /// Send all of it, in one system call unless the kernel takes less.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.counters.syscalls += 1;
+            match self.stream.write(rest) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(written) => {
+                    self.counters.bytes_sent += written as u64;
+                    rest = &rest[written..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.unanswered = true;
+        Ok(())
+    }
+
+    /// All that has arrived and is not consumed, waiting until it is `at_least` so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`], also where the server closes the connection before.
+    pub(crate) fn fill(&mut self, at_least: usize) -> Result<&[u8], Error> {
+        while self.end - self.start < at_least {
+            self.make_room(at_least);
+            self.receive()?;
+        }
+        Ok(&self.buffer[self.start..self.end])
+    }
+
+    /// Forget the first bytes that [`Self::fill`] returned.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        assert!(
+            self.start <= self.end,
+            "more consumed than what has arrived"
+        );
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    fn make_room(&mut self, at_least: usize) {
+        if self.start + at_least > self.buffer.len() || self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if at_least > self.buffer.len() {
+            self.buffer.resize(at_least.next_power_of_two(), 0);
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        if self.unanswered {
+            self.counters.round_trips += 1;
+            self.unanswered = false;
+        }
+        self.counters.syscalls += 1;
+        match self.stream.read(&mut self.buffer[self.end..]) {
+            Ok(0) => Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+            Ok(read) => {
+                self.counters.bytes_received += read as u64;
+                self.end += read;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// PostgreSQL's users name the folder; the server names the file in it after the port.
+fn socket_file(url: &ServerUrl) -> Option<PathBuf> {
+    let path = url.socket.as_ref()?;
+    if url.family == Family::Postgres && path.is_dir() {
+        return Some(path.join(format!(".s.PGSQL.{}", url.port)));
+    }
+    Some(path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_grows_the_buffer_and_everything_is_counted() {
+        let (ours, mut theirs) = UnixStream::pair().expect("pair");
+        let mut transport = Transport::over(Stream::Unix(ours));
+        let answer: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
+        let sent = answer.clone();
+        let server = std::thread::spawn(move || {
+            let mut request = [0; 4];
+            theirs.read_exact(&mut request).expect("request");
+            theirs.write_all(&sent).expect("answer");
+        });
+        transport.send(b"ping").expect("send");
+        assert!(transport.fill(10).expect("some").len() >= 10);
+        transport.consume(10);
+        assert_eq!(transport.fill(99_990).expect("all"), &answer[10..]);
+        transport.consume(99_990);
+        server.join().expect("server");
+        assert_eq!(transport.counters.round_trips, 1);
+        assert_eq!(transport.counters.bytes_sent, 4);
+        assert_eq!(transport.counters.bytes_received, 100_000);
+        assert!(matches!(transport.fill(1), Err(Error::Io(_))));
+    }
+}
