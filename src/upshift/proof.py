@@ -15,7 +15,7 @@ from upshift.machine import describe_machine
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
-from upshift.measure.model import Arm, Experiment, Load
+from upshift.measure.model import BASELINE, Arm, Experiment, Load
 from upshift.measure.server_bench import ServerBench
 from upshift.package.bundle import make_package
 from upshift.profile.model import HotSet
@@ -75,7 +75,7 @@ def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Pat
         Arm(name="plain", program=lab.kind.program(source.path, plain.tree, plain.server)),
         Arm(name="optimised", program=lab.kind.program(source.path, optimised.tree, optimised.server)),
     ]
-    return (*found, *arms_of(lab, {"baseline": baseline} if baseline else {}))
+    return (*found, *arms_of(lab, {BASELINE: baseline} if baseline else {}))
 
 
 def arms_of(lab: Lab, binaries: Mapping[str, Path]) -> tuple[Arm, ...]:
@@ -93,7 +93,7 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
     # A server of another version brings its own data format: its data folder is filled by itself.
     templates = {arm.name: data.path for arm in measured}
     for arm in measured:
-        if arm.name == "baseline":
+        if arm.name == BASELINE:
             own = fill_data(lab, arm.program, tuple(workloads.values()), "baseline data")
             templates[arm.name] = own.path
     threads = work.options.threads
@@ -110,7 +110,7 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
         experiment = run_experiment(
             work.plan,
             measured,
-            measured[0].name,
+            _baselines(measured),
             loads,
             servers,
             clock=SystemClock(),
@@ -123,6 +123,11 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
 
     inputs = {"arms": measured, "loads": loads, "plan": work.plan}
     return lab.stages.run("measure", Experiment, action, inputs=inputs, keep=False)
+
+
+def _baselines(measured: tuple[Arm, ...]) -> tuple[str, ...]:
+    """The first arm, and the server that the user runs today: both are compared with what was built."""
+    return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name == BASELINE))))
 
 
 def package(

@@ -38,7 +38,7 @@ class Progress:
 def run_experiment(
     plan: Plan,
     arms: Sequence[Arm],
-    baseline: str,
+    baselines: Sequence[str],
     loads: Sequence[Load],
     bench: Bench,
     *,
@@ -49,7 +49,7 @@ def run_experiment(
     data_bytes: int | None = None,
     sample: Sample = sampling.usage,
 ) -> Experiment:
-    """Measure ``arms`` under ``loads`` and compare each with the arm named ``baseline``.
+    """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
     In a trial all arms run at once, warmed up one after the other; then each slice loads one of them while
     the others idle. Every slice is appended to ``samples.partial.jsonl`` at once; at the end ``samples`` is
@@ -59,7 +59,7 @@ def run_experiment(
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
     """
-    _check(plan, arms, baseline, loads)
+    _check(plan, arms, baselines, loads)
     store = Samples(samples, experiment_hash(plan, arms, loads))
     per_trial = plan.rounds * len(arms) * len(loads)
     slices = list(store.open(per_trial))
@@ -90,10 +90,10 @@ def run_experiment(
     return Experiment(
         plan=plan,
         arms=tuple(arms),
-        baseline=baseline,
+        baseline=baselines[0],
         loads=tuple(loads),
         levels=levels(slices),
-        comparisons=comparisons(slices, baseline),
+        comparisons=comparisons(slices, *baselines),
         flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 
@@ -134,11 +134,11 @@ def _warm_up(name: str, server: RunningArm, bench: Bench, loads: Sequence[Load],
             )
 
 
-def _check(plan: Plan, arms: Sequence[Arm], baseline: str, loads: Sequence[Load]) -> None:
+def _check(plan: Plan, arms: Sequence[Arm], baselines: Sequence[str], loads: Sequence[Load]) -> None:
     names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
         raise UsageError(f"two arms have the same name: {', '.join(names)}", "name each arm differently")
-    if baseline not in names:
+    for baseline in set(baselines) - set(names):
         raise UsageError(f"the baseline '{baseline}' is not one of the arms", f"arms are {', '.join(names)}")
     if len(set(loads)) < max(1, len(loads)):
         raise UsageError("an experiment needs at least one load, and each only once", "name a workload")

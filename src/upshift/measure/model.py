@@ -12,6 +12,10 @@ Metric = Literal["qps", "latency_ms_p99", "user_cpu_us_per_query", "system_cpu_u
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
+BASELINE = "baseline"
+"""The name of the arm of ``--baseline``: the server that the user runs today."""
+
+
 class Arm(Value):
     """One server in an experiment: a program with its configuration and environment.
 

@@ -86,15 +86,20 @@ def levels(slices: Iterable[Slice]) -> tuple[Level, ...]:
     )
 
 
-def comparisons(slices: Iterable[Slice], baseline: str) -> tuple[Comparison, ...]:
-    """Every other arm against ``baseline``, for each load and metric that both have in at least one trial."""
+def comparisons(slices: Iterable[Slice], *baselines: str) -> tuple[Comparison, ...]:
+    """Every other arm against each of ``baselines``, for each load and metric that both have in at least one trial.
+
+    A baseline is itself compared with those named before it.
+    """
     values = trial_values(slices)
     return tuple(
         compare(load, metric, arm=arm, baseline=baseline, by_trial=by_trial, base=base[metric])
+        for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
+        if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
-        if arm != baseline and metric in base and by_trial.keys() & base[metric].keys()
+        if metric in base and by_trial.keys() & base[metric].keys()
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from upshift.measure.model import Comparison, Experiment, Level, Load, Metric
+from upshift.measure.model import BASELINE, Comparison, Experiment, Level, Load, Metric
 
 OPTIMISED = "optimised"
 """The arm that `upshift optimize` makes; the headline speaks of it alone when it is there."""
@@ -25,13 +25,21 @@ class Findings:
         self.subjects = (OPTIMISED,) if OPTIMISED in self.contenders else self.contenders
         """The arms that the headline and the losses are about."""
         self._levels = {(each.arm, load_of(each), each.metric): each for each in experiment.levels}
-        self._comparisons = {(each.arm, load_of(each), each.metric): each for each in experiment.comparisons}
+        self._comparisons = {(each.arm, each.baseline, load_of(each), each.metric): each for each in experiment.comparisons}
 
     def level(self, arm: str, load: Load, metric: Metric) -> Level | None:
         return self._levels.get((arm, load, metric))
 
-    def comparison(self, arm: str, load: Load, metric: Metric) -> Comparison | None:
-        return self._comparisons.get((arm, load, metric))
+    def comparison(self, arm: str, load: Load, metric: Metric, baseline: str = "") -> Comparison | None:
+        """Against ``baseline``; without one, against the experiment's own."""
+        return self._comparisons.get((arm, baseline or self.baseline, load, metric))
+
+    def against_todays(self, metric: Metric) -> tuple[Comparison, ...]:
+        """The subjects against the server that the user runs today, for each load; empty without one."""
+        if self.baseline == BASELINE:
+            return ()
+        found = (self.comparison(arm, load, metric, BASELINE) for load in self.loads for arm in self.subjects)
+        return tuple(each for each in found if each is not None)
 
     def workloads(self, *, held_out: bool) -> tuple[str, ...]:
         return tuple(dict.fromkeys(load.workload for load in self.loads if load.held_out == held_out))
@@ -50,7 +58,7 @@ class Findings:
         return tuple(each for each in found if each is not None)
 
     def losses(self) -> tuple[Comparison, ...]:
-        """Whatever a subject does worse than the baseline: on held-out workloads first, throughput first."""
+        """Whatever a subject does worse than a baseline: on held-out workloads first, throughput first."""
         lost = [each for each in self._comparisons.values() if each.arm in self.subjects and each.verdict == "slower"]
         return tuple(sorted(lost, key=lambda each: (not each.held_out, METRIC_ORDER.index(each.metric))))
 

@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from upshift.measure.model import Arm, Comparison, Load, Metric
 from upshift.report import charts, words
-from upshift.report.findings import OPTIMISED, Findings, load_of
+from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
 from upshift.report.result import BuildSummary, Result, StageRecord
 
 _HERE = Path(__file__).parent
@@ -51,6 +51,7 @@ def render(result: Result) -> str:
         several=len(findings.subjects) > 1,
         arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
         facts=lambda each: _facts(findings, each),
+        metrics=METRIC_ORDER,
         cpu_metrics=_CPU_METRICS,
         with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
         arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],

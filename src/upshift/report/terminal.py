@@ -55,6 +55,12 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             if more := words.still_needed(each):
                 text.append(f"; {more}", style="yellow")
             lines.append(text)
+    todays = findings.against_todays("qps")
+    if todays:
+        lines.append(Text("Compared with the server that runs today (--baseline):", style="bold"))
+    for each in todays:
+        text = Text(f"  {words.sentence(each, name_arm=several)}", style=_STYLES[each.verdict])
+        lines.append(text.append(f" at {words.count(each.threads, 'thread')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
     for flag in result.experiment.flags:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.measure.model import Comparison, Metric, Plan, Verdict
+from upshift.measure.model import BASELINE, Comparison, Metric, Plan, Verdict
 from upshift.measure.statistics import MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
@@ -132,12 +132,14 @@ def sentence(each: Comparison, *, name_arm: bool) -> str:
 
 def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
     """A loss in any metric as one sentence, without a full stop."""
+    at = f"at {count(each.threads, 'thread')}"
+    if each.baseline == BASELINE:
+        at += ", compared with the server that runs today"
     if each.metric == "qps":
-        return f"{sentence(each, name_arm=name_arm)} at {count(each.threads, 'thread')}"
+        return f"{sentence(each, name_arm=name_arm)} {at}"
     on = f" on {each.arm}" if name_arm else ""
     return (
-        f"{each.workload}{on} takes {ratio(each)} times the {METRIC_NAMES[each.metric]} "
-        f"(95 % interval {interval(each)}) at {count(each.threads, 'thread')}"
+        f"{each.workload}{on} takes {ratio(each)} times the {METRIC_NAMES[each.metric]} (95 % interval {interval(each)}) {at}"
     )
 
 

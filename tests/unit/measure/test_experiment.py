@@ -34,7 +34,7 @@ def run(
     return run_experiment(
         measured or plan(),
         arms,
-        baseline,
+        [baseline],
         loads,
         bench,
         clock=bench,

@@ -162,3 +162,11 @@ def test_loads_are_compared_apart() -> None:
     slices = trials([1.1, 1.1]) + trials([1.3, 1.3], threads=32)
     ratios = {each.threads: each.ratio for each in comparisons(slices, "plain") if each.metric == "qps"}
     assert ratios == {8: pytest.approx(1.1), 32: pytest.approx(1.3)}
+
+
+def test_a_second_baseline_is_compared_with_what_was_built_and_with_the_first() -> None:
+    both = trials([1.5, 1.5])
+    todays = [each.model_copy(update={"arm": "baseline"}) for each in both if each.arm == "plain"]
+    pairs = {(each.arm, each.baseline) for each in comparisons([*both, *todays], "plain", "baseline")}
+    built = next(each.arm for each in both if each.arm != "plain")
+    assert pairs == {(built, "plain"), ("baseline", "plain"), (built, "baseline")}

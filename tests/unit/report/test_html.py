@@ -180,3 +180,9 @@ def test_the_file_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     write_html(example(), page)
     assert page.read_text().startswith("<!doctype html>")
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_the_optimised_server_is_compared_with_the_one_that_runs_today() -> None:
+    assert 'id="todays"' not in render(example())
+    page = render(example(third_arm=True))
+    assert "oltp_read_write is 1.37 times faster" in page[page.index('id="todays"') :]

@@ -64,3 +64,10 @@ def test_brackets_in_names_are_no_markup() -> None:
 
 def test_servers_that_were_only_measured() -> None:
     assert "package " not in shown(measured_only().model_copy(update={"stages": ()}))
+
+
+def test_the_optimised_server_is_compared_with_the_one_that_runs_today() -> None:
+    assert "that runs today" not in shown(example(), 100)
+    text = shown(example(third_arm=True), 100)
+    after = text[text.index("that runs today") :]
+    assert "oltp_read_write is 1.37 times faster" in after

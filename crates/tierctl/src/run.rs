@@ -1,0 +1,171 @@
+//! `run`: a server with the tier preloaded.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tiercache::config::Config;
+
+use crate::failure::Failure;
+use crate::{place, server};
+
+/// How to run a server.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    tier: Tier,
+    /// Print a systemd drop-in that does the same, and run nothing.
+    #[arg(long)]
+    print_systemd: bool,
+    /// Print the command, and run nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// The server and its arguments, after `--`.
+    #[arg(last = true, required = true)]
+    server: Vec<OsString>,
+}
+
+/// The tier's own settings.
+#[derive(clap::Args, Clone)]
+pub struct Tier {
+    /// Room for pages: 512M, 4G.
+    #[arg(long)]
+    pub size: String,
+    /// memory, memory-lz4, file:PATH (mapped) or direct:PATH (O_DIRECT).
+    #[arg(long, default_value = "memory")]
+    pub medium: String,
+    /// write-through, write-around, write-invalidate or pass-through.
+    #[arg(long, default_value = "write-through")]
+    pub mode: String,
+    /// Bytes of a page: best the server's own page size.
+    #[arg(long, default_value = "16K")]
+    pub page_size: String,
+    /// always, or nhit:N (a page comes in at its Nth miss).
+    #[arg(long, default_value = "always")]
+    pub promotion: String,
+    /// A sequential run longer than this is not let in; 0: all are.
+    #[arg(long, default_value = "8M")]
+    pub cutoff: String,
+    /// Rules before the default ones: `skip=archive/*`, `pin:30=shop/o*.ibd`, `cache=*.dat`; repeatable.
+    #[arg(long = "rule")]
+    pub rules: Vec<String>,
+    /// File of the statistics page.
+    #[arg(long, value_name = "PATH")]
+    pub status: Option<PathBuf>,
+}
+
+/// Run the server: on success this process becomes it.
+pub fn run(options: Options) -> Result<(), Failure> {
+    let program = server::find(&options.server[0])?;
+    server::refuse_what_cannot_be_covered(&program)?;
+    let library = library()?;
+    let variables = variables(&options.tier, std::process::id())?;
+    if options.print_systemd {
+        print_systemd(&library, &variables);
+        return Ok(());
+    }
+    if options.dry_run {
+        let set: Vec<String> = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let arguments: Vec<_> = options
+            .server
+            .iter()
+            .map(|part| part.to_string_lossy())
+            .collect();
+        println!(
+            "LD_PRELOAD={} {} {}",
+            library.display(),
+            set.join(" "),
+            arguments.join(" ")
+        );
+        return Ok(());
+    }
+    let error = Command::new(&program)
+        .args(&options.server[1..])
+        .env("LD_PRELOAD", &library)
+        .envs(variables)
+        .exec();
+    Err(Failure::failed(
+        format!("{} does not start: {error}", program.display()),
+        "",
+    ))
+}
+
+/// The environment that the library reads; every setting is checked here, before a server starts.
+pub fn variables(tier: &Tier, pid: u32) -> Result<Vec<(&'static str, String)>, Failure> {
+    let status = match &tier.status {
+        Some(path) => path.clone(),
+        None => place::for_new(pid)?,
+    };
+    let mut variables = vec![
+        ("UPSHIFT_TIER_SIZE", tier.size.clone()),
+        ("UPSHIFT_TIER_MEDIUM", tier.medium.clone()),
+        ("UPSHIFT_TIER_MODE", tier.mode.clone()),
+        ("UPSHIFT_TIER_PAGE_SIZE", tier.page_size.clone()),
+        ("UPSHIFT_TIER_PROMOTION", tier.promotion.clone()),
+        ("UPSHIFT_TIER_SEQUENTIAL_CUTOFF", tier.cutoff.clone()),
+        ("UPSHIFT_TIER_STATUS", status.display().to_string()),
+    ];
+    if !tier.rules.is_empty() {
+        variables.push(("UPSHIFT_TIER_RULES", tier.rules.join(",")));
+    }
+    let value = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| OsString::from(value))
+    };
+    let config = Config::from_variables(value)
+        .and_then(|config| config.validate().map(|()| config))
+        .map_err(|error| Failure::usage(error.to_string(), ""))?;
+    let memory_bytes = server::memory_bytes();
+    let in_memory = matches!(config.medium.kind(), "memory" | "memory-lz4");
+    if in_memory && config.size_bytes > memory_bytes {
+        return Err(Failure::usage(
+            format!(
+                "{} is more than this machine's memory ({} MiB)",
+                tier.size,
+                memory_bytes >> 20
+            ),
+            "choose a smaller --size, or a file as the medium",
+        ));
+    }
+    Ok(variables)
+}
+
+/// The library: where `UPSHIFT_TIER_LIBRARY` says, else beside this program.
+pub fn library() -> Result<PathBuf, Failure> {
+    let beside = || {
+        Some(
+            std::env::current_exe()
+                .ok()?
+                .parent()?
+                .join("libupshift_tier.so"),
+        )
+    };
+    let path = std::env::var_os("UPSHIFT_TIER_LIBRARY")
+        .map(PathBuf::from)
+        .or_else(beside);
+    path.filter(|path| path.is_file()).ok_or_else(|| {
+        Failure::failed(
+            "libupshift_tier.so is not there",
+            "run it as `./upshift cache`, which builds it, or set UPSHIFT_TIER_LIBRARY",
+        )
+    })
+}
+
+fn print_systemd(library: &Path, variables: &[(&str, String)]) {
+    println!("# systemctl edit mysql, paste this, then systemctl restart mysql");
+    println!("[Service]");
+    println!("Environment=LD_PRELOAD={}", library.display());
+    for (name, value) in variables {
+        if *name == "UPSHIFT_TIER_STATUS" {
+            println!("RuntimeDirectory=upshift");
+            println!("RuntimeDirectoryPreserve=yes");
+            println!("Environment={name}=/run/upshift/tier-mysql.status");
+        } else {
+            println!("Environment=\"{name}={value}\"");
+        }
+    }
+}

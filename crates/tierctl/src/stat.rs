@@ -1,0 +1,163 @@
+//! `stat`: what the tier of a running server does.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tiercache::status::{Counter, Snapshot, quantile_ns};
+
+use crate::failure::Failure;
+use crate::place::{self, Which};
+
+/// What to show.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    which: Which,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Again each second, with what that second brought, until Ctrl-C or the server's end.
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Show the counters.
+pub fn stat(options: &Options) -> Result<(), Failure> {
+    let page = place::find(&options.which)?;
+    let mut now = page.snapshot();
+    show(&now, options.json);
+    while options.watch && now.alive {
+        std::thread::sleep(Duration::from_secs(1));
+        let next = page.snapshot();
+        if options.json {
+            show(&next, true);
+        } else {
+            let grown = |counter| next.counter(counter) - now.counter(counter);
+            println!(
+                "{:>10} hits/s {:>9} misses/s {:>7} fills/s {:>7} evictions/s  {:5.1} % full",
+                grown(Counter::Hits),
+                grown(Counter::Misses),
+                grown(Counter::Fills),
+                grown(Counter::Evictions),
+                filled(&next) * 100.0,
+            );
+        }
+        now = next;
+    }
+    Ok(())
+}
+
+fn show(now: &Snapshot, as_json: bool) {
+    if as_json {
+        println!("{}", to_json(now));
+    } else {
+        print!("{}", to_text(now));
+    }
+}
+
+fn filled(now: &Snapshot) -> f64 {
+    now.used_pages as f64 / now.capacity_pages.max(1) as f64
+}
+
+/// Hits / (hits + misses); None before the first read.
+pub fn hit_ratio(now: &Snapshot) -> Option<f64> {
+    let (hits, misses) = (now.counter(Counter::Hits), now.counter(Counter::Misses));
+    (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+}
+
+fn to_json(now: &Snapshot) -> Value {
+    let named = |values: &[(&'static str, u64)]| -> Map<String, Value> {
+        values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect()
+    };
+    let us = |histogram, share| quantile_ns(histogram, share).map(|ns| ns as f64 / 1000.0);
+    json!({
+        "schema_version": 1,
+        "pid": now.pid,
+        "alive": now.alive,
+        "mode": now.mode.map(|mode| mode.as_str()),
+        "medium": now.medium,
+        "promotion": now.promotion,
+        "start": now.start,
+        "page_size_bytes": now.page_size_bytes,
+        "size_bytes": now.size_bytes,
+        "capacity_pages": now.capacity_pages,
+        "used_pages": now.used_pages,
+        "used_bytes": now.used_bytes,
+        "index_bytes": now.index_bytes,
+        "hit_ratio": hit_ratio(now),
+        "counters": named(&now.counters),
+        "bypasses": named(&now.bypasses),
+        "hit_latency_us": {"p50": us(&now.hit_ns, 0.5), "p99": us(&now.hit_ns, 0.99)},
+        "miss_latency_us": {"p50": us(&now.miss_ns, 0.5), "p99": us(&now.miss_ns, 0.99)},
+        "files": now.files.iter().map(|file| json!({
+            "name": file.name, "hits": file.hits, "misses": file.misses, "pages": file.pages,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn to_text(now: &Snapshot) -> String {
+    let mut lines = vec![
+        format!(
+            "process {}{}: {} on {}, promotion {}, started {}",
+            now.pid,
+            if now.alive { "" } else { " (stopped)" },
+            now.mode.map_or("unknown mode", |mode| mode.as_str()),
+            now.medium,
+            now.promotion,
+            now.start,
+        ),
+        format!(
+            "pages     {} of {} ({:.1} %), {} MiB of {} MiB, index {} KiB",
+            now.used_pages,
+            now.capacity_pages,
+            filled(now) * 100.0,
+            now.used_bytes >> 20,
+            now.size_bytes >> 20,
+            now.index_bytes >> 10,
+        ),
+    ];
+    if let Some(ratio) = hit_ratio(now) {
+        lines.push(format!("hit ratio {:.2} %", ratio * 100.0));
+    }
+    for (name, histogram) in [("hit", &now.hit_ns), ("miss", &now.miss_ns)] {
+        if let (Some(p50), Some(p99)) = (quantile_ns(histogram, 0.5), quantile_ns(histogram, 0.99))
+        {
+            let us = |ns: u64| ns as f64 / 1000.0;
+            lines.push(format!(
+                "{name:<9} at most {:.1} us p50, {:.1} us p99",
+                us(p50),
+                us(p99)
+            ));
+        }
+    }
+    lines.push("counters".into());
+    lines.extend(
+        now.counters
+            .iter()
+            .filter(|(_, value)| *value > 0)
+            .map(|(name, value)| format!("  {name:<22}{value:>14}")),
+    );
+    lines.push("past the tier, by reason".into());
+    lines.extend(
+        now.bypasses
+            .iter()
+            .filter(|(_, value)| *value > 0)
+            .map(|(name, value)| format!("  {name:<22}{value:>14}")),
+    );
+    if !now.files.is_empty() {
+        lines.push(format!(
+            "{:>12} {:>12} {:>9}  file",
+            "hits (est.)", "misses", "pages"
+        ));
+        lines.extend(now.files.iter().map(|file| {
+            format!(
+                "{:>12} {:>12} {:>9}  {}",
+                file.hits, file.misses, file.pages, file.name
+            )
+        }));
+    }
+    lines.join("\n") + "\n"
+}
