@@ -261,7 +261,7 @@ def _entry(line: str) -> str | None:
     return found[1] if found else None
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"cache", "load"}))  # their help is the Rust programs' own
 def test_help_works_without_a_machine_to_work_on(upshift: Run, command: str) -> None:
     code, out, _err = upshift(command, "--help")
     assert code == 0
