@@ -145,5 +145,8 @@ pub trait Connection: Send {
 /// # Errors
 /// Any [`Error`]; a refused login is [`Error::Server`].
 pub fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
-    Err(Error::Unsupported(format!("{:?}", url.family)))
+    match url.family {
+        Family::Postgres => Err(Error::Unsupported("PostgreSQL".to_owned())),
+        Family::Mysql => crate::mysql::connect(url),
+    }
 }

@@ -4,9 +4,11 @@
 //! The way of a statement: [`ServerUrl`] -> [`connect`] -> [`Connection`] -> rows into a [`RowSink`] and a [`Done`] back, with
 //! [`Connection::counters`] read before and after.
 
+mod civil;
 mod connection;
 mod counters;
 mod error;
+mod mysql;
 mod text;
 mod transport;
 mod url;

@@ -1,0 +1,216 @@
+//! The binary protocol's values: parameters out, cells in.
+
+use std::io::Write;
+
+use super::field::{Fields, put_text};
+use crate::civil::Civil;
+use crate::{Cell, Error, Value};
+
+const TINY: u8 = 1;
+const SHORT: u8 = 2;
+const LONG: u8 = 3;
+const FLOAT: u8 = 4;
+const DOUBLE: u8 = 5;
+const NULL: u8 = 6;
+const TIMESTAMP: u8 = 7;
+const LONGLONG: u8 = 8;
+const INT24: u8 = 9;
+const DATE: u8 = 10;
+const TIME: u8 = 11;
+const DATETIME: u8 = 12;
+const YEAR: u8 = 13;
+const NEWDECIMAL: u8 = 246;
+const VAR_STRING: u8 = 253;
+
+const UNSIGNED_FLAG: u16 = 32;
+
+/// The longest text made of a number or a point in time, in bytes.
+pub(super) const MADE_TEXT_BYTES: usize = 40;
+
+/// What a cell's decoding depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    kind: u8,
+    unsigned: bool,
+    /// Digits after the second's point.
+    decimals: usize,
+}
+
+impl Column {
+    /// From a column definition packet.
+    pub(super) fn parse(payload: &[u8]) -> Result<Self, Error> {
+        let mut fields = Fields(payload);
+        // Catalog, schema, table and its alias, column and its alias.
+        for _ in 0..6 {
+            fields.text()?;
+        }
+        fields.length()?;
+        fields.bytes(6)?;
+        let kind = fields.u8()?;
+        let unsigned = fields.u16()? & UNSIGNED_FLAG != 0;
+        let decimals = usize::from(fields.u8()?);
+        Ok(Self {
+            kind,
+            unsigned,
+            decimals: if decimals <= 6 { decimals } else { 0 },
+        })
+    }
+
+    /// The next cell; a number or time that has to be written as text uses `room`.
+    pub(super) fn cell<'a>(
+        self,
+        fields: &mut Fields<'a>,
+        room: &mut &'a mut [u8],
+    ) -> Result<Cell<'a>, Error> {
+        Ok(match self.kind {
+            TINY => {
+                let byte = fields.u8()?;
+                Cell::Int(if self.unsigned {
+                    i64::from(byte)
+                } else {
+                    i64::from(byte as i8)
+                })
+            }
+            SHORT | YEAR => {
+                let number = fields.u16()?;
+                Cell::Int(if self.unsigned {
+                    i64::from(number)
+                } else {
+                    i64::from(number as i16)
+                })
+            }
+            LONG | INT24 => {
+                let number = fields.u32()?;
+                Cell::Int(if self.unsigned {
+                    i64::from(number)
+                } else {
+                    i64::from(number as i32)
+                })
+            }
+            LONGLONG => {
+                let number = fields.array().map(u64::from_le_bytes)?;
+                if self.unsigned && number > i64::MAX as u64 {
+                    made(room, |text| write!(text, "{number}"))?
+                } else {
+                    Cell::Int(number as i64)
+                }
+            }
+            // The shortest decimal that means the same float, which is what the text protocol sends.
+            FLOAT => {
+                let number = fields.array().map(f32::from_le_bytes)?;
+                Cell::Float(number.to_string().parse().unwrap_or(f64::from(number)))
+            }
+            DOUBLE => Cell::Float(fields.array().map(f64::from_le_bytes)?),
+            DATE | DATETIME | TIMESTAMP => self.date(fields, room)?,
+            TIME => self.time(fields, room)?,
+            NULL => Cell::Null,
+            _ => Cell::Bytes(fields.text()?),
+        })
+    }
+
+    fn date<'a>(self, fields: &mut Fields<'a>, room: &mut &'a mut [u8]) -> Result<Cell<'a>, Error> {
+        // Trailing parts that are zero are left out.
+        let mut parts = [0; 11];
+        let sent = fields.text()?;
+        copy(&mut parts, sent)?;
+        let year = u16::from_le_bytes([parts[0], parts[1]]);
+        let [month, day, hour, minute, second] = [parts[2], parts[3], parts[4], parts[5], parts[6]];
+        let micro = u32::from_le_bytes([parts[7], parts[8], parts[9], parts[10]]);
+        made(room, |text| {
+            write!(text, "{year:04}-{month:02}-{day:02}")?;
+            if self.kind == DATE {
+                return Ok(());
+            }
+            write!(text, " {hour:02}:{minute:02}:{second:02}")?;
+            self.fraction(text, micro)
+        })
+    }
+
+    fn time<'a>(self, fields: &mut Fields<'a>, room: &mut &'a mut [u8]) -> Result<Cell<'a>, Error> {
+        let mut parts = [0; 12];
+        let sent = fields.text()?;
+        copy(&mut parts, sent)?;
+        let days = u32::from_le_bytes([parts[1], parts[2], parts[3], parts[4]]);
+        let hours = u64::from(days) * 24 + u64::from(parts[5]);
+        let [minute, second] = [parts[6], parts[7]];
+        let micro = u32::from_le_bytes([parts[8], parts[9], parts[10], parts[11]]);
+        made(room, |text| {
+            let sign = if parts[0] == 0 { "" } else { "-" };
+            write!(text, "{sign}{hours:02}:{minute:02}:{second:02}")?;
+            self.fraction(text, micro)
+        })
+    }
+
+    fn fraction(self, text: &mut &mut [u8], micro: u32) -> std::io::Result<()> {
+        if self.decimals == 0 {
+            return Ok(());
+        }
+        let scale = 10u32.pow(6 - self.decimals as u32);
+        let digits = self.decimals;
+        write!(text, ".{:0digits$}", micro / scale)
+    }
+}
+
+fn copy(parts: &mut [u8], sent: &[u8]) -> Result<(), Error> {
+    parts
+        .get_mut(..sent.len())
+        .ok_or_else(|| Error::Protocol(format!("a time of {} bytes", sent.len())))?
+        .copy_from_slice(sent);
+    Ok(())
+}
+
+/// A cell of text written into `room`, which loses the part.
+fn made<'a>(
+    room: &mut &'a mut [u8],
+    write: impl FnOnce(&mut &mut [u8]) -> std::io::Result<()>,
+) -> Result<Cell<'a>, Error> {
+    let (mine, rest) = std::mem::take(room).split_at_mut(MADE_TEXT_BYTES);
+    *room = rest;
+    let mut free = &mut *mine;
+    write(&mut free)?;
+    let used = MADE_TEXT_BYTES - free.len();
+    Ok(Cell::Bytes(&mine[..used]))
+}
+
+/// The type that a parameter is sent as; NULL goes as what the parameter was before.
+pub(super) fn kind(value: &Value, before: u8) -> u8 {
+    match value {
+        Value::Null => before,
+        Value::Int(_) => LONGLONG,
+        Value::Decimal { .. } => NEWDECIMAL,
+        Value::Text(_) => VAR_STRING,
+        Value::Timestamp(_) => DATETIME,
+    }
+}
+
+/// What a parameter that was NULL from the first on is sent as.
+pub(super) const KIND_UNKNOWN: u8 = VAR_STRING;
+
+/// Write a parameter; NULL is not written, the bitmap says it.
+pub(super) fn put(out: &mut Vec<u8>, value: &Value, scratch: &mut String) {
+    match value {
+        Value::Null => {}
+        Value::Int(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::Text(words) => put_text(out, words.as_bytes()),
+        Value::Decimal { .. } => {
+            scratch.clear();
+            crate::text::plain(value, scratch);
+            put_text(out, scratch.as_bytes());
+        }
+        Value::Timestamp(epoch_us) => {
+            let civil = Civil::from_epoch_us(*epoch_us);
+            out.push(if civil.micro == 0 { 7 } else { 11 });
+            out.extend_from_slice(&(civil.year as u16).to_le_bytes());
+            out.extend_from_slice(&[
+                civil.month,
+                civil.day,
+                civil.hour,
+                civil.minute,
+                civil.second,
+            ]);
+            if civil.micro != 0 {
+                out.extend_from_slice(&civil.micro.to_le_bytes());
+            }
+        }
+    }
+}

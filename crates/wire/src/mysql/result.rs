@@ -1,0 +1,188 @@
+//! What comes back for a statement.
+
+use super::binary::{Column, MADE_TEXT_BYTES};
+use super::field::{Fields, ok, refusal};
+use super::packet::Packets;
+use crate::{Cell, Done, Error, RowSink, RowsWanted};
+
+const MORE_RESULTS: u16 = 0x08;
+const CURSOR_EXISTS: u16 = 0x40;
+const LAST_ROW_SENT: u16 = 0x80;
+
+/// Which encoding the rows have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Text,
+    Binary,
+}
+
+/// Reads results; keeps what it needs for that from one to the next.
+#[derive(Default)]
+pub(super) struct Results {
+    columns: Vec<Column>,
+    cells: Vec<Cell<'static>>,
+    made: Vec<u8>,
+}
+
+impl Results {
+    /// Read all results of a statement. True: a cursor is open and has rows to fetch.
+    pub(super) fn read(
+        &mut self,
+        packets: &mut Packets,
+        encoding: Encoding,
+        wanted: RowsWanted,
+        sink: &mut dyn RowSink,
+        done: &mut Done,
+    ) -> Result<bool, Error> {
+        loop {
+            let payload = packets.read()?;
+            let status = match payload.first() {
+                Some(0x00) => {
+                    let end = ok(payload)?;
+                    done.affected += end.affected;
+                    end.status
+                }
+                Some(0xFF) => return Err(refusal(payload)),
+                Some(0xFB) => {
+                    packets.reply(|_| {})?;
+                    settle(packets)?;
+                    return Err(Error::Unsupported(
+                        "LOAD DATA LOCAL as a statement".to_owned(),
+                    ));
+                }
+                _ => {
+                    let columns = Fields(payload).length()?;
+                    self.columns.clear();
+                    for _ in 0..columns {
+                        self.columns.push(Column::parse(packets.read()?)?);
+                    }
+                    self.rows(packets, encoding, wanted, sink, done)?
+                }
+            };
+            if status & MORE_RESULTS == 0 {
+                return Ok(status & (CURSOR_EXISTS | LAST_ROW_SENT) == CURSOR_EXISTS);
+            }
+        }
+    }
+
+    /// Read the rows of a fetch. True: there are more.
+    pub(super) fn fetched(
+        &mut self,
+        packets: &mut Packets,
+        wanted: RowsWanted,
+        sink: &mut dyn RowSink,
+        done: &mut Done,
+    ) -> Result<bool, Error> {
+        let status = self.rows(packets, Encoding::Binary, wanted, sink, done)?;
+        Ok(status & LAST_ROW_SENT == 0)
+    }
+
+    fn rows(
+        &mut self,
+        packets: &mut Packets,
+        encoding: Encoding,
+        wanted: RowsWanted,
+        sink: &mut dyn RowSink,
+        done: &mut Done,
+    ) -> Result<u16, Error> {
+        self.made.resize(self.columns.len() * MADE_TEXT_BYTES, 0);
+        loop {
+            let payload = packets.read()?;
+            match payload.first() {
+                Some(0xFF) => return Err(refusal(payload)),
+                // A text row may begin so too, but only with a cell of 16 MiB or more.
+                Some(0xFE) if payload.len() < 0xFF_FFFF => return Ok(ok(payload)?.status),
+                _ => {}
+            }
+            done.rows += 1;
+            if wanted == RowsWanted::First && done.rows > 1 {
+                continue;
+            }
+            let mut cells = emptied(std::mem::take(&mut self.cells));
+            match encoding {
+                Encoding::Text => text_row(payload, self.columns.len(), &mut cells)?,
+                Encoding::Binary => binary_row(payload, &self.columns, &mut self.made, &mut cells)?,
+            }
+            sink.row(&cells);
+            self.cells = emptied(cells);
+        }
+    }
+}
+
+/// Read an answer that has no rows.
+pub(super) fn settle(packets: &mut Packets) -> Result<u64, Error> {
+    let payload = packets.read()?;
+    match payload.first() {
+        Some(0x00) => Ok(ok(payload)?.affected),
+        Some(0xFF) => Err(refusal(payload)),
+        _ => Err(Error::Protocol("neither OK nor an error".to_owned())),
+    }
+}
+
+/// The same allocation for cells that borrow from another packet.
+fn emptied<'b>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'b>> {
+    cells.clear();
+    cells.into_iter().map(|_| Cell::Null).collect()
+}
+
+fn text_row<'a>(payload: &'a [u8], columns: usize, cells: &mut Vec<Cell<'a>>) -> Result<(), Error> {
+    let mut fields = Fields(payload);
+    for _ in 0..columns {
+        cells.push(match fields.0 {
+            [0xFB, rest @ ..] => {
+                fields.0 = rest;
+                Cell::Null
+            }
+            _ => Cell::Bytes(fields.text()?),
+        });
+    }
+    Ok(())
+}
+
+fn binary_row<'a>(
+    payload: &'a [u8],
+    columns: &[Column],
+    mut made: &'a mut [u8],
+    cells: &mut Vec<Cell<'a>>,
+) -> Result<(), Error> {
+    let mut fields = Fields(payload);
+    fields.u8()?;
+    // The bitmap begins at its third bit.
+    let nulls = fields.bytes((columns.len() + 9) / 8)?;
+    for (position, column) in columns.iter().enumerate() {
+        let bit = position + 2;
+        cells.push(if nulls[bit / 8] & (1 << (bit % 8)) != 0 {
+            Cell::Null
+        } else {
+            column.cell(&mut fields, &mut made)?
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(
+            definitions in proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..8),
+            payload in proptest::collection::vec(any::<u8>(), 0..128),
+        ) {
+            let columns: Vec<Column> = definitions
+                .iter()
+                .map(|(kind, flags, decimals)| {
+                    let mut bytes = vec![0; 6];
+                    bytes.extend_from_slice(&[12, 0, 0, 0, 0, 0, 0, *kind, *flags, 0, *decimals]);
+                    Column::parse(&bytes).expect("a definition")
+                })
+                .collect();
+            let mut made = vec![0; columns.len() * MADE_TEXT_BYTES];
+            let _ = binary_row(&payload, &columns, &mut made, &mut Vec::new());
+            let _ = text_row(&payload, columns.len(), &mut Vec::new());
+            let _ = Column::parse(&payload);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The protocol against real servers: a MariaDB of the system, and the MySQL that `MYSQLD` names.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wire::{BatchWay, Cell, Connection, Error, Fetch, RowSink, RowsWanted, ServerUrl, Value};
+
+const ALL: Fetch = Fetch {
+    size: 0,
+    rows: RowsWanted::All,
+};
+
+struct Server {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// A new server on a socket in a folder of its own.
+    fn start(name: &str, daemon: &str, initialize: impl FnOnce(&Path) -> Command) -> Self {
+        let folder = std::env::temp_dir().join(format!("wire-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("folder");
+        let data = folder.join("data");
+        let status = initialize(&data)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("an installed server");
+        assert!(status.success(), "initialize {name}");
+        let process = Command::new(daemon)
+            .args(["--no-defaults", "--user=root", "--skip-networking"])
+            .args(["--local-infile=1", "--innodb-buffer-pool-size=32M"])
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", folder.join("s").display()))
+            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .arg("--loose-mysqlx=OFF")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("an installed server");
+        Self { process, folder }
+    }
+
+    fn connect(&self, login: &str) -> Result<Box<dyn Connection>, Error> {
+        let socket = self.folder.join("s");
+        let url = format!("mysql://{login}@/mysql?socket={}", socket.display());
+        wire::connect(&ServerUrl::parse(&url)?)
+    }
+
+    fn wait(&self) -> Box<dyn Connection> {
+        let begin = Instant::now();
+        loop {
+            match self.connect("root") {
+                Ok(connection) => return connection,
+                Err(error) => assert!(begin.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[derive(Default)]
+struct Texts(Vec<Vec<Option<String>>>);
+
+impl RowSink for Texts {
+    fn row(&mut self, cells: &[Cell<'_>]) {
+        self.0.push(cells.iter().map(Cell::to_text).collect());
+    }
+}
+
+fn run(connection: &mut dyn Connection, sql: &str) -> Texts {
+    let mut texts = Texts::default();
+    connection.query(sql, ALL, &mut texts).expect(sql);
+    texts
+}
+
+/// The server's own (received, sent) bytes.
+fn server_bytes(connection: &mut dyn Connection) -> (u64, u64) {
+    let rows = run(connection, "SHOW SESSION STATUS LIKE 'Bytes\\_%'").0;
+    let value = |row: usize| {
+        rows[row][1]
+            .as_ref()
+            .expect("a value")
+            .parse()
+            .expect("a number")
+    };
+    (value(0), value(1))
+}
+
+fn values_come_back_the_same_by_both_encodings(connection: &mut dyn Connection) {
+    run(
+        connection,
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, small SMALLINT, big BIGINT UNSIGNED, price DECIMAL(12,2), words VARCHAR(99), \
+         at DATETIME(3), day DATE, clock TIME, ratio DOUBLE, single FLOAT)",
+    );
+    let insert = connection
+        .prepare("INSERT INTO t VALUES (?, ?, 18446744073709551615, ?, ?, ?, '2024-02-29', '-101:02:03', 0.1, 0.1)")
+        .expect("prepare");
+    let row = |id: i64, words: Value| {
+        vec![
+            Value::Int(id),
+            Value::Int(-id),
+            Value::Decimal {
+                unscaled: -1205,
+                scale: 2,
+            },
+            words,
+            Value::Timestamp(1_709_251_199_250_000),
+        ]
+    };
+    let rows = [row(1, Value::Null), row(2, Value::Text("it's \\".into()))];
+    let done = connection
+        .execute_batch(&insert, &rows, BatchWay::Single)
+        .expect("insert");
+    assert_eq!(done.affected, 2);
+    connection.close(insert).expect("close");
+    let mut more = (3..=300).map(|id| row(id, Value::Text("a\tb\n\\".into())));
+    let columns = ["id", "small", "price", "words", "at"];
+    assert_eq!(
+        connection.load("t", &columns, &mut more).expect("load"),
+        298
+    );
+
+    let sql = "SELECT * FROM t ORDER BY id";
+    let text = run(connection, sql).0;
+    assert_eq!(text.len(), 300);
+    assert_eq!(text[0][5].as_deref(), Some("2024-02-29 23:59:59.250"));
+    assert_eq!(text[299][4].as_deref(), Some("a\tb\n\\"));
+    let select = connection.prepare(sql).expect("prepare");
+    for size in [0, 7] {
+        let mut binary = Texts::default();
+        let fetch = Fetch { size, ..ALL };
+        let before = connection.counters();
+        let done = connection.execute(&select, &[], fetch, &mut binary);
+        assert_eq!(done.expect("select").rows, 300);
+        assert_eq!(binary.0, text);
+        let round_trips = (connection.counters() - before).round_trips;
+        assert!(if size == 0 {
+            round_trips == 1
+        } else {
+            round_trips > 42
+        });
+        let first = Fetch {
+            size,
+            rows: RowsWanted::First,
+        };
+        let mut one = Texts::default();
+        connection
+            .execute(&select, &[], first, &mut one)
+            .expect("first");
+        assert_eq!(one.0, text[..1]);
+    }
+    connection.close(select).expect("close");
+}
+
+fn counters_equal_the_servers(connection: &mut dyn Connection) {
+    let point = connection
+        .prepare("SELECT words FROM t WHERE id = ?")
+        .expect("prepare");
+    // A status holds its own request but not its own answer: between two of them lie one request and one answer for each of ours.
+    let ours = connection.counters();
+    let servers = server_bytes(connection);
+    for id in 1..=100 {
+        connection
+            .execute(&point, &[Value::Int(id)], ALL, &mut ())
+            .expect("select");
+    }
+    let ours = connection.counters() - ours;
+    let servers_after = server_bytes(connection);
+    assert_eq!(ours.bytes_sent, servers_after.0 - servers.0);
+    assert_eq!(ours.bytes_received, servers_after.1 - servers.1);
+    assert_eq!(ours.round_trips, 101);
+    assert_eq!(ours.syscalls, 202);
+    connection.close(point).expect("close");
+}
+
+fn refusals_leave_the_connection_usable(connection: &mut dyn Connection) {
+    for sql in ["SELEC 1", "SELECT * FROM nowhere"] {
+        let error = connection.query(sql, ALL, &mut ()).expect_err(sql);
+        assert!(matches!(error, Error::Server { .. }), "{error}");
+        assert!(connection.prepare(sql).is_err());
+    }
+    assert_eq!(run(connection, "SELECT 1").0[0][0].as_deref(), Some("1"));
+}
+
+fn passwords(server: &Server, connection: &mut dyn Connection) {
+    run(
+        connection,
+        "CREATE USER me@localhost IDENTIFIED BY 'se@cret'",
+    );
+    run(connection, "GRANT ALL ON *.* TO me@localhost");
+    // The first login is a full one under caching_sha2_password, the second a fast one.
+    for _ in 0..2 {
+        let mut mine = server.connect("me:se%40cret").expect("login");
+        assert_eq!(run(&mut *mine, "SELECT 1").0.len(), 1);
+    }
+    let error = server.connect("me:wrong").err().expect("refused");
+    assert!(matches!(error, Error::Server { code: 1045, .. }), "{error}");
+}
+
+fn everything(server: &Server) {
+    let mut connection = server.wait();
+    values_come_back_the_same_by_both_encodings(&mut *connection);
+    counters_equal_the_servers(&mut *connection);
+    refusals_leave_the_connection_usable(&mut *connection);
+    passwords(server, &mut *connection);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn mariadb() {
+    let server = Server::start("mariadb", "mariadbd", |data| {
+        let mut command = Command::new("mariadb-install-db");
+        command
+            .args(["--no-defaults", "--user=root"])
+            .arg("--auth-root-authentication-method=normal")
+            .arg(format!("--datadir={}", data.display()));
+        command
+    });
+    everything(&server);
+}
+
+#[test]
+#[ignore = "needs servers: MYSQLD names a mysqld 8.0 or newer"]
+fn mysql() {
+    let daemon = std::env::var("MYSQLD").expect("MYSQLD names a mysqld");
+    let server = Server::start("mysql", &daemon, |data| {
+        let mut command = Command::new(&daemon);
+        command
+            .args(["--no-defaults", "--initialize-insecure", "--user=root"])
+            .arg(format!("--datadir={}", data.display()));
+        command
+    });
+    everything(&server);
+}
