@@ -146,7 +146,7 @@ pub trait Connection: Send {
 /// Any [`Error`]; a refused login is [`Error::Server`].
 pub fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
     match url.family {
-        Family::Postgres => Err(Error::Unsupported("PostgreSQL".to_owned())),
+        Family::Postgres => crate::postgres::connect(url),
         Family::Mysql => crate::mysql::connect(url),
     }
 }

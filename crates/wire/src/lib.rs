@@ -9,6 +9,7 @@ mod connection;
 mod counters;
 mod error;
 mod mysql;
+mod postgres;
 mod text;
 mod transport;
 mod url;

@@ -1,0 +1,95 @@
+//! Messages out in one write, messages in one after the other, both counted.
+
+use std::io;
+
+use bytes::BytesMut;
+
+use super::message;
+use crate::{Counters, Error, ServerUrl, transport::Transport};
+
+/// PostgreSQL's own limit of a message's length is 1 GiB less one, in bytes.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
+
+/// A message of the server, borrowed from the receive buffer.
+pub(super) struct Message<'a> {
+    pub(super) tag: u8,
+    pub(super) body: &'a [u8],
+}
+
+/// A transport that speaks in messages.
+pub(super) struct Channel {
+    transport: Transport,
+    out: BytesMut,
+    /// Length of the message that [`Self::next`] returned last, which nobody borrows any more when it is called again, in bytes.
+    returned_bytes: usize,
+}
+
+impl Channel {
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Unsupported`].
+    pub(super) fn connect(url: &ServerUrl) -> Result<Self, Error> {
+        Ok(Self {
+            transport: Transport::connect(url)?,
+            out: BytesMut::with_capacity(8 * 1024),
+            returned_bytes: 0,
+        })
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.transport.counters
+    }
+
+    /// Add one message to those that [`Self::send`] sends.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for what no message can hold; then none of those added since the last sending is sent.
+    pub(super) fn put(
+        &mut self,
+        encode: impl FnOnce(&mut BytesMut) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        if let Err(error) = encode(&mut self.out) {
+            self.out.clear();
+            return Err(Error::Unsupported(error.to_string()));
+        }
+        self.transport.counters.packets_sent += 1;
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn send(&mut self) -> Result<(), Error> {
+        let sent = self.transport.send(&self.out);
+        self.out.clear();
+        sent
+    }
+
+    /// The next message, waiting for it. Notices, parameter changes and notifications are skipped.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Protocol`].
+    pub(super) fn next(&mut self) -> Result<Message<'_>, Error> {
+        loop {
+            let (tag, message_bytes) = self.receive()?;
+            if !matches!(tag, message::NOTICE | message::NOTIFICATION) {
+                let body = &self.transport.fill(message_bytes)?[5..message_bytes];
+                return Ok(Message { tag, body });
+            }
+        }
+    }
+
+    /// Wait until one whole message is in the buffer; its tag and its length with the tag.
+    fn receive(&mut self) -> Result<(u8, usize), Error> {
+        self.transport
+            .consume(std::mem::take(&mut self.returned_bytes));
+        let header = self.transport.fill(5)?;
+        let tag = header[0];
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        if !(4..MESSAGE_BYTES_MAX).contains(&length) {
+            return Err(Error::Protocol(format!("a message of {length} bytes")));
+        }
+        self.transport.fill(1 + length)?;
+        self.transport.counters.packets_received += 1;
+        self.returned_bytes = 1 + length;
+        Ok((tag, 1 + length))
+    }
+}

@@ -1,0 +1,307 @@
+//! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, all values as text.
+
+mod answer;
+mod channel;
+mod load;
+mod login;
+mod message;
+mod placeholder;
+mod text_format;
+
+use std::fmt::Write;
+
+use postgres_protocol::{IsNull, message::frontend};
+
+use crate::{
+    BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
+    ServerUrl, Statement, Value,
+};
+use answer::{Reader, Until};
+use channel::Channel;
+
+/// Requests of a pipeline before their answers are read: what the server says to them (some 20 bytes each) fits into the
+/// socket's buffer, so that client and server never wait for each other.
+const PIPELINE_REQUESTS_MAX: usize = 1000;
+
+/// The portal and, for text, the statement without a name: the next Bind or Parse replaces it.
+const UNNAMED: &str = "";
+
+/// Connect and log in.
+///
+/// # Errors
+/// Any [`Error`].
+pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
+    let mut channel = Channel::connect(url)?;
+    let server_version = login::log_in(&mut channel, url)?;
+    Ok(Box::new(Postgres {
+        channel,
+        reader: Reader::new(),
+        server_version,
+        statements: 0,
+        name: String::new(),
+        text: String::new(),
+    }))
+}
+
+struct Postgres {
+    channel: Channel,
+    reader: Reader,
+    server_version: String,
+    /// How many were prepared; the last one's number.
+    statements: u32,
+    /// A statement's name, and a value's text: kept for their allocations.
+    name: String,
+    text: String,
+}
+
+impl Postgres {
+    fn answer(
+        &mut self,
+        until: Until,
+        wanted: RowsWanted,
+        rows: &mut dyn RowSink,
+    ) -> Result<answer::Answer, Error> {
+        self.reader.read(&mut self.channel, until, wanted, rows)
+    }
+
+    fn set_name(&mut self, id: u32) {
+        self.name.clear();
+        // Writing to a String cannot fail.
+        let _ = write!(self.name, "s{id}");
+    }
+
+    fn put_bind(&mut self, parameters: &[Value]) -> Result<(), Error> {
+        let (name, text) = (&self.name, &mut self.text);
+        self.channel.put(|out| {
+            frontend::bind(
+                UNNAMED,
+                name,
+                [],
+                parameters,
+                |value, out| {
+                    text.clear();
+                    if !text_format::write(value, text) {
+                        return Ok(IsNull::Yes);
+                    }
+                    out.extend_from_slice(text.as_bytes());
+                    Ok(IsNull::No)
+                },
+                [],
+                out,
+            )
+            .map_err(|error| match error {
+                frontend::BindError::Conversion(error) => std::io::Error::other(error),
+                frontend::BindError::Serialization(error) => error,
+            })
+        })
+    }
+
+    fn put_execute(&mut self, rows_max: u32) -> Result<(), Error> {
+        let rows_max = i32::try_from(rows_max).unwrap_or(i32::MAX);
+        self.channel
+            .put(|out| frontend::execute(UNNAMED, rows_max, out))
+    }
+
+    /// Let the server answer now, without an end of the transaction that it began by itself.
+    fn flush(&mut self) -> Result<(), Error> {
+        self.channel.put(|out| {
+            frontend::flush(out);
+            Ok(())
+        })?;
+        self.channel.send()
+    }
+
+    /// Run what is bound, all rows at once or, through the portal, some each round trip. Outside of a transaction a Sync would
+    /// drop the portal, so the requests are flushed and the Sync comes last.
+    fn run(&mut self, fetch: Fetch, rows: &mut dyn RowSink) -> Result<Done, Error> {
+        let flushes = fetch.size > 0 && !self.reader.in_transaction;
+        let mut done = Done::default();
+        loop {
+            self.put_execute(fetch.size)?;
+            let until = if flushes {
+                self.flush()?;
+                Until::Commands(1)
+            } else {
+                answer::sync(&mut self.channel)?;
+                Until::Ready
+            };
+            let answer = self.answer(until, fetch.rows, rows)?;
+            done.rows += answer.done.rows;
+            done.affected += answer.done.affected;
+            if !answer.suspended || fetch.rows == RowsWanted::First {
+                break;
+            }
+        }
+        if flushes {
+            answer::sync(&mut self.channel)?;
+            self.answer(Until::Ready, fetch.rows, rows)?;
+        }
+        Ok(done)
+    }
+
+    fn pipeline(&mut self, statement: &Statement, rows: &[Vec<Value>]) -> Result<Done, Error> {
+        let requests_max = if statement.columns == 0 {
+            PIPELINE_REQUESTS_MAX
+        } else {
+            1
+        };
+        self.set_name(statement.id);
+        let mut done = Done::default();
+        let mut chunks = rows.chunks(requests_max).peekable();
+        while let Some(chunk) = chunks.next() {
+            for parameters in chunk {
+                self.put_bind(parameters)?;
+                self.put_execute(0)?;
+            }
+            let until = if chunks.peek().is_some() {
+                self.flush()?;
+                Until::Commands(chunk.len())
+            } else {
+                answer::sync(&mut self.channel)?;
+                Until::Ready
+            };
+            let answer = self.answer(until, RowsWanted::All, &mut ())?;
+            done.rows += answer.done.rows;
+            done.affected += answer.done.affected;
+        }
+        Ok(done)
+    }
+}
+
+impl Connection for Postgres {
+    fn family(&self) -> Family {
+        Family::Postgres
+    }
+
+    fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    fn counters(&self) -> Counters {
+        self.channel.counters()
+    }
+
+    fn supports(&self, feature: Feature) -> bool {
+        feature == Feature::Pipeline
+    }
+
+    fn query(&mut self, sql: &str, fetch: Fetch, rows: &mut dyn RowSink) -> Result<Done, Error> {
+        if fetch.size > 0 {
+            self.name.clear();
+            self.channel
+                .put(|out| frontend::parse(UNNAMED, sql, [], out))?;
+            self.put_bind(&[])?;
+            return self.run(fetch, rows);
+        }
+        self.channel.put(|out| frontend::query(sql, out))?;
+        self.channel.send()?;
+        let answer = self.answer(Until::Ready, fetch.rows, rows)?;
+        if answer.copying {
+            return Err(self.refuse_copy("COPY FROM STDIN as a query: use load"));
+        }
+        Ok(answer.done)
+    }
+
+    fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        let id = self.statements + 1;
+        self.set_name(id);
+        let name = &self.name;
+        let sql = placeholder::numbered(sql);
+        self.channel
+            .put(|out| frontend::parse(name, &sql, [], out))?;
+        self.channel
+            .put(|out| frontend::describe(b'S', name, out))?;
+        answer::sync(&mut self.channel)?;
+        let answer = self.answer(Until::Ready, RowsWanted::All, &mut ())?;
+        self.statements = id;
+        Ok(Statement {
+            id,
+            parameters: answer.parameters,
+            columns: answer.columns,
+        })
+    }
+
+    fn execute(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        fetch: Fetch,
+        rows: &mut dyn RowSink,
+    ) -> Result<Done, Error> {
+        check_number(statement, parameters)?;
+        self.set_name(statement.id);
+        self.put_bind(parameters)?;
+        self.run(fetch, rows)
+    }
+
+    fn execute_batch(
+        &mut self,
+        statement: &Statement,
+        rows: &[Vec<Value>],
+        way: BatchWay,
+    ) -> Result<Done, Error> {
+        for parameters in rows {
+            check_number(statement, parameters)?;
+        }
+        match way {
+            BatchWay::Pipeline => self.pipeline(statement, rows),
+            BatchWay::Single => {
+                let fetch = Fetch {
+                    size: 0,
+                    rows: RowsWanted::All,
+                };
+                let mut done = Done::default();
+                for parameters in rows {
+                    let one = self.execute(statement, parameters, fetch, &mut ())?;
+                    done.rows += one.rows;
+                    done.affected += one.affected;
+                }
+                Ok(done)
+            }
+            BatchWay::Bulk => Err(Error::Unsupported(
+                "bulk execution on PostgreSQL: use a pipeline".to_owned(),
+            )),
+        }
+    }
+
+    fn close(&mut self, statement: Statement) -> Result<(), Error> {
+        self.set_name(statement.id);
+        let name = &self.name;
+        self.channel.put(|out| frontend::close(b'S', name, out))?;
+        answer::sync(&mut self.channel)?;
+        self.answer(Until::Ready, RowsWanted::All, &mut ())?;
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &mut dyn Iterator<Item = Vec<Value>>,
+    ) -> Result<u64, Error> {
+        self.copy_in(table, columns, rows)
+    }
+}
+
+impl Drop for Postgres {
+    /// Tell the server, so that it does not log a lost connection; one that is lost already has nobody to tell.
+    fn drop(&mut self) {
+        let _ = self.channel.put(|out| {
+            frontend::terminate(out);
+            Ok(())
+        });
+        let _ = self.channel.send();
+    }
+}
+
+/// PostgreSQL's own error for this has the class of a lost connection.
+fn check_number(statement: &Statement, parameters: &[Value]) -> Result<(), Error> {
+    if parameters.len() == usize::from(statement.parameters) {
+        return Ok(());
+    }
+    Err(Error::Unsupported(format!(
+        "a statement of {} parameters with {}",
+        statement.parameters,
+        parameters.len()
+    )))
+}

@@ -1,0 +1,315 @@
+//! PostgreSQL's protocol against a real server, started here on a socket and a loopback port of its own.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wire::{
+    BatchWay, Cell, Connection, Error, Family, Fetch, RowSink, RowsWanted, ServerUrl, TlsMode,
+    Value, connect,
+};
+
+const ALL: Fetch = Fetch {
+    size: 0,
+    rows: RowsWanted::All,
+};
+
+/// One login for each way to prove it.
+const ACCESS: &str = "local all trusty trust
+host all md5y 127.0.0.1/32 md5
+host all clear 127.0.0.1/32 password
+host all scram 127.0.0.1/32 scram-sha-256
+";
+
+const ROLES: &str = "SET password_encryption = 'md5'; CREATE ROLE md5y LOGIN PASSWORD 'm';
+SET password_encryption = 'scram-sha-256'; CREATE ROLE scram LOGIN PASSWORD 's';
+CREATE ROLE clear LOGIN PASSWORD 'c'";
+
+struct Server {
+    programs: PathBuf,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    fn start() -> Self {
+        let programs = fs::read_dir("/usr/lib/postgresql")
+            .expect("PostgreSQL is installed")
+            .map(|entry| entry.expect("entry").path().join("bin"))
+            .max()
+            .expect("a version of PostgreSQL");
+        let folder = std::env::temp_dir().join(format!("wire-postgres-{}", std::process::id()));
+        fs::create_dir(&folder).expect("folder");
+        if is_root() {
+            let id = Command::new("id").args(["-u", "postgres"]).output();
+            let id = String::from_utf8(id.expect("id").stdout).expect("number");
+            let user = id.trim().parse().expect("user postgres");
+            chown(&folder, Some(user), None).expect("chown");
+        }
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("port");
+        let port = listener.local_addr().expect("address").port();
+        let server = Self {
+            programs,
+            folder,
+            port,
+        };
+        server.run("initdb", &["-U", "trusty", "-A", "trust"]);
+        fs::write(server.folder.join("data/pg_hba.conf"), ACCESS).expect("access");
+        drop(listener);
+        let options = format!(
+            "-p {port} -k {} -c fsync=off -c listen_addresses=127.0.0.1 \
+             -c shared_preload_libraries=pg_stat_statements",
+            server.folder.display()
+        );
+        let log = server.folder.join("log");
+        let log = log.to_str().expect("path");
+        server.run("pg_ctl", &["start", "-w", "-l", log, "-o", &options]);
+        server
+    }
+
+    /// The server refuses to run as root.
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let program = self.programs.join(program);
+        let mut command = if is_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.arg("-D").arg(self.folder.join("data"));
+        // pg_ctl's child would hold a pipe open.
+        command.stdout(std::process::Stdio::null());
+        assert!(command.args(arguments).status().expect("run").success());
+    }
+
+    fn url(&self, user: &str, password: &str, socket: bool) -> ServerUrl {
+        ServerUrl {
+            family: Family::Postgres,
+            user: user.to_owned(),
+            password: password.to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: self.port,
+            database: "postgres".to_owned(),
+            socket: socket.then(|| self.folder.clone()),
+            tls: TlsMode::Off,
+            metadata: true,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.run("pg_ctl", &["stop", "-w", "-m", "immediate"]);
+        let _ = fs::remove_dir_all(Path::new(&self.folder));
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id");
+    id.stdout == b"0\n"
+}
+
+#[derive(Default)]
+struct Texts(Vec<Vec<Option<String>>>);
+
+impl RowSink for Texts {
+    fn row(&mut self, cells: &[Cell<'_>]) {
+        self.0.push(cells.iter().map(Cell::to_text).collect());
+    }
+}
+
+fn texts(connection: &mut dyn Connection, sql: &str) -> Vec<Vec<Option<String>>> {
+    let mut rows = Texts::default();
+    connection.query(sql, ALL, &mut rows).expect(sql);
+    rows.0
+}
+
+fn one(connection: &mut dyn Connection, sql: &str) -> String {
+    texts(connection, sql)[0][0].clone().expect("not NULL")
+}
+
+fn sqlstate(result: Result<impl Sized, Error>) -> String {
+    match result {
+        Err(Error::Server { sqlstate, .. }) => sqlstate,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn everything_against_a_real_server() {
+    let server = Server::start();
+    let mut connection = connect(&server.url("trusty", "", true)).expect("trust");
+    let connection = connection.as_mut();
+    assert!(
+        connection
+            .server_version()
+            .starts_with(|c: char| c.is_ascii_digit())
+    );
+    connection.query(ROLES, ALL, &mut ()).expect("roles");
+    logins(&server);
+    statements(connection);
+    refusals(connection);
+    fetches(connection);
+    batches(connection);
+    loads(connection);
+    calls(connection);
+}
+
+fn logins(server: &Server) {
+    for (user, password) in [("md5y", "m"), ("clear", "c"), ("scram", "s")] {
+        let mut connection = connect(&server.url(user, password, false)).expect(user);
+        assert_eq!(one(connection.as_mut(), "SELECT current_user"), user);
+        let refused = connect(&server.url(user, "wrong", false));
+        assert_eq!(sqlstate(refused), "28P01");
+    }
+}
+
+fn statements(connection: &mut dyn Connection) {
+    let create = "CREATE TABLE kinds (i int, d numeric(9,2), t text, at timestamp)";
+    connection.query(create, ALL, &mut ()).expect(create);
+    let insert = "INSERT INTO kinds VALUES (?, ?, ?, ?) -- ?";
+    let insert = connection.prepare(insert).expect(insert);
+    assert_eq!((insert.parameters, insert.columns), (4, 0));
+    let values = [
+        Value::Int(-7),
+        Value::Decimal {
+            unscaled: -5,
+            scale: 2,
+        },
+        Value::Text("it's \\ é".to_owned()),
+        Value::Timestamp(1_709_164_800_000_001),
+    ];
+    let before = connection.counters();
+    let done = connection.execute(&insert, &values, ALL, &mut ());
+    assert_eq!(done.expect("insert").affected, 1);
+    let counted = connection.counters() - before;
+    assert_eq!(counted.round_trips, 1);
+    // Bind, Execute, Sync; BindComplete, CommandComplete, ReadyForQuery.
+    assert_eq!((counted.packets_sent, counted.packets_received), (3, 3));
+    assert_eq!(counted.bytes_received, 5 + (5 + 11) + 6);
+    assert_eq!(counted.syscalls, 2);
+    let nulls = vec![Value::Null; 4];
+    connection
+        .execute(&insert, &nulls, ALL, &mut ())
+        .expect("nulls");
+    let expected = ["-7", "-0.05", "it's \\ é", "2024-02-29 00:00:00.000001"];
+    let expected = vec![
+        expected.map(|text| Some(text.to_owned())).to_vec(),
+        vec![None; 4],
+    ];
+    assert_eq!(texts(connection, "SELECT * FROM kinds"), expected);
+    let select = connection.prepare("SELECT * FROM kinds WHERE i = ?");
+    let select = select.expect("select");
+    let mut rows = Texts::default();
+    let done = connection.execute(&select, &[Value::Int(-7)], ALL, &mut rows);
+    assert_eq!(done.expect("select").rows, 1);
+    assert_eq!(rows.0, expected[..1]);
+    let few = connection.execute(&select, &[], ALL, &mut ());
+    assert!(matches!(few, Err(Error::Unsupported(_))));
+    connection.close(select.clone()).expect("close");
+    let closed = connection.execute(&select, &[Value::Int(1)], ALL, &mut ());
+    assert_eq!(sqlstate(closed), "26000");
+}
+
+fn refusals(connection: &mut dyn Connection) {
+    assert_eq!(sqlstate(connection.query("SELEC 1", ALL, &mut ())), "42601");
+    assert_eq!(
+        sqlstate(connection.prepare("SELECT * FROM nowhere")),
+        "42P01"
+    );
+    let divide = connection.prepare("SELECT 1 / ?::int").expect("divide");
+    let divided = connection.execute(&divide, &[Value::Int(0)], ALL, &mut ());
+    assert_eq!(sqlstate(divided), "22012");
+    let copy = connection.query("COPY kinds FROM STDIN", ALL, &mut ());
+    assert!(matches!(copy, Err(Error::Unsupported(_))));
+    assert_eq!(one(connection, "SELECT 1"), "1");
+}
+
+fn fetches(connection: &mut dyn Connection) {
+    let sql = "SELECT n, repeat('x', 100) FROM generate_series(1, 1000) n";
+    let statement = connection.prepare(sql).expect(sql);
+    let fetch = |rows| Fetch { size: 300, rows };
+    for transaction in [false, true] {
+        if transaction {
+            connection.query("BEGIN", ALL, &mut ()).expect("begin");
+        }
+        let before = connection.counters();
+        let mut rows = Texts::default();
+        let done = connection.execute(&statement, &[], fetch(RowsWanted::All), &mut rows);
+        assert_eq!(done.expect("all").rows, 1000);
+        assert_eq!(rows.0[999][0].as_deref(), Some("1000"));
+        let trips = (connection.counters() - before).round_trips;
+        assert_eq!(trips, if transaction { 4 } else { 5 });
+        let mut rows = Texts::default();
+        let first = connection.execute(&statement, &[], fetch(RowsWanted::First), &mut rows);
+        first.expect("first");
+        assert_eq!(rows.0.len(), 1);
+        let done = connection.query(sql, fetch(RowsWanted::All), &mut ());
+        assert_eq!(done.expect("text").rows, 1000);
+    }
+    let late = "SELECT 1 / (500 - n) FROM generate_series(1, 1000) n";
+    connection.query("COMMIT", ALL, &mut ()).expect("commit");
+    let refused = connection.query(late, fetch(RowsWanted::All), &mut ());
+    assert_eq!(sqlstate(refused), "22012");
+    assert_eq!(one(connection, "SELECT 2"), "2");
+}
+
+fn batches(connection: &mut dyn Connection) {
+    let create = "CREATE TABLE batch (n int PRIMARY KEY)";
+    connection.query(create, ALL, &mut ()).expect(create);
+    let insert = connection.prepare("INSERT INTO batch VALUES (?)");
+    let insert = insert.expect("insert");
+    let rows: Vec<Vec<Value>> = (0..2500).map(|n| vec![Value::Int(n)]).collect();
+    let before = connection.counters();
+    let done = connection.execute_batch(&insert, &rows, BatchWay::Pipeline);
+    assert_eq!(done.expect("pipeline").affected, 2500);
+    assert_eq!((connection.counters() - before).round_trips, 3);
+    let more: Vec<Vec<Value>> = (1..2500)
+        .rev()
+        .map(|n| vec![Value::Int(n * 1000)])
+        .collect();
+    let twice = connection.execute_batch(&insert, &more, BatchWay::Pipeline);
+    assert_eq!(sqlstate(twice), "23505");
+    let bulk = connection.execute_batch(&insert, &rows, BatchWay::Bulk);
+    assert!(matches!(bulk, Err(Error::Unsupported(_))));
+    assert_eq!(one(connection, "SELECT count(*) FROM batch"), "2500");
+    let single = vec![vec![Value::Int(9001)], vec![Value::Int(9002)]];
+    let done = connection.execute_batch(&insert, &single, BatchWay::Single);
+    assert_eq!(done.expect("single").affected, 2);
+}
+
+fn loads(connection: &mut dyn Connection) {
+    let create = "CREATE TABLE loaded (n int PRIMARY KEY, t text)";
+    connection.query(create, ALL, &mut ()).expect(create);
+    let row = |n| vec![Value::Int(n), Value::Text(format!("{n}\t\\\n\r'é"))];
+    let loaded = connection.load("loaded", &["n", "t"], &mut (0..20_000).map(row));
+    assert_eq!(loaded.expect("load"), 20_000);
+    let text = one(connection, "SELECT t FROM loaded WHERE n = 19999");
+    assert_eq!(text, "19999\t\\\n\r'é");
+    let twice = connection.load("loaded", &["n", "t"], &mut (19_999..60_000).map(row));
+    assert_eq!(sqlstate(twice), "23505");
+    let nowhere = connection.load("nowhere", &["n"], &mut std::iter::empty());
+    assert_eq!(sqlstate(nowhere), "42P01");
+    assert_eq!(one(connection, "SELECT count(*) FROM loaded"), "20000");
+}
+
+fn calls(connection: &mut dyn Connection) {
+    let create = "CREATE EXTENSION pg_stat_statements";
+    connection.query(create, ALL, &mut ()).expect(create);
+    let statement = connection.prepare("SELECT n FROM batch WHERE n = ?");
+    let statement = statement.expect("select");
+    let reset = "SELECT pg_stat_statements_reset()";
+    connection.query(reset, ALL, &mut ()).expect(reset);
+    let before = connection.counters();
+    for n in 0..100 {
+        let done = connection.execute(&statement, &[Value::Int(n)], ALL, &mut ());
+        assert_eq!(done.expect("select").rows, 1);
+    }
+    assert_eq!((connection.counters() - before).round_trips, 100);
+    let counted = "SELECT calls FROM pg_stat_statements WHERE query LIKE '%FROM batch WHERE%'";
+    assert_eq!(one(connection, counted), "100");
+}
