@@ -32,7 +32,7 @@ pub struct Options {
     /// Bytes of the test file; the tier has room for all of it.
     #[arg(long, default_value = "256M")]
     file_size: String,
-    /// Seconds that each row is measured, after as long a warm-up.
+    /// Seconds that each row is measured, after a warm-up of 1 (disk) or at least 10 seconds (tier).
     #[arg(long, default_value_t = 3)]
     seconds: u32,
     /// As JSON.

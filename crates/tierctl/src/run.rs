@@ -85,13 +85,23 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let error = Command::new(&program)
         .args(&options.server[1..])
-        .env("LD_PRELOAD", &library)
+        .env("LD_PRELOAD", preload(&library))
         .envs(variables)
         .exec();
     Err(Failure::failed(
         format!("{} does not start: {error}", program.display()),
         "",
     ))
+}
+
+/// The library before whatever is preloaded already: an allocator stays where it is.
+fn preload(library: &Path) -> OsString {
+    let mut all = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
 }
 
 /// The environment that the library reads; every setting is checked here, before a server starts.

@@ -18,6 +18,7 @@ fn fio_verifies_its_file() {
                 "--bs=16k",
                 "--rw=randwrite",
                 "--verify=crc32c",
+                "--verify_state_save=0",
                 "--direct=1",
             ])
             .args(["--thread", "--iodepth=8", "--verify_fatal=1"])

@@ -12,6 +12,9 @@ const PENDING: u64 = 2;
 const RUNNING: u64 = 3;
 const DONE: u64 = 4;
 
+/// A program that waits looks every 2 ms: an answer that stands this long has no reader.
+const ABANDONED: Duration = Duration::from_millis(50);
+
 /// A change that a running tier can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
@@ -57,11 +60,19 @@ impl StatusPage {
             return Err("the status page is read-only for this user".into());
         }
         let control = &self.page().control;
-        if control
-            .state
-            .compare_exchange(IDLE, WRITING, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
+        let claim = |from| {
+            let exchanged =
+                control
+                    .state
+                    .compare_exchange(from, WRITING, Ordering::AcqRel, Ordering::Relaxed);
+            exchanged.is_ok()
+        };
+        // An answer that nobody takes belongs to a program that gave up waiting: its slot is free.
+        let free = claim(IDLE) || {
+            std::thread::sleep(ABANDONED);
+            claim(IDLE) || claim(DONE)
+        };
+        if !free {
             return Err("another request is under way".into());
         }
         let (word, argument) = request.words();
