@@ -1,5 +1,6 @@
 //! The protocol against real servers: a MariaDB of the system, and the MySQL that `MYSQLD` names.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ const ALL: Fetch = Fetch {
 struct Server {
     process: Child,
     folder: PathBuf,
+    port: u16,
 }
 
 impl Server {
@@ -28,8 +30,14 @@ impl Server {
             .status()
             .expect("an installed server");
         assert!(status.success(), "initialize {name}");
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
         let process = Command::new(daemon)
-            .args(["--no-defaults", "--user=root", "--skip-networking"])
+            .args(["--no-defaults", "--user=root", "--skip-name-resolve"])
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--port={port}"))
             .args(["--local-infile=1", "--innodb-buffer-pool-size=32M"])
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", folder.join("s").display()))
@@ -39,7 +47,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("an installed server");
-        Self { process, folder }
+        Self {
+            process,
+            folder,
+            port,
+        }
     }
 
     fn connect(&self, login: &str) -> Result<Box<dyn Connection>, Error> {
@@ -190,6 +202,11 @@ fn refusals_leave_the_connection_usable(connection: &mut dyn Connection) {
         assert!(connection.prepare(sql).is_err());
     }
     assert_eq!(run(connection, "SELECT 1").0[0][0].as_deref(), Some("1"));
+    run(connection, "SET GLOBAL local_infile = 0");
+    let mut rows = std::iter::once(vec![Value::Int(1000)]);
+    let error = connection.load("t", &["id"], &mut rows).expect_err("off");
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert_eq!(run(connection, "SELECT 1").0.len(), 1);
 }
 
 fn passwords(server: &Server, connection: &mut dyn Connection) {
@@ -203,8 +220,33 @@ fn passwords(server: &Server, connection: &mut dyn Connection) {
         let mut mine = server.connect("me:se%40cret").expect("login");
         assert_eq!(run(&mut *mine, "SELECT 1").0.len(), 1);
     }
+    // Over TCP the full login encrypts the password with the server's public key.
+    run(
+        connection,
+        "CREATE USER far@127.0.0.1 IDENTIFIED BY 'se@cret'",
+    );
+    for _ in 0..2 {
+        let url = format!("mysql://far:se%40cret@127.0.0.1:{}", server.port);
+        let url = ServerUrl::parse(&url).expect("valid");
+        let mut far = wire::connect(&url).expect("login over TCP");
+        assert_eq!(run(&mut *far, "SELECT 1").0.len(), 1);
+    }
     let error = server.connect("me:wrong").err().expect("refused");
     assert!(matches!(error, Error::Server { code: 1045, .. }), "{error}");
+}
+
+fn values_longer_than_a_packet(server: &Server, connection: &mut dyn Connection) {
+    run(connection, "SET GLOBAL max_allowed_packet = 67108864");
+    let mut connection = server.connect("root").expect("login");
+    let select = connection.prepare("SELECT ?").expect("prepare");
+    for length in [(1 << 24) - 1, 17 << 20] {
+        let value = "x".repeat(length);
+        let mut texts = Texts::default();
+        connection
+            .execute(&select, &[Value::Text(value.clone())], ALL, &mut texts)
+            .expect("select");
+        assert!(texts.0[0][0].as_ref() == Some(&value));
+    }
 }
 
 fn everything(server: &Server) {
@@ -213,6 +255,7 @@ fn everything(server: &Server) {
     counters_equal_the_servers(&mut *connection);
     refusals_leave_the_connection_usable(&mut *connection);
     passwords(server, &mut *connection);
+    values_longer_than_a_packet(server, &mut *connection);
 }
 
 #[test]
@@ -230,9 +273,9 @@ fn mariadb() {
 }
 
 #[test]
-#[ignore = "needs servers: MYSQLD names a mysqld 8.0 or newer"]
+#[ignore = "needs servers: MYSQLD names a mysqld 8.0 or newer where PATH has none"]
 fn mysql() {
-    let daemon = std::env::var("MYSQLD").expect("MYSQLD names a mysqld");
+    let daemon = std::env::var("MYSQLD").unwrap_or_else(|_| "mysqld".to_owned());
     let server = Server::start("mysql", &daemon, |data| {
         let mut command = Command::new(&daemon);
         command
