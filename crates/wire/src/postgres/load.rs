@@ -2,8 +2,8 @@
 
 use postgres_protocol::message::frontend::{self, CopyData};
 
-use super::{Postgres, answer::Until, text_format};
-use crate::{Error, RowsWanted, Value};
+use super::{Postgres, answer::Until};
+use crate::{Error, RowsWanted, Value, text::plain};
 
 /// Rows are sent when so much of them waits, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -28,7 +28,7 @@ impl Postgres {
         }
         let mut lines = String::with_capacity(CHUNK_BYTES + 1024);
         for row in rows {
-            text_format::write_copy_row(&row, &mut lines);
+            write_row(&row, &mut lines);
             if lines.len() >= CHUNK_BYTES {
                 self.send_lines(&mut lines)?;
             }
@@ -65,5 +65,49 @@ impl Postgres {
         })?;
         lines.clear();
         self.channel.send()
+    }
+}
+
+/// A row of COPY's text format added to `lines`, its line end included.
+fn write_row(row: &[Value], lines: &mut String) {
+    for (column, value) in row.iter().enumerate() {
+        if column > 0 {
+            lines.push('\t');
+        }
+        match value {
+            Value::Null => lines.push_str("\\N"),
+            Value::Text(characters) => write_escaped(characters, lines),
+            value => plain(value, lines),
+        }
+    }
+    lines.push('\n');
+}
+
+fn write_escaped(characters: &str, lines: &mut String) {
+    for character in characters.chars() {
+        match character {
+            '\\' => lines.push_str("\\\\"),
+            '\t' => lines.push_str("\\t"),
+            '\n' => lines.push_str("\\n"),
+            '\r' => lines.push_str("\\r"),
+            character => lines.push(character),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_row_escapes_what_separates() {
+        let mut line = String::new();
+        let row = [
+            Value::Text("a\tb\\\n".to_owned()),
+            Value::Null,
+            Value::Int(-3),
+        ];
+        write_row(&row, &mut line);
+        assert_eq!(line, "a\\tb\\\\\\n\t\\N\t-3\n");
     }
 }

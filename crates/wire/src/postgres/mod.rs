@@ -6,7 +6,6 @@ mod load;
 mod login;
 mod message;
 mod placeholder;
-mod text_format;
 
 use std::fmt::Write;
 
@@ -14,7 +13,7 @@ use postgres_protocol::{IsNull, message::frontend};
 
 use crate::{
     BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
-    ServerUrl, Statement, Value,
+    ServerUrl, Statement, Value, text::plain,
 };
 use answer::{Reader, Until};
 use channel::Channel;
@@ -79,10 +78,11 @@ impl Postgres {
                 [],
                 parameters,
                 |value, out| {
-                    text.clear();
-                    if !text_format::write(value, text) {
+                    if *value == Value::Null {
                         return Ok(IsNull::Yes);
                     }
+                    text.clear();
+                    plain(value, text);
                     out.extend_from_slice(text.as_bytes());
                     Ok(IsNull::No)
                 },
