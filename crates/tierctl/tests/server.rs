@@ -49,6 +49,9 @@ impl Server {
             "run",
             "--size",
             "64M",
+            // The scan below is one long sequential run.
+            "--cutoff",
+            "0",
             "--status",
             &status.display().to_string(),
             "--",
