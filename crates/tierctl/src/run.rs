@@ -62,7 +62,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let library = library()?;
     let variables = variables(&options.tier, std::process::id())?;
     if options.print_systemd {
-        print_systemd(&library, &variables);
+        print_systemd(&library, &variables, options.tier.status.is_none());
         return Ok(());
     }
     if options.dry_run {
@@ -165,12 +165,12 @@ pub fn library() -> Result<PathBuf, Failure> {
     })
 }
 
-fn print_systemd(library: &Path, variables: &[(&str, String)]) {
+fn print_systemd(library: &Path, variables: &[(&str, String)], own_place: bool) {
     println!("# systemctl edit mysql, paste this, then systemctl restart mysql");
     println!("[Service]");
     println!("Environment=LD_PRELOAD={}", library.display());
     for (name, value) in variables {
-        if *name == "UPSHIFT_TIER_STATUS" {
+        if *name == "UPSHIFT_TIER_STATUS" && own_place {
             println!("RuntimeDirectory=upshift");
             println!("RuntimeDirectoryPreserve=yes");
             println!("Environment={name}=/run/upshift/tier-mysql.status");
