@@ -22,12 +22,22 @@ pub enum Error {
     /// The server or this crate cannot do what was asked, before anything was sent.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// The encrypted connection could not be made, or broke. It is of no further use.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// A server URL that cannot be used.
     #[error("server URL: {0}")]
     Url(String),
 }
 
 impl Error {
+    /// The server has no TLS and the URL asks for it.
+    pub(crate) fn no_tls() -> Self {
+        Self::Unsupported(
+            "TLS on this server or its socket file: give the server a certificate, use its TCP port, or tls=off".to_owned(),
+        )
+    }
+
     /// Whether the same transaction can be tried again: a deadlock, a lock wait timeout or a serialization failure.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -44,7 +54,7 @@ impl Error {
     #[must_use]
     pub fn is_disconnect(&self) -> bool {
         match self {
-            Self::Io(_) | Self::Protocol(_) => true,
+            Self::Io(_) | Self::Protocol(_) | Self::Tls(_) => true,
             Self::Server { code, sqlstate, .. } => {
                 matches!(code, 1053 | 1927 | 3169 | 4031)
                     || sqlstate.starts_with("08")

@@ -11,6 +11,7 @@ mod error;
 mod mysql;
 mod postgres;
 mod text;
+mod tls;
 mod transport;
 mod url;
 mod value;

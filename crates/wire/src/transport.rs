@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use crate::{Counters, Error, Family, ServerUrl, TlsMode};
+use crate::tls::Tls;
+use crate::{Counters, Error, Family, ServerUrl};
 
 /// How much the buffer holds before a long answer makes it grow, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -31,28 +32,79 @@ impl Stream {
     }
 }
 
+/// The stream, and what it counts.
+struct Socket {
+    stream: Stream,
+    /// Something was sent that nothing has been waited for yet.
+    unanswered: bool,
+    counters: Counters,
+}
+
+impl Socket {
+    /// Send all of it, in one system call unless the kernel takes less.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            self.counters.syscalls += 1;
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(written) => {
+                    self.counters.bytes_sent += written as u64;
+                    self.unanswered = true;
+                    bytes = &bytes[written..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Wait for at least one byte.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        if self.unanswered {
+            self.counters.round_trips += 1;
+            self.unanswered = false;
+        }
+        loop {
+            self.counters.syscalls += 1;
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(read) => {
+                    self.counters.bytes_received += read as u64;
+                    return Ok(read);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// What lies between the buffer and the socket of an encrypted connection.
+struct Encryption {
+    tls: Tls,
+    /// Encrypted bytes on their way out, and in.
+    out: Vec<u8>,
+    arrived: Vec<u8>,
+}
+
 /// A blocking byte stream to a server with a buffer for what arrives.
 pub(crate) struct Transport {
-    stream: Stream,
+    socket: Socket,
+    /// Present once the connection is encrypted.
+    encryption: Option<Encryption>,
     buffer: Vec<u8>,
     /// What lies between `start` and `end` has arrived and is not consumed.
     start: usize,
     end: usize,
-    /// Something was sent that nothing has been waited for yet.
-    unanswered: bool,
-    /// Bytes, system calls and round trips are counted here; packets by the protocol on top.
-    pub(crate) counters: Counters,
 }
 
 impl Transport {
-    /// Connect to the socket file, or to host and port where the URL names none.
+    /// Connect to the socket file, or to host and port where the URL names none. Nothing is encrypted yet.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Unsupported`] for TLS.
+    /// [`Error::Io`].
     pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
-        if url.tls == TlsMode::On {
-            return Err(Error::Unsupported("tls=on".to_owned()));
-        }
         let stream = match socket_file(url) {
             Some(path) => Stream::Unix(UnixStream::connect(path)?),
             None => {
@@ -66,18 +118,59 @@ impl Transport {
 
     fn over(stream: Stream) -> Self {
         Self {
-            stream,
+            socket: Socket {
+                stream,
+                unanswered: false,
+                counters: Counters::default(),
+            },
+            encryption: None,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
-            unanswered: false,
-            counters: Counters::default(),
         }
+    }
+
+    /// What crossed the socket, and the packets that the protocol on top has told of.
+    pub(crate) fn counters(&self) -> Counters {
+        self.socket.counters
+    }
+
+    /// Count a packet of the protocol on top.
+    pub(crate) fn count_sent(&mut self) {
+        self.socket.counters.packets_sent += 1;
+    }
+
+    /// Count a packet of the protocol on top.
+    pub(crate) fn count_received(&mut self) {
+        self.socket.counters.packets_received += 1;
+    }
+
+    /// Encrypt everything from here on.
+    ///
+    /// # Errors
+    /// [`Error::Tls`]; [`Error::Io`]; [`Error::Protocol`] where something unencrypted came after the server's consent, which somebody
+    /// else could have put there.
+    pub(crate) fn encrypt(&mut self, tls: Tls) -> Result<(), Error> {
+        if self.start != self.end {
+            let why = "unencrypted bytes after the consent to TLS";
+            return Err(Error::Protocol(why.to_owned()));
+        }
+        self.encryption = Some(Encryption {
+            tls,
+            out: Vec::new(),
+            arrived: vec![0; BUFFER_BYTES],
+        });
+        // The handshake's first words.
+        self.send(&[])?;
+        while matches!(&self.encryption, Some(encryption) if encryption.tls.is_handshaking()) {
+            self.receive()?;
+        }
+        Ok(())
     }
 
     /// Whether nobody on a network can listen: a password may be sent as it is.
     pub(crate) fn is_private(&self) -> bool {
-        matches!(self.stream, Stream::Unix(_))
+        self.encryption.is_some() || matches!(self.socket.stream, Stream::Unix(_))
     }
 
     /// Send all of it, in one system call unless the kernel takes less.
@@ -85,27 +178,18 @@ impl Transport {
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            self.counters.syscalls += 1;
-            match self.stream.write(rest) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
-                Ok(written) => {
-                    self.counters.bytes_sent += written as u64;
-                    rest = &rest[written..];
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.unanswered = true;
-        Ok(())
+        let Some(Encryption { tls, out, .. }) = &mut self.encryption else {
+            return self.socket.write(bytes);
+        };
+        out.clear();
+        tls.seal(bytes, out)?;
+        self.socket.write(out)
     }
 
     /// All that has arrived and is not consumed, waiting until it is `at_least` so many bytes.
     ///
     /// # Errors
-    /// [`Error::Io`], also where the server closes the connection before.
+    /// [`Error::Io`], also where the server closes the connection before; [`Error::Tls`].
     pub(crate) fn fill(&mut self, at_least: usize) -> Result<&[u8], Error> {
         while self.end - self.start < at_least {
             self.make_room(at_least);
@@ -138,22 +222,25 @@ impl Transport {
         }
     }
 
+    /// Wait for more, and put what of it is the protocol's behind what has arrived.
     fn receive(&mut self) -> Result<(), Error> {
-        if self.unanswered {
-            self.counters.round_trips += 1;
-            self.unanswered = false;
-        }
-        self.counters.syscalls += 1;
-        match self.stream.read(&mut self.buffer[self.end..]) {
-            Ok(0) => Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
-            Ok(read) => {
-                self.counters.bytes_received += read as u64;
-                self.end += read;
-                Ok(())
+        let Some(Encryption { tls, out, arrived }) = &mut self.encryption else {
+            self.end += self.socket.read(&mut self.buffer[self.end..])?;
+            return Ok(());
+        };
+        let read = self.socket.read(arrived)?;
+        let opened = tls.open(&arrived[..read], |plain| {
+            let after = self.end + plain.len();
+            if after > self.buffer.len() {
+                self.buffer.resize(after.next_power_of_two(), 0);
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+            self.buffer[self.end..after].copy_from_slice(plain);
+            self.end = after;
+        });
+        // TLS itself may have to answer: with the handshake's next words, or with why it ends here.
+        out.clear();
+        let answered = tls.seal(&[], out).and_then(|()| self.socket.write(out));
+        opened.and(answered)
     }
 }
 
@@ -187,9 +274,9 @@ mod tests {
         assert_eq!(transport.fill(99_990).expect("all"), &answer[10..]);
         transport.consume(99_990);
         server.join().expect("server");
-        assert_eq!(transport.counters.round_trips, 1);
-        assert_eq!(transport.counters.bytes_sent, 4);
-        assert_eq!(transport.counters.bytes_received, 100_000);
+        assert_eq!(transport.counters().round_trips, 1);
+        assert_eq!(transport.counters().bytes_sent, 4);
+        assert_eq!(transport.counters().bytes_received, 100_000);
         assert!(matches!(transport.fill(1), Err(Error::Io(_))));
     }
 }

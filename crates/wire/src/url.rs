@@ -1,4 +1,4 @@
-//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...`.
+//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...&tls-ca=...&metadata=...`.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,14 @@ pub enum Family {
 }
 
 /// Encryption of the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsMode {
     /// None (the default).
     Off,
-    /// Encrypted, the certificate not checked: a load generator on its own network.
-    On,
+    /// Encrypted, whatever the server's certificate says: a load generator on its own network.
+    Required,
+    /// Encrypted, and the certificate names the URL's host and leads to one of this PEM file.
+    Verify(PathBuf),
 }
 
 /// A server and how to log in.
@@ -82,26 +84,34 @@ impl ServerUrl {
         if url.user.is_empty() {
             family.superuser().clone_into(&mut url.user);
         }
-        for option in options.split('&').filter(|option| !option.is_empty()) {
-            url.set(option)?;
-        }
+        url.set(options)?;
         Ok(url)
     }
 
-    fn set(&mut self, option: &str) -> Result<(), Error> {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        match (name, value) {
-            ("socket", path) if !path.is_empty() => self.socket = Some(decode(path)?.into()),
-            ("tls", "on") => self.tls = TlsMode::On,
-            ("tls", "off") => self.tls = TlsMode::Off,
-            ("metadata", "on") => self.metadata = true,
-            ("metadata", "off") => self.metadata = false,
-            _ => {
-                return Err(Error::Url(format!(
-                    "option {option}: not socket=PATH, tls=on|off or metadata=on|off"
-                )));
+    fn set(&mut self, options: &str) -> Result<(), Error> {
+        let (mut tls, mut ca) = ("off", None);
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match (name, value) {
+                ("socket", path) if !path.is_empty() => self.socket = Some(decode(path)?.into()),
+                ("tls", "off" | "required" | "verify") => tls = value,
+                ("tls-ca", path) if !path.is_empty() => ca = Some(PathBuf::from(decode(path)?)),
+                ("metadata", "on") => self.metadata = true,
+                ("metadata", "off") => self.metadata = false,
+                _ => {
+                    return Err(Error::Url(format!(
+                        "option {option}: not socket=PATH, tls=off|required|verify, tls-ca=FILE or metadata=on|off"
+                    )));
+                }
             }
         }
+        self.tls = match (tls, ca) {
+            ("verify", Some(ca)) => TlsMode::Verify(ca),
+            ("verify", None) => return Err(Error::Url("tls=verify needs tls-ca=FILE".to_owned())),
+            (_, Some(_)) => return Err(Error::Url("tls-ca=FILE needs tls=verify".to_owned())),
+            ("required", None) => TlsMode::Required,
+            (_, None) => TlsMode::Off,
+        };
         Ok(())
     }
 }
@@ -173,7 +183,7 @@ mod tests {
     #[test]
     fn all_parts() {
         let url = ServerUrl::parse(
-            "mariadb://me:a%40b@db.local:3307/shop?socket=/tmp/x.sock&tls=on&metadata=off",
+            "mariadb://me:a%40b@db.local:3307/shop?socket=/tmp/x.sock&tls-ca=/tmp/ca.pem&tls=verify&metadata=off",
         )
         .expect("valid");
         assert_eq!(url.family, Family::Mysql);
@@ -181,7 +191,8 @@ mod tests {
         assert_eq!((url.host.as_str(), url.port), ("db.local", 3307));
         assert_eq!(url.database, "shop");
         assert_eq!(url.socket, Some(PathBuf::from("/tmp/x.sock")));
-        assert_eq!((url.tls, url.metadata), (TlsMode::On, false));
+        assert_eq!(url.tls, TlsMode::Verify("/tmp/ca.pem".into()));
+        assert!(!url.metadata);
     }
 
     #[test]
@@ -204,6 +215,8 @@ mod tests {
             ("mysql://[::1/z", "bracket"),
             ("mysql://h/d%zz", "hexadecimal"),
             ("mysql://h/d?tls=maybe", "tls=maybe"),
+            ("mysql://h/d?tls=verify", "tls-ca"),
+            ("mysql://h/d?tls-ca=x&tls=required", "tls=verify"),
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();
             assert!(message.contains(part), "{message}");

@@ -12,7 +12,7 @@ use crate::session::{Knobs, RowsMode, StatementMode, TransactionMode};
 /// Which server.
 #[derive(Debug, Clone, Args)]
 pub struct ServerOptions {
-    /// `mysql://user:password@host:port/database?socket=PATH&tls=on`, or postgres://...
+    /// `mysql://user:password@host:port/database?socket=PATH&tls=required`, or postgres://...
     #[arg(long, env = "UPSHIFT_LOAD_SERVER", hide_env_values = true)]
     pub server: String,
 }

@@ -6,13 +6,14 @@ use mysql_common::auth::plugins::{
 
 use super::field::{Fields, put_text, refusal};
 use super::packet::Packets;
-use crate::{Error, ServerUrl};
+use crate::{Error, ServerUrl, tls::Tls};
 
 const LONG_PASSWORD: u32 = 1;
 const LONG_FLAG: u32 = 1 << 2;
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const LOCAL_FILES: u32 = 1 << 7;
 const PROTOCOL_41: u32 = 1 << 9;
+const SSL: u32 = 1 << 11;
 const TRANSACTIONS: u32 = 1 << 13;
 const SECURE_CONNECTION: u32 = 1 << 15;
 const MULTI_RESULTS: u32 = 1 << 17;
@@ -35,6 +36,8 @@ const WANTED: u32 = NEEDED
 /// `utf8mb4_general_ci`, which every supported server has.
 const COLLATION: u8 = 45;
 const SCRAMBLE_BYTES: usize = 20;
+/// What we say that we take.
+const PACKET_BYTES_MAX: u32 = 1 << 30;
 
 struct Greeting {
     version: String,
@@ -56,15 +59,20 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Er
     if !url.database.is_empty() {
         capabilities |= CONNECT_WITH_DB;
     }
+    if let Some(tls) = Tls::start(&url.tls, &url.host)? {
+        if greeting.capabilities & SSL == 0 {
+            return Err(Error::no_tls());
+        }
+        capabilities |= SSL;
+        packets.reply(|out| put_capabilities(out, capabilities))?;
+        packets.encrypt(tls)?;
+    }
     let mut plugin = greeting.plugin;
     let mut scramble = greeting.scramble;
     // A plugin that we do not have is no failure yet: the server asks for the user's own one.
     let proof = proof(&plugin, &scramble, url, packets.is_private()).unwrap_or_default();
     packets.reply(|out| {
-        out.extend_from_slice(&capabilities.to_le_bytes());
-        out.extend_from_slice(&0x4000_0000u32.to_le_bytes());
-        out.push(COLLATION);
-        out.extend_from_slice(&[0; 23]);
+        put_capabilities(out, capabilities);
         out.extend_from_slice(url.user.as_bytes());
         out.push(0);
         put_text(out, &proof);
@@ -93,6 +101,14 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Er
             _ => return Err(Error::Protocol(format!("login answer of {plugin}"))),
         }
     }
+}
+
+/// What both the request for TLS and the login begin with.
+fn put_capabilities(out: &mut Vec<u8>, capabilities: u32) {
+    out.extend_from_slice(&capabilities.to_le_bytes());
+    out.extend_from_slice(&PACKET_BYTES_MAX.to_le_bytes());
+    out.push(COLLATION);
+    out.extend_from_slice(&[0; 23]);
 }
 
 fn greeting(payload: &[u8]) -> Result<Greeting, Error> {

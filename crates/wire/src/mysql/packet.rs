@@ -1,5 +1,6 @@
 //! Packets: a three byte length, a sequence number, a payload.
 
+use crate::tls::Tls;
 use crate::transport::Transport;
 use crate::{Counters, Error};
 
@@ -29,11 +30,17 @@ impl Packets {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        self.transport.counters
+        self.transport.counters()
     }
 
     pub(super) fn is_private(&self) -> bool {
         self.transport.is_private()
+    }
+
+    /// Encrypt what follows.
+    pub(super) fn encrypt(&mut self, tls: Tls) -> Result<(), Error> {
+        self.transport.consume(std::mem::take(&mut self.lent));
+        self.transport.encrypt(tls)
     }
 
     /// Send a command: a payload that begins a new sequence, written by `fill`.
@@ -70,7 +77,7 @@ impl Packets {
         let [low, middle, high, ..] = length.to_le_bytes();
         let header = [low, middle, high, self.sequence];
         self.sequence = self.sequence.wrapping_add(1);
-        self.transport.counters.packets_sent += 1;
+        self.transport.count_sent();
         header
     }
 
@@ -108,7 +115,7 @@ impl Packets {
             )));
         }
         self.sequence = self.sequence.wrapping_add(1);
-        self.transport.counters.packets_received += 1;
+        self.transport.count_received();
         Ok(length)
     }
 }

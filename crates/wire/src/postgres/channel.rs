@@ -3,9 +3,10 @@
 use std::io;
 
 use bytes::BytesMut;
+use postgres_protocol::message::frontend;
 
 use super::message;
-use crate::{Counters, Error, ServerUrl, transport::Transport};
+use crate::{Counters, Error, ServerUrl, tls::Tls, transport::Transport};
 
 /// PostgreSQL's own limit of a message's length is 1 GiB less one, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
@@ -36,7 +37,27 @@ impl Channel {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        self.transport.counters
+        self.transport.counters()
+    }
+
+    /// Ask for TLS, and encrypt what follows.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the server has no TLS; [`Error::Tls`]; [`Error::Io`]; [`Error::Protocol`].
+    pub(super) fn encrypt(&mut self, tls: Tls) -> Result<(), Error> {
+        self.put(|out| {
+            frontend::ssl_request(out);
+            Ok(())
+        })?;
+        self.send()?;
+        // One byte that is no message.
+        let answer = self.transport.fill(1)?[0];
+        self.transport.consume(1);
+        match answer {
+            b'S' => self.transport.encrypt(tls),
+            b'N' => Err(Error::no_tls()),
+            other => Err(message::unexpected(other)),
+        }
     }
 
     /// Add one message to those that [`Self::send`] sends.
@@ -51,7 +72,7 @@ impl Channel {
             self.out.clear();
             return Err(Error::Unsupported(error.to_string()));
         }
-        self.transport.counters.packets_sent += 1;
+        self.transport.count_sent();
         Ok(())
     }
 
@@ -88,7 +109,7 @@ impl Channel {
             return Err(Error::Protocol(format!("a message of {length} bytes")));
         }
         self.transport.fill(1 + length)?;
-        self.transport.counters.packets_received += 1;
+        self.transport.count_received();
         self.returned_bytes = 1 + length;
         Ok((tag, 1 + length))
     }

@@ -13,7 +13,7 @@ use postgres_protocol::{IsNull, message::frontend};
 
 use crate::{
     BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
-    ServerUrl, Statement, Value, text::plain,
+    ServerUrl, Statement, Value, text::plain, tls::Tls,
 };
 use answer::{Reader, Until};
 use channel::Channel;
@@ -30,7 +30,11 @@ const UNNAMED: &str = "";
 /// # Errors
 /// Any [`Error`].
 pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
+    let tls = Tls::start(&url.tls, &url.host)?;
     let mut channel = Channel::connect(url)?;
+    if let Some(tls) = tls {
+        channel.encrypt(tls)?;
+    }
     let server_version = login::log_in(&mut channel, url)?;
     Ok(Box::new(Postgres {
         channel,
