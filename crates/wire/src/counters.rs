@@ -11,9 +11,11 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Protocol packets or messages from the server.
     pub packets_received: u64,
-    /// Bytes to the server, protocol headers included; before encryption, so that they equal what the server counts.
+    /// Bytes to the server, as the socket takes them: protocol headers and, with TLS, its handshake and records included. Without TLS
+    /// that is what MySQL's `Bytes_received` counts; with TLS 1.3, `Bytes_received` and 22 bytes for each record, of which a request
+    /// of at most 16 KiB is one.
     pub bytes_sent: u64,
-    /// Bytes from the server, as for `bytes_sent`.
+    /// Bytes from the server, as for `bytes_sent`; MySQL's `Bytes_sent`, and a record for each answer of at most 16 KiB.
     pub bytes_received: u64,
     /// System calls that the client made on the socket.
     pub syscalls: u64,

@@ -1,103 +1,19 @@
 //! The protocol against real servers: a MariaDB of the system, and the MySQL that `UPSHIFT_TEST_MYSQLD` names.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+#[path = "../common/mod.rs"]
+mod common;
+mod server;
+mod tls;
 
-use wire::{BatchWay, Cell, Connection, Error, Fetch, RowSink, RowsWanted, ServerUrl, Value};
+use std::process::Command;
 
-const ALL: Fetch = Fetch {
-    size: 0,
-    rows: RowsWanted::All,
-};
-
-struct Server {
-    process: Child,
-    folder: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    /// A new server on a socket in a folder of its own.
-    fn start(name: &str, daemon: &str, initialize: impl FnOnce(&Path) -> Command) -> Self {
-        let folder = std::env::temp_dir().join(format!("wire-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("folder");
-        let data = folder.join("data");
-        let status = initialize(&data)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .expect("an installed server");
-        assert!(status.success(), "initialize {name}");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
-        let process = Command::new(daemon)
-            .args(["--no-defaults", "--user=root", "--skip-name-resolve"])
-            .arg("--bind-address=127.0.0.1")
-            .arg(format!("--port={port}"))
-            .args(["--local-infile=1", "--innodb-buffer-pool-size=32M"])
-            .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", folder.join("s").display()))
-            .arg(format!("--pid-file={}", folder.join("pid").display()))
-            .arg("--loose-mysqlx=OFF")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("an installed server");
-        Self {
-            process,
-            folder,
-            port,
-        }
-    }
-
-    fn connect(&self, login: &str) -> Result<Box<dyn Connection>, Error> {
-        let socket = self.folder.join("s");
-        let url = format!("mysql://{login}@/mysql?socket={}", socket.display());
-        wire::connect(&ServerUrl::parse(&url)?)
-    }
-
-    fn wait(&self) -> Box<dyn Connection> {
-        let begin = Instant::now();
-        loop {
-            match self.connect("root") {
-                Ok(connection) => return connection,
-                Err(error) => assert!(begin.elapsed() < Duration::from_secs(60), "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-#[derive(Default)]
-struct Texts(Vec<Vec<Option<String>>>);
-
-impl RowSink for Texts {
-    fn row(&mut self, cells: &[Cell<'_>]) {
-        self.0.push(cells.iter().map(Cell::to_text).collect());
-    }
-}
-
-fn run(connection: &mut dyn Connection, sql: &str) -> Texts {
-    let mut texts = Texts::default();
-    connection.query(sql, ALL, &mut texts).expect(sql);
-    texts
-}
+use common::{ALL, Texts, texts};
+use server::Server;
+use wire::{BatchWay, Connection, Error, Fetch, RowsWanted, ServerUrl, Value};
 
 /// The server's own (received, sent) bytes.
 fn server_bytes(connection: &mut dyn Connection) -> (u64, u64) {
-    let rows = run(connection, "SHOW SESSION STATUS LIKE 'Bytes\\_%'").0;
+    let rows = texts(connection, r"SHOW SESSION STATUS LIKE 'Bytes\_%'");
     let value = |row: usize| {
         rows[row][1]
             .as_ref()
@@ -109,7 +25,7 @@ fn server_bytes(connection: &mut dyn Connection) -> (u64, u64) {
 }
 
 fn values_come_back_the_same_by_both_encodings(connection: &mut dyn Connection) {
-    run(
+    texts(
         connection,
         "CREATE TABLE t (id BIGINT PRIMARY KEY, small SMALLINT, big BIGINT UNSIGNED, price DECIMAL(12,2), words VARCHAR(99), \
          at DATETIME(3), day DATE, clock TIME, ratio DOUBLE, single FLOAT)",
@@ -143,7 +59,7 @@ fn values_come_back_the_same_by_both_encodings(connection: &mut dyn Connection) 
     );
 
     let sql = "SELECT * FROM t ORDER BY id";
-    let text = run(connection, sql).0;
+    let text = texts(connection, sql);
     assert_eq!(text.len(), 300);
     assert_eq!(text[0][5].as_deref(), Some("2024-02-29 23:59:59.250"));
     assert_eq!(text[299][4].as_deref(), Some("a\tb\n\\"));
@@ -201,27 +117,27 @@ fn refusals_leave_the_connection_usable(connection: &mut dyn Connection) {
         assert!(matches!(error, Error::Server { .. }), "{error}");
         assert!(connection.prepare(sql).is_err());
     }
-    assert_eq!(run(connection, "SELECT 1").0[0][0].as_deref(), Some("1"));
-    run(connection, "SET GLOBAL local_infile = 0");
+    assert_eq!(texts(connection, "SELECT 1")[0][0].as_deref(), Some("1"));
+    texts(connection, "SET GLOBAL local_infile = 0");
     let mut rows = std::iter::once(vec![Value::Int(1000)]);
     let error = connection.load("t", &["id"], &mut rows).expect_err("off");
     assert!(matches!(error, Error::Unsupported(_)), "{error}");
-    assert_eq!(run(connection, "SELECT 1").0.len(), 1);
+    assert_eq!(texts(connection, "SELECT 1").len(), 1);
 }
 
 fn passwords(server: &Server, connection: &mut dyn Connection) {
-    run(
+    texts(
         connection,
         "CREATE USER me@localhost IDENTIFIED BY 'se@cret'",
     );
-    run(connection, "GRANT ALL ON *.* TO me@localhost");
+    texts(connection, "GRANT ALL ON *.* TO me@localhost");
     // The first login is a full one under caching_sha2_password, the second a fast one.
     for _ in 0..2 {
         let mut mine = server.connect("me:se%40cret").expect("login");
-        assert_eq!(run(&mut *mine, "SELECT 1").0.len(), 1);
+        assert_eq!(texts(&mut *mine, "SELECT 1").len(), 1);
     }
     // Over TCP the full login encrypts the password with the server's public key.
-    run(
+    texts(
         connection,
         "CREATE USER far@127.0.0.1 IDENTIFIED BY 'se@cret'",
     );
@@ -229,14 +145,14 @@ fn passwords(server: &Server, connection: &mut dyn Connection) {
         let url = format!("mysql://far:se%40cret@127.0.0.1:{}", server.port);
         let url = ServerUrl::parse(&url).expect("valid");
         let mut far = wire::connect(&url).expect("login over TCP");
-        assert_eq!(run(&mut *far, "SELECT 1").0.len(), 1);
+        assert_eq!(texts(&mut *far, "SELECT 1").len(), 1);
     }
     let error = server.connect("me:wrong").err().expect("refused");
     assert!(matches!(error, Error::Server { code: 1045, .. }), "{error}");
 }
 
 fn values_longer_than_a_packet(server: &Server, connection: &mut dyn Connection) {
-    run(connection, "SET GLOBAL max_allowed_packet = 67108864");
+    texts(connection, "SET GLOBAL max_allowed_packet = 67108864");
     let mut connection = server.connect("root").expect("login");
     let select = connection.prepare("SELECT ?").expect("prepare");
     for length in [(1 << 24) - 1, 17 << 20] {
@@ -255,6 +171,7 @@ fn everything(server: &Server) {
     counters_equal_the_servers(&mut *connection);
     refusals_leave_the_connection_usable(&mut *connection);
     passwords(server, &mut *connection);
+    tls::everything(server, &mut *connection);
     values_longer_than_a_packet(server, &mut *connection);
 }
 

@@ -1,0 +1,100 @@
+//! Encrypted connections, and what of them the server counts.
+
+use wire::{Connection, Error, ServerUrl, Value};
+
+use crate::common::{ALL, one, texts};
+use crate::server::Server;
+use crate::server_bytes;
+
+/// TLS 1.3: a record's header, its type, and its authentication tag, in bytes.
+const RECORD_BYTES: u64 = 5 + 1 + 16;
+
+fn connect(server: &Server, login: &str, options: &str) -> Result<Box<dyn Connection>, Error> {
+    let url = format!("mysql://{login}@127.0.0.1:{}/mysql?{options}", server.port);
+    wire::connect(&ServerUrl::parse(&url)?)
+}
+
+pub fn everything(server: &Server, connection: &mut dyn Connection) {
+    texts(
+        connection,
+        "CREATE USER safe@127.0.0.1 IDENTIFIED BY 'se@cret' REQUIRE SSL",
+    );
+    texts(connection, "GRANT ALL ON *.* TO safe@127.0.0.1");
+    let login = "safe:se%40cret";
+    let refused = connect(server, login, "tls=off").err().expect("refused");
+    assert!(
+        matches!(refused, Error::Server { code: 1045, .. }),
+        "{refused}"
+    );
+    // The first login sends the password, the second its hash.
+    for _ in 0..2 {
+        let mut safe = connect(server, login, "tls=required").expect("login");
+        let cipher = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
+        assert!(
+            texts(&mut *safe, cipher)[0][1]
+                .as_ref()
+                .expect("a value")
+                .starts_with("TLS_")
+        );
+        every_record_is_counted(&mut *safe);
+        long_answers(&mut *safe);
+    }
+    certificates(server, login);
+}
+
+/// The server counts before encryption, we what is on the socket: one record each way a statement is the difference.
+fn every_record_is_counted(connection: &mut dyn Connection) {
+    let point = connection
+        .prepare("SELECT words FROM t WHERE id = ?")
+        .expect("prepare");
+    let ours = connection.counters();
+    let servers = server_bytes(connection);
+    for id in 1..=100 {
+        connection
+            .execute(&point, &[Value::Int(id)], ALL, &mut ())
+            .expect("select");
+    }
+    let ours = connection.counters() - ours;
+    let servers_after = server_bytes(connection);
+    assert_eq!(ours.round_trips, 101);
+    assert_eq!(ours.syscalls, 202);
+    assert_eq!(
+        ours.bytes_sent - 101 * RECORD_BYTES,
+        servers_after.0 - servers.0
+    );
+    assert_eq!(
+        ours.bytes_received - 101 * RECORD_BYTES,
+        servers_after.1 - servers.1
+    );
+    connection.close(point).expect("close");
+}
+
+fn long_answers(connection: &mut dyn Connection) {
+    let long = "x".repeat(3 << 20);
+    let sql = format!("SELECT '{long}'");
+    assert!(one(connection, &sql) == long);
+}
+
+fn certificates(server: &Server, login: &str) {
+    let verify = |ca: &std::path::Path| format!("tls=verify&tls-ca={}", ca.display());
+    let right = verify(&server.certificates.ca);
+    let mut verified = connect(server, login, &right).expect("verified");
+    assert_eq!(one(&mut *verified, "SELECT 1"), "1");
+    for (options, why) in [
+        (verify(&server.certificates.certificate), "certificate"),
+        (verify(&server.certificates.key), "PEM"),
+        (verify(&server.folder.join("missing")), "No such file"),
+    ] {
+        let refused = connect(server, login, &options).err().expect("refused");
+        assert!(
+            matches!(&refused, Error::Tls(words) if words.contains(why)),
+            "{refused}"
+        );
+    }
+    // The certificate is for 127.0.0.1, not for the name.
+    let url = format!("mysql://{login}@localhost:{}/mysql?{right}", server.port);
+    let refused = wire::connect(&ServerUrl::parse(&url).expect("valid"))
+        .err()
+        .expect("refused");
+    assert!(matches!(refused, Error::Tls(_)), "{refused}");
+}
