@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from upshift.options import Options
-from upshift.pipeline import STAGES
-from upshift.plan import measuring_plan
+from upshift.pipeline import all_stages
+from upshift.plan import measuring_plan, recipe_of
 from upshift.values import Value
 
 
@@ -52,13 +52,16 @@ def estimate(options: Options) -> tuple[Estimate, ...]:
     }
     if options.verify == "main":
         timed["verify"] = 7200.0
-    return tuple(
-        Estimate(
+
+    def of(name: str) -> Estimate:
+        like = name.removeprefix("second ")
+        cpu_s, disk_bytes, memory_bytes, commands = _COSTS[like]
+        return Estimate(
             stage=name,
-            wall_s=_COSTS[name][0] / (cpus if _COSTS[name][0] > 200 else 1) + timed.get(name, 0.0),
-            disk_bytes=int(_COSTS[name][1]),
-            memory_bytes=int(_COSTS[name][2]),
-            commands=_COSTS[name][3],
+            wall_s=cpu_s / (cpus if cpu_s > 200 else 1) + timed.get(like, 0.0),
+            disk_bytes=int(disk_bytes),
+            memory_bytes=int(memory_bytes),
+            commands=commands,
         )
-        for name in STAGES[options.level]
-    )
+
+    return tuple(of(name) for name in all_stages(options.level, recipe_of(options)))

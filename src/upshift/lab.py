@@ -85,11 +85,10 @@ def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
 def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain) -> Build:
     """The whole tree by a recipe without a profile."""
     inputs = {"source": source, "recipe": recipe, "toolchain": toolchain, "targets": lab.kind.targets}
-    extra = flags.thin_lto(recipe.toolchain, jobs=lab.jobs) if recipe.lto != "none" else Flags()
     return lab.stages.run(
         f"{recipe.name} build",
         Build,
-        lambda bench: build_whole(bench, lab.kind, source, recipe, toolchain, extra=extra, jobs=lab.jobs),
+        lambda bench: build_whole(bench, lab.kind, source, recipe, toolchain, extra=_lto(lab, recipe), jobs=lab.jobs),
         inputs=inputs,
     )
 
@@ -155,18 +154,24 @@ def whole_tree(lab: Lab, plain: Build) -> HotSet:
 
 
 def build_instrumented(
-    lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, plain: Build, hot_set: HotSet
+    lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, plain: Build, hot_set: HotSet, first: Profile | None = None
 ) -> Instrumented:
-    """The hot set compiled to count its branches, in the plain server."""
+    """The hot set compiled to count its branches, in the plain server; after ``first``, once more behind its inlining."""
 
     def action(bench: Workbench) -> Instrumented:
         counters = bench.folder / "counters"
-        extra = flags.instrument(recipe.toolchain, counters)
+        if first is None:
+            extra = flags.instrument(recipe.toolchain, counters)
+        else:
+            # Link-time optimisation too, so that the inlining is that of the optimised build.
+            extra = flags.instrument_again(recipe.toolchain, first.path, counters) + _lto(lab, recipe)
         made = build_hot(bench, lab.kind, source, recipe, toolchain, plain, hot_set, extra, jobs=lab.jobs)
         return Instrumented(build=made, counters=counters)
 
     inputs = {"recipe": recipe, "toolchain": toolchain, "plain": plain, "hot_set": hot_set}
-    return lab.stages.run("instrumented build", Instrumented, action, inputs=inputs)
+    if first is None:
+        return lab.stages.run("instrumented build", Instrumented, action, inputs=inputs)
+    return lab.stages.run("second instrumented build", Instrumented, action, inputs={**inputs, "first": first})
 
 
 def train_profile(
@@ -175,10 +180,11 @@ def train_profile(
     instrumented: Instrumented,
     workloads: tuple[Workload, ...],
     filled: Filled,
+    first: Profile | None = None,
     *,
     seconds: float,
 ) -> Profile:
-    """The workloads on the instrumented server; their counters merged by weight."""
+    """The workloads on the instrumented server; their counters merged by weight, and with those of the ``first`` training."""
     build = instrumented.build
     program = lab.kind.program(source.path, build.tree, build.server)
     provenance = provenance_of(build, workloads)
@@ -197,6 +203,9 @@ def train_profile(
         raw = bench.folder / "raw"
         trained = exercise(bench, lambda name: {"LLVM_PROFILE_FILE": str(raw / name / "%p.profraw")})
         weighted = [(file, each.weight) for each in trained for file in (raw / each.name).glob("*.profraw")]
+        if first is not None and weighted:
+            # Counts of the two trainings never meet: a function's context-sensitive ones are a record of their own.
+            weighted.append((first.path, min(weight for _file, weight in weighted)))
         merged, corrupt = llvm.merge(bench.shell, build.toolchain, weighted, bench.folder, bench.log)
         if corrupt:
             bench.progress.note(f"{corrupt} warnings while merging the counters: see {bench.log}")
@@ -209,10 +218,12 @@ def train_profile(
 
     action = gcc_action if build.toolchain.family == "gcc" else llvm_action
     inputs = {"build": build, "workloads": workloads, "seconds": seconds, "filled": filled}
-    return lab.stages.run("train", Profile, action, inputs=inputs)
+    return lab.stages.run("train" if first is None else "second train", Profile, action, inputs=inputs)
 
 
-def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotSet, wanted: Provenance) -> Gated:
+def gate_profile(
+    lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotSet, wanted: Provenance, *, again: bool = False
+) -> Gated:
     """Refuse a profile that would not help. Raises ProfileRefused."""
 
     def action(bench: Workbench) -> Gated:
@@ -226,7 +237,8 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
             bench.progress.note(note)
         return Gated(profile=profile, quality=quality)
 
-    return lab.stages.run("profile gate", Gated, action, inputs={"profile": profile, "hot_set": hot_set, "wanted": wanted})
+    name = "second profile gate" if again else "profile gate"
+    return lab.stages.run(name, Gated, action, inputs={"profile": profile, "hot_set": hot_set, "wanted": wanted})
 
 
 def build_optimised(
@@ -239,9 +251,7 @@ def build_optimised(
     gated: Gated,
 ) -> Build:
     """The hot set compiled with its profile and LTO, in the plain server."""
-    extra = flags.use(recipe.toolchain, gated.profile.path)
-    if recipe.lto != "none":
-        extra += flags.thin_lto(recipe.toolchain, jobs=lab.jobs)
+    extra = flags.use(recipe.toolchain, gated.profile.path) + _lto(lab, recipe)
     inputs = {
         "recipe": recipe,
         "toolchain": toolchain,
@@ -292,7 +302,7 @@ def post_link(
         try:
             files = _bolt_counts(lab, bench, source, build, workloads, filled, hot_set, seconds)
             fdata = bolt.merge_fdata(bench.shell, toolchain, files, bench.folder / "merged.fdata", bench.log)
-            bolt.optimise(bench.shell, toolchain, build.server, output, fdata, bench.log)
+            bolt.optimise(bench.shell, toolchain, build.server, output, fdata, bench.log, recipe.post_link_flags)
             bench.shell.run(lab.kind.version(output), log=bench.log, timeout_s=60)
         except (CommandFailed, UpshiftError) as error:
             bench.progress.note(f"going on without BOLT: {error.message}")
@@ -311,6 +321,10 @@ def provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:
         flags=build.recipe.flags,
         workloads=tuple(workload.name for workload in workloads),
     )
+
+
+def _lto(lab: Lab, recipe: Recipe) -> Flags:
+    return flags.thin_lto(recipe.toolchain, jobs=lab.jobs) if recipe.lto != "none" else Flags()
 
 
 def _bolt_counts(

@@ -33,7 +33,7 @@ def _cpu_model() -> str:
 
 def _virtual() -> str:
     try:
-        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
+        done = subprocess.run(["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False)
         return done.stdout.strip() or "unknown"
     except FileNotFoundError:
         return "unknown"

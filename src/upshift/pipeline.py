@@ -12,7 +12,7 @@ from upshift.build.recipe import Recipe
 from upshift.lab import Filled, Gated, Lab
 from upshift.measure.model import Plan
 from upshift.options import Options
-from upshift.profile.model import HotSet
+from upshift.profile.model import HotSet, Profile
 from upshift.report.result import Result
 from upshift.source.model import Source
 from upshift.toolchain.model import Toolchain
@@ -45,11 +45,26 @@ class Trained(Value):
     gated: Gated
 
 
-BUILD_ONLY = ("source", "plain build", "data")
-TRAINING = (*BUILD_ONLY, "hot set", "instrumented build", "train", "profile gate")
-PROOF = ("post-link", "verify", "measure", "package", "report")
-BUILDING = {"quick": ("source", "plain build"), "full": (*TRAINING, "optimised build")}
-STAGES = {"quick": (*BUILD_ONLY, *PROOF), "full": (*TRAINING, "optimised build", *PROOF)}
+_PROFILE = ("instrumented build", "train", "profile gate")
+
+
+def training_stages(recipe: Recipe) -> tuple[str, ...]:
+    """The names of the stages that lead to a profile, in order."""
+    again = tuple(f"second {name}" for name in _PROFILE) if recipe.profile == "csir" else ()
+    return ("source", "plain build", "data", "hot set", *_PROFILE, *again)
+
+
+def building_stages(recipe: Recipe) -> tuple[str, ...]:
+    """The names of the stages that ``build`` goes through, in order."""
+    if recipe.profile != "none":
+        return (*training_stages(recipe), "optimised build", "post-link")
+    return ("source", f"{recipe.name} build", *(("data", "post-link") if recipe.post_link != "none" else ()))
+
+
+def all_stages(level: str, recipe: Recipe) -> tuple[str, ...]:
+    """The names of the stages that ``optimize`` goes through, in order."""
+    build = building_stages(recipe) if level == "full" else ("source", "plain build", "data", "post-link")
+    return (*build, "verify", "measure", "package", "report")
 
 
 def optimize(lab: Lab, work: Work) -> Result:
@@ -80,19 +95,27 @@ def train(lab: Lab, work: Work) -> Trained:
         hot_set = stage.find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
     else:
         hot_set = stage.whole_tree(lab, plain)
-    instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set)
-    profile = stage.train_profile(lab, source, instrumented, work.train_on, data, seconds=work.options.train_s)
-    wanted = stage.provenance_of(instrumented.build, work.train_on)
-    gated = stage.gate_profile(lab, profile, work.toolchain, hot_set, wanted)
+    gated = _profiled(lab, work, source, plain, data, hot_set)
+    if work.recipe.profile == "csir":
+        gated = _profiled(lab, work, source, plain, data, hot_set, first=gated.profile)
     return Trained(source=source, plain=plain, data=data, hot_set=hot_set, gated=gated)
 
 
 def build(lab: Lab, work: Work) -> Build:
-    """A server by a recipe: whole when it has no profile, else trained first."""
+    """A server by a recipe: whole when it has no profile, else trained first; then BOLT, if the recipe says so."""
     if work.recipe.profile != "none":
-        return _optimised(lab, work, train(lab, work))
-    source = stage.get_source(lab, work.options.source, work.source_identity)
-    return stage.build_plain(lab, source, work.recipe, work.toolchain)
+        trained = train(lab, work)
+        source, data, hot_set = trained.source, trained.data, trained.hot_set
+        made = _optimised(lab, work, trained)
+    else:
+        source = stage.get_source(lab, work.options.source, work.source_identity)
+        made = stage.build_plain(lab, source, work.recipe, work.toolchain)
+        if work.recipe.post_link == "none":
+            return made
+        data = stage.fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
+        hot_set = None
+    seconds = work.options.train_s
+    return stage.post_link(lab, source, made, hot_set, work.train_on, data, work.recipe, seconds=seconds).build
 
 
 def measure_programs(lab: Lab, work: Work, binaries: Mapping[str, Path]) -> Result:
@@ -108,6 +131,15 @@ def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
     plain = stage.build_plain(lab, source, work.plain, work.toolchain)
     program = lab.kind.program(source.path, plain.tree, plain.server)
     return source, plain, stage.fill_data(lab, program, work.train_on + work.hold_out)
+
+
+def _profiled(
+    lab: Lab, work: Work, source: Source, plain: Build, data: Filled, hot_set: HotSet, first: Profile | None = None
+) -> Gated:
+    instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
+    profile = stage.train_profile(lab, source, instrumented, work.train_on, data, first, seconds=work.options.train_s)
+    wanted = stage.provenance_of(instrumented.build, work.train_on)
+    return stage.gate_profile(lab, profile, work.toolchain, hot_set, wanted, again=first is not None)
 
 
 def _optimised(lab: Lab, work: Work, trained: Trained) -> Build:

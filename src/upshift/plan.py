@@ -38,7 +38,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
     """
     shell = SystemShell()
     try:
-        recipe = _recipe(options)
+        recipe = recipe_of(options)
         train_on, hold_out = _workloads(options)
         if (server := options.baseline) is not None and not (server.is_file() and os.access(server, os.X_OK)):
             raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
@@ -60,10 +60,10 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         shell.close()
 
 
-def refuse_pointless(work: Work) -> None:
+def refuse_pointless(options: Options) -> None:
     """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training."""
-    options, recipe = work.options, work.recipe
-    if not work.hold_out:
+    recipe = recipe_of(options)
+    if not options.held_out:
         raise UsageError(
             "no workload is held out", "name one with --held-out: a profile is judged on what it was not trained on"
         )
@@ -94,7 +94,8 @@ def measuring_plan(options: Options) -> Plan:
     )
 
 
-def _recipe(options: Options) -> Recipe:
+def recipe_of(options: Options) -> Recipe:
+    """The recipe that the options name, with the toolchain and the scope that they ask for. Raises RecipeError."""
     recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain])
     if options.recipe is None and recipe.toolchain != options.toolchain:
         recipe = recipe.model_copy(update={"toolchain": options.toolchain})

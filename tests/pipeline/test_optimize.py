@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Cli, workload
+from conftest import SOURCE, Cli, workload
 
-from upshift.pipeline import STAGES
+from upshift.build.recipe import find_recipe
+from upshift.paths import CHECKOUT
+from upshift.pipeline import all_stages
 from upshift.report.result import Result
 
 pytestmark = pytest.mark.pipeline
@@ -21,7 +24,7 @@ def full(cli: Cli) -> Result:
 
 
 def test_every_stage_ran_in_order(full: Result) -> None:
-    assert tuple(stage.name for stage in full.stages) == STAGES["full"][:-1]
+    assert tuple(stage.name for stage in full.stages) == all_stages("full", find_recipe("max-clang"))[:-1]
     assert all(stage.cpu_s > 0 for stage in full.stages if "build" in stage.name)
 
 
@@ -80,7 +83,7 @@ def test_quick_is_bolt_on_the_plain_build(full: Result, cli: Cli) -> None:
     done = cli.optimize("--level", "quick")
     assert done.code == 0, done.stderr
     result = done.result()
-    assert tuple(stage.name for stage in result.stages) == STAGES["quick"][:-1]
+    assert tuple(stage.name for stage in result.stages) == all_stages("quick", find_recipe("max-clang"))[:-1]
     assert result.builds[1].post_link.startswith("bolt ")
     assert result.builds[1].profile == ""
 
@@ -98,6 +101,18 @@ def test_the_hot_set_can_be_found_without_perf(full: Result, cli: Cli) -> None:
     assert hot_set is not None
     assert hot_set.method == "bolt"
     assert hot_set.objects < hot_set.all_objects
+
+
+def test_a_profile_can_be_context_sensitive(full: Result, cli: Cli) -> None:
+    recipe = str(CHECKOUT / "studies" / "recipes" / "cs.toml")
+    built = cli("build", recipe, "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
+    assert built.code == 0, built.stderr
+    compiled = next(cli.cache.glob("stages/second-instrumented-build-*/build.ninja")).read_text()
+    assert "-fcs-profile-generate=" in compiled and "-fprofile-use=" in compiled and "-flto=thin" in compiled
+    server = Path(built.stdout.strip())
+    assert server.parent.name.startswith("post-link-")
+    sections = subprocess.run(["readelf", "-SW", server], capture_output=True, text=True, check=True).stdout
+    assert ".text.cold" in sections and "__llvm_prf_cnts" not in sections
 
 
 def test_gcc_does_pgo_with_lto(cli: Cli) -> None:

@@ -14,7 +14,7 @@ from upshift.paths import shipped
 from upshift.toolchain.model import Family
 from upshift.values import Value, describe_invalid
 
-ProfileKind = Literal["none", "ir", "gcc"]
+ProfileKind = Literal["none", "ir", "csir", "gcc"]
 
 
 class Recipe(Value):
@@ -36,6 +36,8 @@ class Recipe(Value):
     training: Literal["workload", "mtr"] = "workload"
     """What trains the profile: the run's workloads, or MySQL's own test suites as its run-profile-suite does."""
     post_link: Literal["none", "bolt"] = "none"
+    post_link_flags: tuple[str, ...] = ()
+    """Added to BOLT's command."""
     precompiled_headers: bool = True
     options: Mapping[str, str] = {}
     """Further CMake options."""
@@ -45,7 +47,7 @@ class Recipe(Value):
         llvm = self.toolchain in ("clang", "icx")
         if llvm and self.profile == "gcc":
             raise ValueError('profile = "gcc" needs toolchain = "gcc"')
-        if not llvm and self.profile == "ir":
+        if not llvm and self.profile in ("ir", "csir"):
             raise ValueError(f'profile = "{self.profile}" needs toolchain = "clang" or "icx"')
         if not llvm and self.lto == "thin":
             raise ValueError('lto = "thin" is LLVM\'s; GCC has lto = "full"')
@@ -53,6 +55,8 @@ class Recipe(Value):
             raise ValueError('lto = "full" is GCC\'s; clang and icx have lto = "thin"')
         if self.training == "mtr" and self.profile == "none":
             raise ValueError('training = "mtr" says what trains a profile, and profile = "none" has none')
+        if self.post_link_flags and self.post_link == "none":
+            raise ValueError('post_link_flags are BOLT\'s, and post_link = "none" has none')
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
             raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
         if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:

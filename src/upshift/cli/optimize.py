@@ -48,12 +48,11 @@ def optimize(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Rebuild a server around a workload, prove the gain, and leave a server to install."""
+    from upshift import pipeline
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.session import session
     from upshift.options import Options
-    from upshift.pipeline import STAGES
-    from upshift.pipeline import optimize as pipeline
     from upshift.plan import prepare, refuse_pointless
     from upshift.values import checked
 
@@ -82,16 +81,16 @@ def optimize(
     if dry_run:
         show_plan(options, as_json=json)
         return
+    refuse_pointless(options)
     work = prepare(options, allow_install=not no_install)
-    refuse_pointless(work)
     with session(
         "optimize",
         options.model_dump(mode="json"),
-        stages=len(STAGES[options.level]),
+        stages=len(pipeline.all_stages(options.level, work.recipe)),
         jobs=options.jobs,
         resume=resume,
     ) as at_work:
-        result: Result = pipeline(at_work.lab, work)
+        result: Result = pipeline.optimize(at_work.lab, work)
     show_outcome(result, at_work.run, as_json=json)
     code = exit_code(result, fail_on)
     if code:

@@ -42,7 +42,7 @@ def build(
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
-    with session("build", options.model_dump(mode="json"), stages=len(pipeline.BUILDING[options.level]), jobs=jobs) as at_work:
+    with session("build", options.model_dump(mode="json"), stages=len(pipeline.building_stages(wanted)), jobs=jobs) as at_work:
         made = pipeline.build(at_work.lab, work)
     if json:
         console.result_json(made.model_dump_json(indent=2))
@@ -76,7 +76,8 @@ def train(
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     work = prepare(options, allow_install=not no_install)
-    with session("train", options.model_dump(mode="json"), stages=len(pipeline.TRAINING), jobs=jobs) as at_work:
+    stages = len(pipeline.training_stages(work.recipe))
+    with session("train", options.model_dump(mode="json"), stages=stages, jobs=jobs) as at_work:
         trained = pipeline.train(at_work.lab, work)
     if json:
         console.result_json(trained.gated.model_dump_json(indent=2))

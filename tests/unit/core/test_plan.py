@@ -18,7 +18,7 @@ from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.estimate import estimate
 from upshift.options import Options
 from upshift.paths import CHECKOUT
-from upshift.pipeline import BUILDING, STAGES, Work
+from upshift.pipeline import Work, all_stages, building_stages, training_stages
 from upshift.plan import measuring_plan, prepare, refuse_pointless
 
 PLENTY = 10**13
@@ -112,12 +112,12 @@ def test_a_workload_of_another_server(tmp_path: Path) -> None:
 )
 def test_a_recipe_that_gives_the_level_nothing_to_do(options: dict[str, object], said: str) -> None:
     with pytest.raises(RecipeError, match=said):
-        refuse_pointless(prepared(**options))
+        refuse_pointless(Options.model_validate(options))
 
 
 @pytest.mark.parametrize("options", [{}, {"level": "quick"}, {"toolchain": "gcc"}])
 def test_recipes_that_make_sense(options: dict[str, object]) -> None:
-    refuse_pointless(prepared(**options))
+    refuse_pointless(Options.model_validate(options))
 
 
 def test_a_small_disk_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_optimize_needs_a_held_out_workload() -> None:
     with pytest.raises(UsageError, match="no workload is held out"):
-        refuse_pointless(prepared(held_out=()))
+        refuse_pointless(Options(held_out=()))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_perf_is_not_tried_where_it_is_not_or_is_not_wanted(monkeypatch: pytest.
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_every_stage_of_a_level_is_estimated(level: str) -> None:
     made = estimate(Options.model_validate({"level": level}))
-    assert tuple(each.stage for each in made) == STAGES[level]
+    assert tuple(each.stage for each in made) == all_stages(level, find_recipe("max-clang"))
     assert all(each.wall_s > 0 and each.disk_bytes >= 0 and each.memory_bytes > 0 for each in made)
 
 
@@ -231,8 +231,22 @@ def test_times_follow_the_options() -> None:
 
 
 def test_levels_are_made_of_the_same_stages() -> None:
-    assert set(STAGES["quick"]) <= set(STAGES["full"])
-    assert set(BUILDING["full"]) <= set(STAGES["full"])
+    recipe = find_recipe("max-clang")
+    assert set(all_stages("quick", recipe)) <= set(all_stages("full", recipe))
+    assert building_stages(recipe) == all_stages("full", recipe)[: len(building_stages(recipe))]
+    assert training_stages(recipe) == building_stages(recipe)[: len(training_stages(recipe))]
+
+
+def test_a_recipe_without_a_profile_is_built_and_then_linked_again_if_it_says_so() -> None:
+    plain = find_recipe("plain")
+    assert building_stages(plain) == ("source", "plain build")
+    assert building_stages(plain.model_copy(update={"post_link": "bolt"})) == ("source", "plain build", "data", "post-link")
+
+
+def test_a_context_sensitive_profile_is_trained_twice() -> None:
+    twice = training_stages(find_recipe("max-clang").model_copy(update={"profile": "csir"}))
+    assert twice[-6:-3] == ("instrumented build", "train", "profile gate")
+    assert twice[-3:] == ("second instrumented build", "second train", "second profile gate")
 
 
 def test_the_documents_name_recipes_that_there_are() -> None:
