@@ -53,7 +53,7 @@ def build_hot(
     rules = [_compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()]
     server = bench.folder / kind.server_target
     link = link_command(known[-1], rebuilt, server, (*extra.link, *recipe.link_flags))
-    rules.append(_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
+    rules.append(_link_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in rebuilt.values():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,16 @@ def link_command(link: Step, rebuilt: dict[str, Path], server: Path, flags: Sequ
     return (*argv, *flags)
 
 
-_HEADER = "ninja_required_version = 1.8\nrule run\n  command = $command\n  description = $out\n"
+_HEADER = """ninja_required_version = 1.8
+rule run
+  command = $command
+  description = $out
+rule link
+  command = $linker @$out.arguments
+  rspfile = $out.arguments
+  rspfile_content = $arguments
+  description = $out
+"""
 
 
 def _compile_rule(
@@ -101,9 +110,19 @@ def _compile_rule(
 
 
 def _rule(tree: Path, target: Path, argv: Sequence[str], *, inputs: list[Path]) -> str:
-    command = f"cd {shlex.quote(str(tree))} && {shlex.join(argv)}".replace("$", "$$")
     names = " ".join(_escaped(path) for path in inputs)
-    return f"build {_escaped(target)}: run {names}\n  command = {command}\n"
+    return f"build {_escaped(target)}: run {names}\n  command = {_in(tree, argv)}\n"
+
+
+def _link_rule(tree: Path, target: Path, argv: Sequence[str], *, inputs: list[Path]) -> str:
+    """The arguments go into a file: a whole tree's objects are more than Linux takes as one argument of a shell, 128 KiB."""
+    names = " ".join(_escaped(path) for path in inputs)
+    arguments = shlex.join(argv[1:]).replace("$", "$$")
+    return f"build {_escaped(target)}: link {names}\n  linker = {_in(tree, argv[:1])}\n  arguments = {arguments}\n"
+
+
+def _in(tree: Path, argv: Sequence[str]) -> str:
+    return f"cd {shlex.quote(str(tree))} && {shlex.join(argv)}".replace("$", "$$")
 
 
 def _escaped(path: Path) -> str:

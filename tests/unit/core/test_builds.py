@@ -157,6 +157,15 @@ def test_native_objects_and_bitcode_link_together(
     assert (tmp_path / "objects" / HOT).read_bytes()[:2] == b"BC"
 
 
+def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    many = tuple(f"-L/no/$such/folder {n}/{'x' * 100}" for n in range(1500))
+    bench = bench_in(tmp_path / "whole $tree", shell)
+    made = build_hot(bench, KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many), jobs=1)
+    assert says(shell, made.server).endswith("build 1\n")
+
+
 def _main(plain: Build) -> str:
     return "CMakeFiles/server.dir/main.cc.o"
 
