@@ -25,7 +25,8 @@ pub enum RowsWanted {
 pub enum BatchWay {
     /// One request and one answer a row.
     Single,
-    /// MariaDB's bulk execution (COM_STMT_BULK_EXECUTE).
+    /// MariaDB's bulk execution (COM_STMT_BULK_EXECUTE): one request and one answer for all rows, more where they are longer than
+    /// 1 MiB or a parameter's type changes from row to row.
     Bulk,
     /// All requests sent, then all answers read (PostgreSQL).
     Pipeline,

@@ -37,6 +37,13 @@ pub(super) struct Column {
 }
 
 impl Column {
+    /// Where only their number matters.
+    pub(super) const TEXT: Self = Self {
+        kind: VAR_STRING,
+        unsigned: false,
+        decimals: 0,
+    };
+
     /// From a column definition packet.
     pub(super) fn parse(payload: &[u8]) -> Result<Self, Error> {
         let mut fields = Fields(payload);

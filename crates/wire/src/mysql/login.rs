@@ -4,34 +4,43 @@ use mysql_common::auth::plugins::{
     caching_sha2_password::scramble_sha256, mysql_native_password::scramble_native,
 };
 
-use super::field::{Fields, put_text, refusal};
+use super::field::{Fields, ok, put_text, refusal};
 use super::packet::Packets;
 use crate::{Error, ServerUrl, tls::Tls};
 
-const LONG_PASSWORD: u32 = 1;
-const LONG_FLAG: u32 = 1 << 2;
-const CONNECT_WITH_DB: u32 = 1 << 3;
-const LOCAL_FILES: u32 = 1 << 7;
-const PROTOCOL_41: u32 = 1 << 9;
-const SSL: u32 = 1 << 11;
-const TRANSACTIONS: u32 = 1 << 13;
-const SECURE_CONNECTION: u32 = 1 << 15;
-const MULTI_RESULTS: u32 = 1 << 17;
-const PS_MULTI_RESULTS: u32 = 1 << 18;
-const PLUGIN_AUTH: u32 = 1 << 19;
-const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
-const DEPRECATE_EOF: u32 = 1 << 24;
+/// A server that does not set it is a MariaDB, whose greeting goes on above bit 31.
+const LONG_PASSWORD: u64 = 1;
+const LONG_FLAG: u64 = 1 << 2;
+const CONNECT_WITH_DB: u64 = 1 << 3;
+const LOCAL_FILES: u64 = 1 << 7;
+const PROTOCOL_41: u64 = 1 << 9;
+const SSL: u64 = 1 << 11;
+const TRANSACTIONS: u64 = 1 << 13;
+const SECURE_CONNECTION: u64 = 1 << 15;
+const MULTI_RESULTS: u64 = 1 << 17;
+const PS_MULTI_RESULTS: u64 = 1 << 18;
+const PLUGIN_AUTH: u64 = 1 << 19;
+const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
+const DEPRECATE_EOF: u64 = 1 << 24;
+/// MySQL: `resultset_metadata` says whether column definitions come with results.
+pub(super) const OPTIONAL_METADATA: u64 = 1 << 25;
+/// MariaDB: one execution of a statement for many rows of parameters.
+pub(super) const BULK: u64 = 1 << 34;
+/// MariaDB: column definitions that have not changed since the statement was prepared are left out.
+pub(super) const CACHE_METADATA: u64 = 1 << 36;
 
 /// Without these the rest of this module cannot read what the server sends.
-const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | DEPRECATE_EOF;
-const WANTED: u32 = NEEDED
+const NEEDED: u64 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | DEPRECATE_EOF;
+const WANTED: u64 = NEEDED
     | LONG_PASSWORD
     | LONG_FLAG
     | LOCAL_FILES
     | TRANSACTIONS
     | MULTI_RESULTS
     | PS_MULTI_RESULTS
-    | PLUGIN_AUTH_LENENC;
+    | PLUGIN_AUTH_LENENC
+    | BULK;
+const METADATA: u64 = OPTIONAL_METADATA | CACHE_METADATA;
 
 /// `utf8mb4_general_ci`, which every supported server has.
 const COLLATION: u8 = 45;
@@ -39,15 +48,25 @@ const SCRAMBLE_BYTES: usize = 20;
 /// What we say that we take.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
 
+/// What is agreed on with the server.
+pub(super) struct Agreement {
+    pub(super) version: String,
+    /// What the server offers.
+    pub(super) offered: u64,
+    /// What of that is used.
+    pub(super) capabilities: u64,
+    pub(super) status: u16,
+}
+
 struct Greeting {
     version: String,
-    capabilities: u32,
+    capabilities: u64,
     scramble: Vec<u8>,
     plugin: String,
 }
 
-/// Log in and return the server's version.
-pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Error> {
+/// Log in.
+pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<Agreement, Error> {
     let greeting = greeting(packets.read()?)?;
     if greeting.capabilities & NEEDED != NEEDED {
         return Err(Error::Unsupported(format!(
@@ -58,6 +77,15 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Er
     let mut capabilities = WANTED & greeting.capabilities;
     if !url.database.is_empty() {
         capabilities |= CONNECT_WITH_DB;
+    }
+    if !url.metadata {
+        if greeting.capabilities & METADATA == 0 {
+            return Err(Error::Unsupported(format!(
+                "metadata=off on server {}: it needs MySQL 8.0, MariaDB 10.6 or newer",
+                greeting.version
+            )));
+        }
+        capabilities |= METADATA & greeting.capabilities;
     }
     if let Some(tls) = Tls::start(&url.tls, &url.host)? {
         if greeting.capabilities & SSL == 0 {
@@ -86,7 +114,14 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Er
     loop {
         let payload = packets.read()?;
         match payload {
-            [0x00, ..] => return Ok(greeting.version),
+            [0x00, ..] => {
+                return Ok(Agreement {
+                    version: greeting.version,
+                    offered: greeting.capabilities,
+                    capabilities,
+                    status: ok(payload)?.status,
+                });
+            }
             [0xFF, ..] => return Err(refusal(payload)),
             [0xFE, rest @ ..] => {
                 let mut fields = Fields(rest);
@@ -104,11 +139,13 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<String, Er
 }
 
 /// What both the request for TLS and the login begin with.
-fn put_capabilities(out: &mut Vec<u8>, capabilities: u32) {
-    out.extend_from_slice(&capabilities.to_le_bytes());
+fn put_capabilities(out: &mut Vec<u8>, capabilities: u64) {
+    let bytes = capabilities.to_le_bytes();
+    out.extend_from_slice(&bytes[..4]);
     out.extend_from_slice(&PACKET_BYTES_MAX.to_le_bytes());
     out.push(COLLATION);
-    out.extend_from_slice(&[0; 23]);
+    out.extend_from_slice(&[0; 19]);
+    out.extend_from_slice(&bytes[4..]);
 }
 
 fn greeting(payload: &[u8]) -> Result<Greeting, Error> {
@@ -122,11 +159,15 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Error> {
     fields.u32()?;
     let mut scramble = fields.bytes(8)?.to_vec();
     fields.u8()?;
-    let low = u32::from(fields.u16()?);
+    let mut capabilities = u64::from(fields.u16()?);
     fields.bytes(3)?;
-    let capabilities = low | u32::from(fields.u16()?) << 16;
+    capabilities |= u64::from(fields.u16()?) << 16;
     let scramble_bytes = usize::from(fields.u8()?);
-    fields.bytes(10)?;
+    fields.bytes(6)?;
+    let extended = u64::from(fields.u32()?);
+    if capabilities & LONG_PASSWORD == 0 {
+        capabilities |= extended << 32;
+    }
     let rest = scramble_bytes.saturating_sub(8).max(13);
     scramble.extend_from_slice(fields.bytes(rest)?);
     scramble.truncate(SCRAMBLE_BYTES);

@@ -6,6 +6,7 @@ mod load;
 mod login;
 mod packet;
 mod result;
+mod statement;
 
 use std::collections::HashMap;
 
@@ -14,28 +15,32 @@ use crate::{
     BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
     ServerUrl, Statement, Value,
 };
-use field::{Fields, refusal};
+use login::{Agreement, BULK, CACHE_METADATA, OPTIONAL_METADATA};
 use packet::Packets;
 use result::{Encoding, Results};
+use statement::Prepared;
 
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
-const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
-const COM_STMT_FETCH: u8 = 0x1C;
 
 /// Connect and log in.
 pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
-    if !url.metadata {
-        return Err(Error::Unsupported("metadata=off".to_owned()));
-    }
     let mut packets = Packets::new(Transport::connect(url)?);
-    let version = login::login(&mut packets, url)?;
+    let Agreement {
+        version,
+        offered,
+        capabilities,
+        status,
+    } = login::login(&mut packets, url)?;
+    let announces_columns = capabilities & (OPTIONAL_METADATA | CACHE_METADATA) != 0;
     Ok(Box::new(Mysql {
         packets,
         version,
-        results: Results::default(),
-        kinds: HashMap::new(),
+        offered,
+        definitions: (capabilities & OPTIONAL_METADATA != 0).then_some(true),
+        results: Results::new(announces_columns, status),
+        prepared: HashMap::new(),
         scratch: String::new(),
     }))
 }
@@ -43,82 +48,13 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
 struct Mysql {
     packets: Packets,
     version: String,
+    /// The server's capabilities.
+    offered: u64,
+    /// Whether column definitions come with results now, where that can be switched.
+    definitions: Option<bool>,
     results: Results,
-    /// The parameter types that the server knows of each statement: sent again only where they change.
-    kinds: HashMap<u32, Vec<u8>>,
+    prepared: HashMap<u32, Prepared>,
     scratch: String,
-}
-
-impl Mysql {
-    fn send_execute(
-        &mut self,
-        statement: &Statement,
-        parameters: &[Value],
-        cursor: bool,
-    ) -> Result<(), Error> {
-        let known = self.kinds.entry(statement.id).or_default();
-        let mut changed = known.len() != parameters.len();
-        known.resize(parameters.len(), binary::KIND_UNKNOWN);
-        for (kind, value) in known.iter_mut().zip(parameters) {
-            let now = binary::kind(value, *kind);
-            changed |= now != *kind;
-            *kind = now;
-        }
-        let scratch = &mut self.scratch;
-        self.packets.command(|out| {
-            out.push(COM_STMT_EXECUTE);
-            out.extend_from_slice(&statement.id.to_le_bytes());
-            out.push(u8::from(cursor));
-            out.extend_from_slice(&1u32.to_le_bytes());
-            if parameters.is_empty() {
-                return;
-            }
-            let bitmap = out.len();
-            out.resize(bitmap + parameters.len().div_ceil(8), 0);
-            for (position, value) in parameters.iter().enumerate() {
-                if *value == Value::Null {
-                    out[bitmap + position / 8] |= 1 << (position % 8);
-                }
-            }
-            out.push(u8::from(changed));
-            if changed {
-                for kind in known.iter() {
-                    out.extend_from_slice(&[*kind, 0]);
-                }
-            }
-            for value in parameters {
-                binary::put(out, value, scratch);
-            }
-        })
-    }
-
-    fn read_execute(
-        &mut self,
-        statement: &Statement,
-        fetch: Fetch,
-        rows: &mut dyn RowSink,
-    ) -> Result<Done, Error> {
-        let mut done = Done::default();
-        let mut more = self.results.read(
-            &mut self.packets,
-            Encoding::Binary,
-            fetch.rows,
-            rows,
-            &mut done,
-        )?;
-        // A cursor that is left open is closed by the statement's next execution.
-        while more && (fetch.rows == RowsWanted::All || done.rows == 0) {
-            self.packets.command(|out| {
-                out.push(COM_STMT_FETCH);
-                out.extend_from_slice(&statement.id.to_le_bytes());
-                out.extend_from_slice(&fetch.size.to_le_bytes());
-            })?;
-            more = self
-                .results
-                .fetched(&mut self.packets, fetch.rows, rows, &mut done)?;
-        }
-        Ok(done)
-    }
 }
 
 impl Connection for Mysql {
@@ -136,7 +72,9 @@ impl Connection for Mysql {
 
     fn supports(&self, feature: Feature) -> bool {
         match feature {
-            Feature::Bulk | Feature::Pipeline | Feature::OptionalMetadata => false,
+            Feature::Bulk => self.offered & BULK != 0,
+            Feature::OptionalMetadata => self.offered & (OPTIONAL_METADATA | CACHE_METADATA) != 0,
+            Feature::Pipeline => false,
         }
     }
 
@@ -146,6 +84,7 @@ impl Connection for Mysql {
                 "a fetch size for text statements on MySQL".to_owned(),
             ));
         }
+        self.switch_definitions(false)?;
         self.packets.command(|out| {
             out.push(COM_QUERY);
             out.extend_from_slice(sql.as_bytes());
@@ -162,25 +101,12 @@ impl Connection for Mysql {
     }
 
     fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.switch_definitions(true)?;
         self.packets.command(|out| {
             out.push(COM_STMT_PREPARE);
             out.extend_from_slice(sql.as_bytes());
         })?;
-        let payload = self.packets.read()?;
-        if payload.first() == Some(&0xFF) {
-            return Err(refusal(payload));
-        }
-        let mut fields = Fields(payload);
-        fields.u8()?;
-        let statement = Statement {
-            id: fields.u32()?,
-            columns: fields.u16()?,
-            parameters: fields.u16()?,
-        };
-        for _ in 0..u32::from(statement.columns) + u32::from(statement.parameters) {
-            self.packets.read()?;
-        }
-        Ok(statement)
+        self.read_prepared()
     }
 
     fn execute(
@@ -190,18 +116,12 @@ impl Connection for Mysql {
         fetch: Fetch,
         rows: &mut dyn RowSink,
     ) -> Result<Done, Error> {
-        if parameters.len() != usize::from(statement.parameters) {
-            return Err(Error::Unsupported(format!(
-                "{} parameters for a statement of {}",
-                parameters.len(),
-                statement.parameters
-            )));
-        }
+        check_number(statement, parameters)?;
+        self.switch_definitions(false)?;
         self.send_execute(statement, parameters, fetch.size > 0)?;
         let done = self.read_execute(statement, fetch, rows);
         if done.is_err() {
-            // Whether the server has taken the types over is not known after a refusal.
-            self.kinds.remove(&statement.id);
+            self.forget_kinds(statement);
         }
         done
     }
@@ -212,8 +132,17 @@ impl Connection for Mysql {
         rows: &[Vec<Value>],
         way: BatchWay,
     ) -> Result<Done, Error> {
-        if way != BatchWay::Single {
-            return Err(Error::Unsupported(format!("{way:?} batches")));
+        for parameters in rows {
+            check_number(statement, parameters)?;
+        }
+        match way {
+            BatchWay::Bulk => return self.bulk(statement, rows),
+            BatchWay::Pipeline => {
+                return Err(Error::Unsupported(
+                    "a pipeline on MySQL: its server answers one request at a time".to_owned(),
+                ));
+            }
+            BatchWay::Single => {}
         }
         let fetch = Fetch {
             size: 0,
@@ -229,7 +158,7 @@ impl Connection for Mysql {
     }
 
     fn close(&mut self, statement: Statement) -> Result<(), Error> {
-        self.kinds.remove(&statement.id);
+        self.prepared.remove(&statement.id);
         self.packets.command(|out| {
             out.push(COM_STMT_CLOSE);
             out.extend_from_slice(&statement.id.to_le_bytes());
@@ -244,4 +173,16 @@ impl Connection for Mysql {
     ) -> Result<u64, Error> {
         load::load(&mut self.packets, table, columns, rows)
     }
+}
+
+/// MySQL's own error for this comes with the numbers of a statement that it does not name.
+fn check_number(statement: &Statement, parameters: &[Value]) -> Result<(), Error> {
+    if parameters.len() == usize::from(statement.parameters) {
+        return Ok(());
+    }
+    Err(Error::Unsupported(format!(
+        "{} parameters for a statement of {}",
+        parameters.len(),
+        statement.parameters
+    )))
 }

@@ -17,14 +17,28 @@ pub(super) enum Encoding {
 }
 
 /// Reads results; keeps what it needs for that from one to the next.
-#[derive(Default)]
 pub(super) struct Results {
-    columns: Vec<Column>,
+    /// A result's header says whether column definitions follow.
+    pub(super) announces_columns: bool,
+    /// As the server said it last.
+    pub(super) status: u16,
+    /// Of the last result; where that came without definitions, what the caller put here before. Text needs none.
+    pub(super) columns: Vec<Column>,
     cells: Vec<Cell<'static>>,
     made: Vec<u8>,
 }
 
 impl Results {
+    pub(super) fn new(announces_columns: bool, status: u16) -> Self {
+        Self {
+            announces_columns,
+            status,
+            columns: Vec::new(),
+            cells: Vec::new(),
+            made: Vec::new(),
+        }
+    }
+
     /// Read all results of a statement. True: a cursor is open and has rows to fetch.
     pub(super) fn read(
         &mut self,
@@ -36,11 +50,11 @@ impl Results {
     ) -> Result<bool, Error> {
         loop {
             let payload = packets.read()?;
-            let status = match payload.first() {
+            match payload.first() {
                 Some(0x00) => {
                     let end = ok(payload)?;
                     done.affected += end.affected;
-                    end.status
+                    self.status = end.status;
                 }
                 Some(0xFF) => return Err(refusal(payload)),
                 Some(0xFB) => {
@@ -51,18 +65,48 @@ impl Results {
                     ));
                 }
                 _ => {
-                    let columns = Fields(payload).length()?;
-                    self.columns.clear();
-                    for _ in 0..columns {
-                        self.columns.push(Column::parse(packets.read()?)?);
-                    }
-                    self.rows(packets, encoding, wanted, sink, done)?
+                    let mut header = Fields(payload);
+                    let columns = header.length()?;
+                    let announced = !self.announces_columns || header.u8()? != 0;
+                    self.definitions(packets, encoding, columns, announced)?;
+                    self.rows(packets, encoding, wanted, sink, done)?;
                 }
-            };
-            if status & MORE_RESULTS == 0 {
-                return Ok(status & (CURSOR_EXISTS | LAST_ROW_SENT) == CURSOR_EXISTS);
+            }
+            if self.status & MORE_RESULTS == 0 {
+                return Ok(self.status & (CURSOR_EXISTS | LAST_ROW_SENT) == CURSOR_EXISTS);
             }
         }
+    }
+
+    /// Read the definitions of a result's columns, where the server sends them.
+    fn definitions(
+        &mut self,
+        packets: &mut Packets,
+        encoding: Encoding,
+        columns: u64,
+        announced: bool,
+    ) -> Result<(), Error> {
+        // A statement's answer has room for so many.
+        let columns = u16::try_from(columns)
+            .map_err(|_| Error::Protocol(format!("a result of {columns} columns")))?;
+        if announced {
+            self.columns.clear();
+            for _ in 0..columns {
+                self.columns.push(Column::parse(packets.read()?)?);
+            }
+            return Ok(());
+        }
+        if encoding == Encoding::Text {
+            self.columns.clear();
+            self.columns.resize(columns.into(), Column::TEXT);
+        }
+        if self.columns.len() == usize::from(columns) {
+            return Ok(());
+        }
+        Err(Error::Protocol(format!(
+            "{columns} columns without definitions, {} when prepared: use metadata=on for this statement",
+            self.columns.len()
+        )))
     }
 
     /// Read the rows of a fetch. True: there are more.
@@ -73,8 +117,8 @@ impl Results {
         sink: &mut dyn RowSink,
         done: &mut Done,
     ) -> Result<bool, Error> {
-        let status = self.rows(packets, Encoding::Binary, wanted, sink, done)?;
-        Ok(status & LAST_ROW_SENT == 0)
+        self.rows(packets, Encoding::Binary, wanted, sink, done)?;
+        Ok(self.status & LAST_ROW_SENT == 0)
     }
 
     fn rows(
@@ -84,14 +128,17 @@ impl Results {
         wanted: RowsWanted,
         sink: &mut dyn RowSink,
         done: &mut Done,
-    ) -> Result<u16, Error> {
+    ) -> Result<(), Error> {
         self.made.resize(self.columns.len() * MADE_TEXT_BYTES, 0);
         loop {
             let payload = packets.read()?;
             match payload.first() {
                 Some(0xFF) => return Err(refusal(payload)),
                 // A text row may begin so too, but only with a cell of 16 MiB or more.
-                Some(0xFE) if payload.len() < 0xFF_FFFF => return Ok(ok(payload)?.status),
+                Some(0xFE) if payload.len() < 0xFF_FFFF => {
+                    self.status = ok(payload)?.status;
+                    return Ok(());
+                }
                 _ => {}
             }
             done.rows += 1;

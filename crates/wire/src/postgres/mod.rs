@@ -30,6 +30,11 @@ const UNNAMED: &str = "";
 /// # Errors
 /// Any [`Error`].
 pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
+    if !url.metadata {
+        return Err(Error::Unsupported(
+            "metadata=off on PostgreSQL, which sends none with prepared statements and always some with text".to_owned(),
+        ));
+    }
     let tls = Tls::start(&url.tls, &url.host)?;
     let mut channel = Channel::connect(url)?;
     if let Some(tls) = tls {

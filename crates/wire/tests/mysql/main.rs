@@ -1,7 +1,9 @@
 //! The protocol against real servers: a MariaDB of the system, and the MySQL that `UPSHIFT_TEST_MYSQLD` names.
 
+mod bulk;
 #[path = "../common/mod.rs"]
 mod common;
+mod metadata;
 mod server;
 mod tls;
 
@@ -172,6 +174,8 @@ fn everything(server: &Server) {
     refusals_leave_the_connection_usable(&mut *connection);
     passwords(server, &mut *connection);
     tls::everything(server, &mut *connection);
+    metadata::everything(server);
+    bulk::everything(&mut *connection);
     values_longer_than_a_packet(server, &mut *connection);
 }
 

@@ -51,6 +51,9 @@ fn logins(server: &Server) {
         let refused = connect(&server.url(user, "wrong", false));
         assert_eq!(sqlstate(refused), "28P01");
     }
+    let mut url = server.url("trusty", "", true);
+    url.metadata = false;
+    assert!(matches!(connect(&url), Err(Error::Unsupported(_))));
 }
 
 fn statements(connection: &mut dyn Connection) {
