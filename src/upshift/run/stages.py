@@ -20,7 +20,7 @@ from upshift.run.directory import RunDirectory, write_json
 from upshift.shell import Shell
 from upshift.values import Value, content_hash
 
-# Raised when a stage's meaning changes, so that old results are not taken for new ones.
+# Raised when the meaning of a stage or of a field's default changes, so that old results are not taken for new ones.
 _FORMAT = 1
 _SAMPLE_S = 1.0
 _SPENT = "spent.json"
