@@ -144,13 +144,13 @@ def find_hot_set(
 
 
 def whole_tree(lab: Lab, plain: Build) -> HotSet:
-    """``--scope all``: every object is rebuilt."""
-    return lab.stages.run(
-        "hot set",
-        HotSet,
-        lambda bench: sampling.whole_tree(bench.shell, lab.kind, plain),
-        inputs={"plain": plain, "scope": "all"},
-    )
+    """``--scope all``: every object of the server is rebuilt."""
+
+    def action(bench: Workbench) -> HotSet:
+        link_map = sampling.map_plain_server(bench.shell, lab.kind, plain, bench.folder, bench.log)
+        return sampling.whole_tree(bench.shell, lab.kind, plain, link_map)
+
+    return lab.stages.run("hot set", HotSet, action, inputs={"plain": plain, "scope": "server"})
 
 
 def build_instrumented(

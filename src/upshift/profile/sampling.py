@@ -153,13 +153,18 @@ def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, cove
     )
 
 
-def whole_tree(shell: Shell, kind: ServerKind, plain: Build) -> HotSet:
-    """Every object of the server as its hot set: what ``--scope all`` rebuilds."""
+def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) -> HotSet:
+    """Every object whose code the server holds as its hot set: what ``--scope all`` rebuilds.
+
+    The build makes more: programs that it runs itself, and archive members that nothing calls.
+    """
     compiles = [step.output for step in steps(shell, plain.tree, kind.server_target) if step.source]
-    share = 1 / len(compiles)
+    members = archive_members(shell, plain.tree, kind.server_target)
+    held = {path for origin in set(link_map.origins) for path in members.get(origin, [origin])}
+    objects = [path for path in compiles if path in held]
     return HotSet(
         method="all",
-        objects=tuple(HotObject(path=path, share=share) for path in compiles),
+        objects=tuple(HotObject(path=path, share=1 / len(objects)) for path in objects),
         coverage=1.0,
         all_objects=len(compiles),
         samples=0,

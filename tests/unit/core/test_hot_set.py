@@ -203,9 +203,10 @@ def test_archives_are_read_from_ninjas_commands(shell: FakeShell) -> None:
     }
 
 
-def test_the_whole_tree_as_a_hot_set(shell: FakeShell, plain: Build) -> None:
-    found = whole_tree(shell, FakeKind(), plain)
-    assert (found.method, len(found.objects), found.all_objects, found.coverage) == ("all", 4, 4, 1.0)
+def test_the_whole_tree_is_what_the_server_holds(shell: FakeShell, plain: Build, link_map: LinkMap) -> None:
+    found = whole_tree(shell, FakeKind(), plain, link_map)
+    assert [each.path for each in found.objects] == ["sql/main.cc.o", "sql/parse.cc.o", "sql/plan.cc.o"]
+    assert (found.method, found.all_objects, found.coverage) == ("all", 4, 1.0)
 
 
 def test_several_workloads_counts_add_up() -> None:
