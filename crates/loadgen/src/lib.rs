@@ -11,6 +11,8 @@ pub mod failure;
 pub mod measure;
 pub mod oltp;
 pub mod output;
+pub mod replay;
 pub mod session;
 pub mod sys;
+pub mod tpcc;
 pub mod workload;

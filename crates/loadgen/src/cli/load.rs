@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use wire::{Family, ServerUrl};
+use wire::{Connection, Family, ServerUrl};
 
-use super::options::{LoadOptions, ServerOptions};
+use super::options::{LoadOptions, OutputOptions, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::drive::{self, Finished, refused};
 use crate::failure::{Failure, Usage};
 use crate::measure::{Collector, Names};
-use crate::output;
-use crate::session::{Connector, Shared};
+use crate::output::{self, About};
+use crate::replay::{Meta, Recording, TraceWriter};
+use crate::session::{Connector, Knobs, Shared};
 use crate::workload::Workload;
 
 /// What a shell expects of a program that Ctrl-C ended.
@@ -29,7 +30,7 @@ pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
     Ok(Arc::new(move || wire::connect(&url)))
 }
 
-fn parse(server: &ServerOptions) -> Result<ServerUrl, Usage> {
+pub(super) fn parse(server: &ServerOptions) -> Result<ServerUrl, Usage> {
     let example = "for example mysql://root@/test?socket=/run/mysqld/mysqld.sock or postgres://user:password@127.0.0.1/test";
     ServerUrl::parse(&server.server).map_err(|error| Usage::new(error.to_string(), example))
 }
@@ -43,12 +44,12 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let knobs = options.knobs();
+    let knobs = options.knobs.knobs();
     knobs.check(parse(&options.server)?.family)?;
     // Without it the system's refusal of one more connection says what is wrong.
     let _ = crate::sys::raise_file_limit();
     let connector = connector(&options.server)?;
-    let server = look(&connector, &*workload)?;
+    let server = look(&connector, |connection| workload.check(connection))?;
     let shared = Shared {
         connector,
         statements: workload.statements().into(),
@@ -56,9 +57,69 @@ pub fn run_workload(
         knobs,
         clock: Arc::new(MonotonicClock::start()),
     };
+    let interrupt = interrupt_flag()?;
+    let writer = match &options.record {
+        None => None,
+        Some(path) => {
+            let meta = meta(&*workload, &server, &plan, &knobs)?;
+            Some(TraceWriter::create(path, &meta, Arc::clone(&interrupt))?)
+        }
+    };
+    let driven: Arc<dyn Workload> = match &writer {
+        None => Arc::clone(&workload),
+        Some(writer) => Arc::new(Recording::new(Arc::clone(&workload), Arc::clone(writer))),
+    };
+    let mut live = Live::new();
+    let mut finished = drive::run(
+        &driven,
+        &shared,
+        plan.clone(),
+        &interrupt,
+        &mut |collector, elapsed_s| live.tick(collector, elapsed_s),
+    )?;
+    live.end();
+    let recorded = writer.map(|writer| writer.finish()).transpose();
+    if let Err(failure) = &recorded {
+        // It was the trace that ended the load, not Ctrl-C.
+        finished.interrupted = false;
+        finished.failure = Some(failure.message.clone());
+    }
+    let about = About::from(&*workload);
+    let result = output::result(&about, &shared, &plan, server, &finished);
+    put_out(&result, &about, &shared, &finished, &options.output)?;
+    if let Some(ending) = recorded? {
+        eprintln!(
+            "recorded {} transactions, {} requests",
+            ending.transactions, ending.statements
+        );
+    }
+    verdict(&finished)
+}
+
+/// What stands at the beginning of a trace.
+fn meta(
+    workload: &dyn Workload,
+    server: &output::Server,
+    plan: &drive::Plan,
+    knobs: &Knobs,
+) -> anyhow::Result<Meta> {
+    let names = workload.transactions().iter();
+    Ok(Meta {
+        workload: workload.name().to_owned(),
+        family: server.family.clone(),
+        version: server.version.clone(),
+        connections: plan.connections,
+        seed: plan.seed,
+        knobs: serde_json::to_value(knobs)?,
+        transactions: names.map(|name| (*name).to_owned()).collect(),
+        statements: workload.statements().iter().map(Into::into).collect(),
+    })
+}
+
+/// A flag that the first Ctrl-C sets; the second one ends the process at once.
+pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends the process at once.
         signal_hook::flag::register_conditional_shutdown(
             signal,
             i32::from(INTERRUPTED),
@@ -66,47 +127,49 @@ pub fn run_workload(
         )?;
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
-    let mut live = Live::new();
-    let finished = drive::run(
-        &workload,
-        &shared,
-        plan.clone(),
-        &interrupt,
-        &mut |collector, elapsed_s| {
-            live.tick(collector, elapsed_s);
-        },
-    )?;
-    live.end();
-    let result = output::result(&*workload, &shared, &plan, server, &finished);
+    Ok(interrupt)
+}
+
+/// The result on stdout, and the files that were asked for.
+pub(super) fn put_out(
+    result: &output::Result,
+    about: &About<'_>,
+    shared: &Shared,
+    finished: &Finished,
+    options: &OutputOptions,
+) -> anyhow::Result<()> {
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&result)?);
+        println!("{}", serde_json::to_string_pretty(result)?);
     } else {
-        print!("{}", output::table(&result));
+        print!("{}", output::table(result));
     }
     if let Some(path) = &options.hdr {
-        output::write_hdr(path, workload.transactions(), &shared.names, &finished)?;
+        output::write_hdr(path, &about.transactions, &shared.names, finished)?;
     }
     if let Some(path) = &options.parquet {
         output::write_parquet(path, &finished.totals.series)?;
     }
-    verdict(&finished)
+    Ok(())
 }
 
 /// Ask the server who it is, and whether the tables are there.
-fn look(connector: &Connector, workload: &dyn Workload) -> anyhow::Result<output::Server> {
+pub(super) fn look(
+    connector: &Connector,
+    check: impl FnOnce(&mut dyn Connection) -> anyhow::Result<()>,
+) -> anyhow::Result<output::Server> {
     let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
-    workload.check(&mut *connection)?;
+    check(&mut *connection)?;
     let family = match connection.family() {
         Family::Mysql => "mysql",
         Family::Postgres => "postgres",
     };
     Ok(output::Server {
-        family,
+        family: family.to_owned(),
         version: connection.server_version().to_owned(),
     })
 }
 
-fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
+pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
     if let Some(failure) = &finished.failure {
         let hint = "the results so far are above; --on-error continue and --on-disconnect reconnect go on and count";
         return Err(Failure::new(failure.clone(), hint).into());
@@ -136,14 +199,14 @@ fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
 }
 
 /// The live line: renewed each second, and only on a terminal.
-struct Live {
+pub(super) struct Live {
     on: bool,
     shown_s: f64,
     transactions: u64,
 }
 
 impl Live {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             on: std::io::stderr().is_terminal(),
             shown_s: 0.0,
@@ -151,7 +214,7 @@ impl Live {
         }
     }
 
-    fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
+    pub(super) fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
         if !self.on || elapsed_s < self.shown_s + 1.0 {
             return;
         }
@@ -173,7 +236,7 @@ impl Live {
         self.transactions = transactions;
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         if self.on {
             eprint!("\r\x1b[K");
         }

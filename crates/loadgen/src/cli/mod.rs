@@ -2,7 +2,9 @@
 
 mod load;
 mod options;
+mod replay;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,9 +13,12 @@ use clap::{Args, Parser, Subcommand};
 pub use load::{connector, run_workload};
 pub use options::{LoadOptions, ServerOptions};
 
+use replay::{ReplayOptions, replay_trace};
+
 use crate::commit::{self, Commit};
 use crate::failure::{Failure, Usage};
 use crate::oltp::{self, Distribution, Oltp, Script};
+use crate::tpcc::{self, TpccArgs};
 
 /// Drive a MySQL, MariaDB or PostgreSQL server and tell what every statement cost.
 #[derive(Parser)]
@@ -25,10 +30,44 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Load(Load),
+    /// Run a load and write its statements into a trace.
+    Record {
+        /// The trace to write.
+        trace: PathBuf,
+        #[command(subcommand)]
+        load: Load,
+    },
+    /// Run a trace's statements again, in order, and tell whether the answers are equal.
+    Replay(ReplayOptions),
+}
+
+#[derive(Subcommand)]
+enum Load {
     /// sysbench's schema, statements and transactions.
     Oltp(OltpArgs),
     /// Commit stress: transactions a minute and average response time.
     Commit(CommitArgs),
+    /// TPC-C: orders, payments, deliveries; NewOrders a minute.
+    Tpcc(TpccArgs),
+}
+
+impl Load {
+    /// The options of its run, if it is one.
+    fn run_options(&mut self) -> Option<&mut LoadOptions> {
+        match self {
+            Self::Oltp(OltpArgs {
+                action: OltpAction::Run { load, .. },
+                ..
+            })
+            | Self::Commit(CommitArgs {
+                action: CommitAction::Run { load, .. },
+            }) => Some(load),
+            Self::Tpcc(args) => args.run_options(),
+            Self::Oltp(_) | Self::Commit(_) => None,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -161,7 +200,24 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Oltp(OltpArgs { script, action }) => match action {
+        Command::Load(load) => dispatch_load(load),
+        Command::Record { trace, mut load } => {
+            let options = load.run_options().ok_or_else(|| {
+                Usage::new(
+                    "only a run can be recorded",
+                    "upshift-load record TRACE oltp SCRIPT run ...; prepare the tables without record",
+                )
+            })?;
+            options.record = Some(trace);
+            dispatch_load(load)
+        }
+        Command::Replay(options) => replay_trace(&options),
+    }
+}
+
+fn dispatch_load(load: Load) -> anyhow::Result<ExitCode> {
+    match load {
+        Load::Oltp(OltpArgs { script, action }) => match action {
             OltpAction::Prepare { tables, fill } => {
                 oltp::prepare(
                     &connector(&fill.server)?,
@@ -180,7 +236,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
         },
-        Command::Commit(CommitArgs { action }) => match action {
+        Load::Commit(CommitArgs { action }) => match action {
             CommitAction::Prepare {
                 accounts,
                 server,
@@ -197,6 +253,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
         },
+        Load::Tpcc(args) => tpcc::run(args),
     }
 }
 

@@ -17,6 +17,50 @@ pub struct ServerOptions {
     pub server: String,
 }
 
+/// How statements are sent.
+#[derive(Debug, Clone, Args)]
+pub struct KnobOptions {
+    /// How statements reach the server.
+    #[arg(long, value_enum, default_value_t = StatementMode::Prepared)]
+    pub statements: StatementMode,
+    /// How transactions are bounded.
+    #[arg(long, value_enum, default_value_t = TransactionMode::Begin)]
+    pub transaction: TransactionMode,
+    /// Rows a round trip; 0: all at once.
+    #[arg(long, default_value_t = 0)]
+    pub fetch_size: u32,
+    /// How much of each result is read.
+    #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
+    pub rows: RowsMode,
+}
+
+impl KnobOptions {
+    /// How statements are sent.
+    #[must_use]
+    pub fn knobs(&self) -> Knobs {
+        Knobs {
+            statements: self.statements,
+            transaction: self.transaction,
+            fetch_size: self.fetch_size,
+            rows: self.rows,
+        }
+    }
+}
+
+/// Where the results go.
+#[derive(Debug, Clone, Args)]
+pub struct OutputOptions {
+    /// The result as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Write the histograms to this `HdrHistogram` log.
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
+    /// Write the seconds to this Parquet file.
+    #[arg(long, value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
+}
+
 /// How to load it and where the results go.
 #[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
@@ -41,18 +85,9 @@ pub struct LoadOptions {
     /// Distances between the starts of an open loop.
     #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson)]
     pub arrivals: ArrivalProcess,
-    /// How statements reach the server.
-    #[arg(long, value_enum, default_value_t = StatementMode::Prepared)]
-    pub statements: StatementMode,
-    /// How transactions are bounded.
-    #[arg(long, value_enum, default_value_t = TransactionMode::Begin)]
-    pub transaction: TransactionMode,
-    /// Rows a round trip; 0: all at once.
-    #[arg(long, default_value_t = 0)]
-    pub fetch_size: u32,
-    /// How much of each result is read.
-    #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
-    pub rows: RowsMode,
+    /// How statements are sent.
+    #[command(flatten)]
+    pub knobs: KnobOptions,
     /// When a connection is lost.
     #[arg(long, value_enum, default_value_t = OnDisconnect::Reconnect)]
     pub on_disconnect: OnDisconnect,
@@ -62,29 +97,15 @@ pub struct LoadOptions {
     /// For the random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The result as JSON on stdout.
-    #[arg(long)]
-    pub json: bool,
-    /// Write the histograms to this `HdrHistogram` log.
-    #[arg(long, value_name = "FILE")]
-    pub hdr: Option<PathBuf>,
-    /// Write the seconds to this Parquet file.
-    #[arg(long, value_name = "FILE")]
-    pub parquet: Option<PathBuf>,
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: OutputOptions,
+    /// Record the statements into this trace: set by `record`.
+    #[arg(skip)]
+    pub record: Option<PathBuf>,
 }
 
 impl LoadOptions {
-    /// How statements are sent.
-    #[must_use]
-    pub fn knobs(&self) -> Knobs {
-        Knobs {
-            statements: self.statements,
-            transaction: self.transaction,
-            fetch_size: self.fetch_size,
-            rows: self.rows,
-        }
-    }
-
     /// How the load is run.
     ///
     /// # Errors

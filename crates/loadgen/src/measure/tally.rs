@@ -93,7 +93,7 @@ pub(super) fn count_error(errors: &mut Errors, error: &Error) {
             code: 0, sqlstate, ..
         } => sqlstate.clone(),
         Error::Server { code, .. } => code.to_string(),
-        Error::Io(_) | Error::Protocol(_) => "disconnect".to_owned(),
+        Error::Io(_) | Error::Protocol(_) | Error::Tls(_) => "disconnect".to_owned(),
         Error::Unsupported(_) | Error::Url(_) => "unsupported".to_owned(),
     };
     errors

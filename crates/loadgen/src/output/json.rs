@@ -9,7 +9,7 @@ use wire::Counters;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, Plan};
 use crate::measure::{Errors, Names};
 use crate::session::{Knobs, Shared};
-use crate::workload::Workload;
+use crate::workload::{TransactionKind, Workload};
 
 /// Raised when a key changes its meaning or goes.
 const SCHEMA_VERSION: u32 = 1;
@@ -43,14 +43,73 @@ pub struct Result {
     pub reconnects: u64,
     pub stuck_connections: u32,
     pub comparable: bool,
+    pub replay: Option<Replay>,
     pub notes: Vec<String>,
+}
+
+/// What was run, as far as results tell of it.
+#[derive(Debug, Clone)]
+pub struct About<'a> {
+    /// Name of the workload.
+    pub name: String,
+    /// Its kinds of transactions.
+    pub transactions: Vec<&'a str>,
+    /// Which of them are the `tpmc`.
+    pub tpmc: Option<TransactionKind>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl<'a> From<&'a dyn Workload> for About<'a> {
+    fn from(workload: &'a dyn Workload) -> Self {
+        Self {
+            name: workload.name().to_owned(),
+            transactions: workload.transactions().to_vec(),
+            tpmc: workload.tpmc(),
+            notes: workload.notes(),
+        }
+    }
+}
+
+/// What a replay adds.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Replay {
+    pub trace: String,
+    pub recorded_on: Server,
+    pub truncated: bool,
+    pub requests: u64,
+    pub ended_otherwise: u64,
+    pub differences: Option<u64>,
+    pub differing: Vec<DifferingRequest>,
+}
+
+/// A request that was answered differently.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct DifferingRequest {
+    pub request: u64,
+    pub statement: String,
+    pub sql: String,
+    pub earlier: AnswerResult,
+    pub now: AnswerResult,
+}
+
+/// One of the two answers.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct AnswerResult {
+    pub answer: String,
+    pub rows: u64,
+    pub affected: u64,
+    pub hash: String,
 }
 
 /// What answered.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs, reason = "as above")]
 pub struct Server {
-    pub family: &'static str,
+    pub family: String,
     pub version: String,
 }
 
@@ -159,7 +218,7 @@ impl From<Counters> for Wire {
 /// Put the result of a run together.
 #[must_use]
 pub fn result(
-    workload: &dyn Workload,
+    about: &About<'_>,
     shared: &Shared,
     plan: &Plan,
     server: Server,
@@ -175,12 +234,12 @@ pub fn result(
     };
     let statements_run = totals.work_statements();
     let cpu_us = totals.client_cpu_ns as f64 / 1000.0;
-    let tpmc = workload
-        .tpmc()
+    let tpmc = about
+        .tpmc
         .map(|kind| rate(totals.transactions[usize::from(kind.0)].count) * 60.0);
     Result {
         schema_version: SCHEMA_VERSION,
-        workload: workload.name().to_owned(),
+        workload: about.name.clone(),
         server,
         connections: plan.connections,
         seed: plan.seed,
@@ -195,13 +254,14 @@ pub fn result(
         latency_us: Latency::from(&totals.latency),
         client_cpu_us_per_statement: (statements_run > 0).then(|| cpu_us / statements_run as f64),
         open_loop: open_loop(plan, finished),
-        transactions: transactions(workload, finished),
+        transactions: transactions(about, finished),
         statements: statements(&shared.names, finished),
         errors: totals.errors.clone(),
         reconnects: totals.reconnects,
         stuck_connections: finished.stuck_connections,
         comparable: false,
-        notes: workload.notes(),
+        replay: None,
+        notes: about.notes.clone(),
     }
 }
 
@@ -220,16 +280,13 @@ fn open_loop(plan: &Plan, finished: &Finished) -> Option<OpenLoop> {
     })
 }
 
-fn transactions(
-    workload: &dyn Workload,
-    finished: &Finished,
-) -> BTreeMap<String, TransactionResult> {
+fn transactions(about: &About<'_>, finished: &Finished) -> BTreeMap<String, TransactionResult> {
     let measured = finished
         .totals
         .transactions
         .iter()
         .zip(&finished.totals.transaction_latency);
-    let named = workload.transactions().iter().zip(measured);
+    let named = about.transactions.iter().zip(measured);
     named
         .map(|(name, (tally, latency))| {
             let result = TransactionResult {

@@ -9,7 +9,8 @@ mod tests;
 
 pub use hdr::write_hdr;
 pub use json::{
-    Arrival, Latency, OpenLoop, Result, Server, StatementResult, TransactionResult, result,
+    About, AnswerResult, Arrival, DifferingRequest, Latency, OpenLoop, Replay, Result, Server,
+    StatementResult, TransactionResult, result,
 };
 pub use series::write_parquet;
 pub use table::table;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::json::{Latency, Result, Wire};
+use super::json::{AnswerResult, Latency, Replay, Result, Wire};
 
 /// A few lines of summary and a row for each transaction and statement.
 #[must_use]
@@ -40,6 +40,9 @@ pub fn table(result: &Result) -> String {
             "error {code}, {} times: {}",
             error.count, error.message
         );
+    }
+    if let Some(replay) = &result.replay {
+        replayed(&mut text, replay);
     }
     for note in &result.notes {
         let _ = writeln!(text, "note: {note}");
@@ -91,6 +94,45 @@ fn summary(text: &mut String, result: &Result) {
             "{} reconnects, {} connections without an answer",
             result.reconnects, result.stuck_connections
         );
+    }
+}
+
+fn replayed(text: &mut String, replay: &Replay) {
+    for one in &replay.differing {
+        let _ = writeln!(
+            text,
+            "request {} ({}): earlier {}, now {}\n  {}",
+            one.request,
+            one.statement,
+            answer(&one.earlier),
+            answer(&one.now),
+            one.sql
+        );
+    }
+    if let Some(differences) = replay.differences {
+        let unlisted = differences - replay.differing.len() as u64;
+        let more = match unlisted {
+            0 => String::new(),
+            unlisted => format!(" ({unlisted} more are not listed)"),
+        };
+        let _ = writeln!(
+            text,
+            "{differences} of {} requests were answered differently{more}",
+            replay.requests
+        );
+    }
+}
+
+fn answer(answer: &AnswerResult) -> String {
+    let AnswerResult {
+        answer,
+        rows,
+        affected,
+        ..
+    } = answer;
+    match answer.as_str() {
+        "ok" => format!("{rows} rows, {affected} affected"),
+        other => other.to_owned(),
     }
 }
 

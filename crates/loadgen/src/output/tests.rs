@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::{Counters, Done, Error};
 
-use super::{Server, result, table, write_hdr, write_parquet};
+use super::{About, Server, result, table, write_hdr, write_parquet};
 use crate::clock::MonotonicClock;
 use crate::commit::Commit;
 use crate::drive::{Arrivals, Finished, OnDisconnect, OnError, Plan};
@@ -89,10 +89,16 @@ fn small() -> (Commit, Shared, Plan, Finished) {
 fn json_has_the_keys_and_figures_that_the_reference_names() {
     let (workload, shared, plan, finished) = small();
     let server = Server {
-        family: "mysql",
+        family: "mysql".into(),
         version: "9.7.4".into(),
     };
-    let result = result(&workload, &shared, &plan, server, &finished);
+    let result = result(
+        &About::from(&workload as &dyn Workload),
+        &shared,
+        &plan,
+        server,
+        &finished,
+    );
     let json = serde_json::to_value(&result).expect("serializes");
     assert_eq!(json["schema_version"], 1);
     assert!(json["tpmc"].is_null());

@@ -1,7 +1,7 @@
 //! How statements are sent: each choice of a driver that has a cost, alone.
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::{Family, Fetch, RowsWanted};
 
 use crate::failure::Usage;
@@ -31,7 +31,7 @@ pub enum TransactionMode {
 }
 
 /// How much of each result is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowsMode {
     /// What the statement is for.

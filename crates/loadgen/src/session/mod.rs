@@ -15,6 +15,7 @@ pub use statement::{StatementId, StatementSpec};
 
 use crate::clock::Clock;
 use crate::measure::{Names, Recorder};
+use crate::replay::Tape;
 
 /// Makes a new connection to the server under load.
 pub type Connector = Arc<dyn Fn() -> Result<Box<dyn Connection>, Error> + Send + Sync>;
@@ -42,6 +43,8 @@ pub struct Session {
     /// By `StatementId`; prepared when first used, because servers limit how many there are at once.
     prepared: Vec<Option<Statement>>,
     recorder: Recorder,
+    /// Where requests are noted, if they are.
+    tape: Option<Tape>,
 }
 
 impl Session {
@@ -57,6 +60,7 @@ impl Session {
             family: Family::Mysql,
             prepared,
             recorder,
+            tape: None,
         };
         session.reconnect()?;
         Ok(session)
@@ -92,6 +96,9 @@ impl Session {
         parameters: &[Value],
         sink: &mut dyn RowSink,
     ) -> Result<Done, Error> {
+        if let Some(tape) = &mut self.tape {
+            tape.statement(id, parameters);
+        }
         let spec_rows = self.shared.statements[usize::from(id.0)].rows;
         let fetch = self.shared.knobs.fetch(spec_rows);
         let name = self.shared.names.of(id);
@@ -102,7 +109,7 @@ impl Session {
                     return connection.query(&spec.sql, fetch, sink);
                 }
                 connection.query(
-                    &wire::render(connection.family(), &spec.sql, parameters),
+                    &wire::render(connection.dialect(), &spec.sql, parameters),
                     fetch,
                     sink,
                 )
@@ -135,6 +142,9 @@ impl Session {
         rows: &[Vec<Value>],
         way: BatchWay,
     ) -> Result<Done, Error> {
+        if let Some(tape) = &mut self.tape {
+            tape.batch(id, rows, way);
+        }
         let statement = self.take_prepared(id)?;
         let name = self.shared.names.of(id);
         let done = self.measured(name, |connection, _| {
@@ -149,6 +159,9 @@ impl Session {
     /// # Errors
     /// Any [`Error`]; it has been counted.
     pub fn begin(&mut self) -> Result<(), Error> {
+        if let Some(tape) = &mut self.tape {
+            tape.begin();
+        }
         match self.shared.knobs.transaction {
             TransactionMode::Begin => self.simple(Names::BEGIN, "BEGIN"),
             TransactionMode::Implicit | TransactionMode::Autocommit => Ok(()),
@@ -160,6 +173,9 @@ impl Session {
     /// # Errors
     /// Any [`Error`]; it has been counted.
     pub fn commit(&mut self) -> Result<(), Error> {
+        if let Some(tape) = &mut self.tape {
+            tape.commit();
+        }
         match self.shared.knobs.transaction {
             TransactionMode::Autocommit => Ok(()),
             TransactionMode::Begin | TransactionMode::Implicit => {
@@ -173,6 +189,9 @@ impl Session {
     /// # Errors
     /// Any [`Error`]; it has been counted.
     pub fn rollback(&mut self) -> Result<(), Error> {
+        if let Some(tape) = &mut self.tape {
+            tape.rollback();
+        }
         match self.shared.knobs.transaction {
             TransactionMode::Autocommit => Ok(()),
             TransactionMode::Begin | TransactionMode::Implicit => {
@@ -225,6 +244,11 @@ impl Session {
     /// Where this session's measurements go.
     pub fn recorder(&mut self) -> &mut Recorder {
         &mut self.recorder
+    }
+
+    /// Where requests are noted from now on; `None` (the default) notes nothing.
+    pub fn tape(&mut self) -> &mut Option<Tape> {
+        &mut self.tape
     }
 
     fn simple(&mut self, name: u16, sql: &str) -> Result<(), Error> {

@@ -1,0 +1,142 @@
+//! The trace file: magic, version, then blocks. docs/reference/load.md describes it.
+
+use serde::{Deserialize, Serialize};
+use wire::RowsWanted;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::codec::{Bytes, Malformed, put_number};
+use crate::session::StatementSpec;
+
+/// The first bytes of every trace.
+pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
+/// Raised when an older program could not read what a newer one writes.
+pub(super) const VERSION: u32 = 1;
+/// Magic and version.
+pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
+/// Kind, length and checksum before each block's payload.
+pub(super) const BLOCK_HEAD_BYTES: usize = 1 + size_of::<u32>() + size_of::<u64>();
+/// A block is closed when its payload has reached this: large enough to be cheap, and what a killed recorder loses at most.
+pub(super) const BLOCK_BYTES: usize = 64 * 1024;
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    /// [`Meta`] as JSON; the first block and only that.
+    Meta = b'M' as isize,
+    /// Transactions.
+    Transactions = b'T' as isize,
+    /// [`Ending`]; the last block and only that.
+    End = b'E' as isize,
+}
+
+impl BlockKind {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Meta, Self::Transactions, Self::End]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Checksum of a block.
+pub(super) fn checksum(kind: u8, payload: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(&[kind]);
+    hash.update(payload);
+    hash.digest()
+}
+
+/// A block as it stands in the file.
+pub(super) fn block(kind: BlockKind, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BLOCK_HEAD_BYTES + payload.len());
+    bytes.push(kind as u8);
+    // A block ends with the transaction that fills it, and no server takes one of 4 GiB.
+    bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&checksum(kind as u8, payload).to_le_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The workload's name.
+    pub workload: String,
+    /// `mysql` or `postgres`.
+    pub family: String,
+    /// As the server said it.
+    pub version: String,
+    /// Connections of the recorded run.
+    pub connections: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// Its knobs, as in the result.
+    pub knobs: serde_json::Value,
+    /// Its kinds of transactions.
+    pub transactions: Vec<String>,
+    /// Its statements, by number.
+    pub statements: Vec<RecordedStatement>,
+}
+
+/// A [`StatementSpec`] in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedStatement {
+    /// Its name in results.
+    pub name: String,
+    /// With `?` for parameters.
+    pub sql: String,
+    /// Only the first row is read.
+    pub first_row: bool,
+}
+
+impl From<&StatementSpec> for RecordedStatement {
+    fn from(spec: &StatementSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            sql: spec.sql.clone(),
+            first_row: spec.rows == RowsWanted::First,
+        }
+    }
+}
+
+impl RecordedStatement {
+    /// As the session takes it.
+    #[must_use]
+    pub fn spec(&self) -> StatementSpec {
+        let spec = StatementSpec::new(&self.name, &self.sql);
+        if self.first_row {
+            spec.first_row()
+        } else {
+            spec
+        }
+    }
+}
+
+/// How many there are; says that the trace is whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Transactions in the trace.
+    pub transactions: u64,
+    /// Requests in them: statements and the boundaries of transactions.
+    pub statements: u64,
+    /// Transactions that are not in the trace, because their connection was lost and nobody knows what became of them.
+    pub lost: u64,
+}
+
+impl Ending {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in [self.transactions, self.statements, self.lost] {
+            put_number(&mut bytes, number);
+        }
+        bytes
+    }
+
+    pub(super) fn from_bytes(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut bytes = Bytes(payload);
+        Ok(Self {
+            transactions: bytes.number()?,
+            statements: bytes.number()?,
+            lost: bytes.number()?,
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! Record a load's statements, run the same statements again on any server, and tell whether the answers are equal.
+//!
+//! The way of a recording: [`Recording`] wraps a workload -> each [`crate::session::Session`] writes what it sends onto a [`Tape`] -> a
+//! transaction that the server answered goes into the [`TraceWriter`]'s blocks. The way back: [`Trace`] -> [`play`] -> [`Digest`].
+
+mod canonical;
+mod codec;
+mod digest;
+mod format;
+mod player;
+mod record;
+mod tape;
+mod trace;
+mod writer;
+
+pub use canonical::ResultHash;
+pub use digest::{Answer, Difference, Digest, DigestHead, State};
+pub use format::{Ending, Meta, RecordedStatement};
+pub use player::{Played, PlayerPlan, play};
+pub use record::Recording;
+pub use tape::{Event, Tape};
+pub use trace::{Recorded, Trace};
+pub use writer::TraceWriter;

@@ -1,0 +1,120 @@
+//! What one session sends, in order, as bytes.
+
+use wire::{BatchWay, Value};
+
+use super::codec::{Bytes, Malformed, put_number, put_values};
+use crate::session::StatementId;
+
+const BEGIN: u8 = 0;
+const COMMIT: u8 = 1;
+const ROLLBACK: u8 = 2;
+const STATEMENT: u8 = 3;
+const BATCH: u8 = 4;
+
+const WAYS: [BatchWay; 3] = [BatchWay::Single, BatchWay::Bulk, BatchWay::Pipeline];
+
+/// The requests of the transaction at hand. Boundaries stand on it also where the knobs send nothing for them, so that a replay can
+/// choose its own knobs.
+#[derive(Debug, Default)]
+pub struct Tape {
+    pub(super) bytes: Vec<u8>,
+    pub(super) events: u64,
+}
+
+impl Tape {
+    /// The transaction begins.
+    pub fn begin(&mut self) {
+        self.boundary(BEGIN);
+    }
+
+    /// It commits.
+    pub fn commit(&mut self) {
+        self.boundary(COMMIT);
+    }
+
+    /// It rolls back.
+    pub fn rollback(&mut self) {
+        self.boundary(ROLLBACK);
+    }
+
+    /// A statement.
+    pub fn statement(&mut self, id: StatementId, parameters: &[Value]) {
+        self.boundary(STATEMENT);
+        put_number(&mut self.bytes, u64::from(id.0));
+        put_values(&mut self.bytes, parameters);
+    }
+
+    /// A statement run once for each row.
+    pub fn batch(&mut self, id: StatementId, rows: &[Vec<Value>], way: BatchWay) {
+        self.boundary(BATCH);
+        put_number(&mut self.bytes, u64::from(id.0));
+        let way = WAYS.iter().position(|known| *known == way);
+        self.bytes.push(way.unwrap_or_default() as u8);
+        put_number(&mut self.bytes, rows.len() as u64);
+        for row in rows {
+            put_values(&mut self.bytes, row);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.events = 0;
+    }
+
+    fn boundary(&mut self, tag: u8) {
+        self.bytes.push(tag);
+        self.events += 1;
+    }
+}
+
+/// One request of a recorded transaction.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the names of Session's methods")]
+pub enum Event {
+    Begin,
+    Commit,
+    Rollback,
+    Statement {
+        id: StatementId,
+        parameters: Vec<Value>,
+    },
+    Batch {
+        id: StatementId,
+        rows: Vec<Vec<Value>>,
+        way: BatchWay,
+    },
+}
+
+impl Event {
+    /// The next one; `statements` is how many the trace names.
+    pub(super) fn read(bytes: &mut Bytes<'_>, statements: usize) -> Result<Self, Malformed> {
+        Ok(match bytes.byte()? {
+            BEGIN => Self::Begin,
+            COMMIT => Self::Commit,
+            ROLLBACK => Self::Rollback,
+            STATEMENT => Self::Statement {
+                id: statement_id(bytes, statements)?,
+                parameters: bytes.values()?,
+            },
+            BATCH => {
+                let id = statement_id(bytes, statements)?;
+                let way = *WAYS.get(usize::from(bytes.byte()?)).ok_or(Malformed)?;
+                let rows = bytes.number()?;
+                let rows = (0..rows)
+                    .map(|_| bytes.values())
+                    .collect::<Result<_, _>>()?;
+                Self::Batch { id, rows, way }
+            }
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+fn statement_id(bytes: &mut Bytes<'_>, statements: usize) -> Result<StatementId, Malformed> {
+    let id = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    if usize::from(id) < statements {
+        Ok(StatementId(id))
+    } else {
+        Err(Malformed)
+    }
+}

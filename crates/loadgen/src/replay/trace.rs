@@ -1,0 +1,310 @@
+//! Reads a trace, and refuses what is none.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::codec::{Bytes, Malformed};
+use super::format::{
+    BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
+};
+use super::tape::Event;
+use super::writer::Ended;
+use crate::failure::Failure;
+use crate::workload::TransactionKind;
+
+/// A trace that was read once from end to end: every block has the right checksum.
+#[derive(Debug)]
+pub struct Trace {
+    path: PathBuf,
+    /// What was recorded.
+    pub meta: Meta,
+    /// How much of it there is.
+    pub ending: Ending,
+    /// Whether the ending is in the file; otherwise `ending` says what is whole.
+    pub whole: bool,
+    /// Tells traces apart: a hash of all blocks' checksums.
+    pub id: u64,
+}
+
+/// One transaction of a trace, whose requests are still to be decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// The number of its first request, counted from 1 over the whole trace.
+    pub ordinal: u64,
+    /// The connection that ran it.
+    pub connection: u32,
+    /// Its kind.
+    pub kind: TransactionKind,
+    /// Whether the server refused it.
+    pub refused: bool,
+    /// How many requests it has.
+    pub events: u64,
+    statements: usize,
+    bytes: Bytes<'a>,
+}
+
+impl Recorded<'_> {
+    /// Its requests.
+    ///
+    /// # Errors
+    /// Bytes that no recording writes.
+    pub fn events(&self) -> Result<Vec<Event>, Malformed> {
+        let mut bytes = self.bytes;
+        (0..self.events)
+            .map(|_| Event::read(&mut bytes, self.statements))
+            .collect()
+    }
+}
+
+impl Trace {
+    /// Read the whole file and check it.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no trace, has another version, or (unless `allow_truncated`) is cut short.
+    pub fn open(path: &Path, allow_truncated: bool) -> anyhow::Result<Self> {
+        let mut blocks = Blocks::open(path)?;
+        let Some(Block {
+            kind: BlockKind::Meta,
+            payload,
+            ..
+        }) = blocks.next()?
+        else {
+            return Err(damaged(path, "its description is not whole").into());
+        };
+        let meta: Meta = serde_json::from_slice(payload)
+            .map_err(|error| damaged(path, &format!("its description: {error}")))?;
+        let mut trace = Self {
+            path: path.to_owned(),
+            meta,
+            ending: Ending::default(),
+            whole: false,
+            id: 0,
+        };
+        let mut id = Xxh3::new();
+        let mut cut = "it ends without its ending".to_owned();
+        loop {
+            match blocks.next() {
+                Ok(Some(block)) => {
+                    id.update(&block.checksum.to_le_bytes());
+                    if block.kind == BlockKind::End {
+                        trace.end(Ending::from_bytes(block.payload)?)?;
+                        break;
+                    }
+                    trace.count(block.payload)?;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    cut = error.message;
+                    break;
+                }
+            }
+        }
+        trace.id = id.digest();
+        if !trace.whole && !allow_truncated {
+            return Err(trace.cut_short(&cut).into());
+        }
+        Ok(trace)
+    }
+
+    /// [`Trace::id`] in hexadecimal.
+    #[must_use]
+    pub fn id_text(&self) -> String {
+        format!("{:016x}", self.id)
+    }
+
+    /// Look at each transaction in the recorded order, until one breaks.
+    ///
+    /// # Errors
+    /// A file that has changed since it was opened.
+    pub fn each(
+        &self,
+        mut look: impl FnMut(Recorded<'_>) -> ControlFlow<()>,
+    ) -> anyhow::Result<()> {
+        let mut blocks = Blocks::open(&self.path)?;
+        blocks.next()?;
+        let mut ordinal = 1;
+        while ordinal <= self.ending.statements {
+            let Some(block) = blocks.next()? else {
+                return Err(damaged(&self.path, "it has changed while it was read").into());
+            };
+            let mut bytes = Bytes(block.payload);
+            while !bytes.0.is_empty() {
+                let recorded = self.next(&mut bytes, ordinal)?;
+                ordinal += recorded.events;
+                if look(recorded).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next<'a>(&self, bytes: &mut Bytes<'a>, ordinal: u64) -> Result<Recorded<'a>, Malformed> {
+        let connection = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        let kind = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        if usize::from(kind) >= self.meta.transactions.len() {
+            return Err(Malformed);
+        }
+        let ended = *Ended::ALL
+            .get(usize::from(bytes.byte()?))
+            .ok_or(Malformed)?;
+        let events = bytes.number()?;
+        let length = bytes.number()?;
+        Ok(Recorded {
+            ordinal,
+            connection,
+            kind: TransactionKind(kind),
+            refused: ended == Ended::Refused,
+            events,
+            statements: self.meta.statements.len(),
+            bytes: Bytes(bytes.take(length)?),
+        })
+    }
+
+    fn count(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let mut bytes = Bytes(payload);
+        while !bytes.0.is_empty() {
+            let recorded = self.next(&mut bytes, 1)?;
+            self.ending.transactions += 1;
+            self.ending.statements += recorded.events;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, ending: Ending) -> Result<(), Failure> {
+        let counted = (self.ending.transactions, self.ending.statements);
+        if counted != (ending.transactions, ending.statements) {
+            return Err(damaged(&self.path, "blocks are missing in the middle"));
+        }
+        self.ending = ending;
+        self.whole = true;
+        Ok(())
+    }
+
+    fn cut_short(&self, why: &str) -> Failure {
+        Failure::new(
+            format!(
+                "{} is cut short: {why}; {} transactions with {} statements are whole",
+                self.path.display(),
+                self.ending.transactions,
+                self.ending.statements
+            ),
+            "--allow-truncated replays those; a recording that ended by itself is always whole",
+        )
+    }
+}
+
+fn damaged(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        format!("{} is no whole trace: {why}", path.display()),
+        "record it again: upshift-load record FILE ...",
+    )
+}
+
+/// A block in the reader's buffer.
+struct Block<'a> {
+    kind: BlockKind,
+    checksum: u64,
+    payload: &'a [u8],
+}
+
+/// The blocks of a file, one after the other.
+struct Blocks {
+    path: PathBuf,
+    file: BufReader<File>,
+    payload: Vec<u8>,
+}
+
+impl Blocks {
+    /// Open a file that begins as a trace of this version.
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let cannot = |error: std::io::Error| {
+            Failure::new(
+                format!("cannot read {}: {error}", path.display()),
+                "name a file that upshift-load record wrote",
+            )
+        };
+        let mut file = BufReader::new(File::open(path).map_err(cannot)?);
+        let mut head = Vec::new();
+        (&mut file)
+            .take(HEAD_BYTES as u64)
+            .read_to_end(&mut head)
+            .map_err(cannot)?;
+        let Some((magic, version)) = head.split_first_chunk::<{ MAGIC.len() }>() else {
+            return Err(no_trace(path));
+        };
+        let Ok(version) = version.try_into().map(u32::from_le_bytes) else {
+            return Err(no_trace(path));
+        };
+        if magic != MAGIC {
+            return Err(no_trace(path));
+        }
+        if version != VERSION {
+            return Err(Failure::new(
+                format!(
+                    "{} is a trace of version {version}, and this upshift-load reads version {VERSION}",
+                    path.display()
+                ),
+                "record it again with this upshift-load, or replay it with the one that recorded it",
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            payload: Vec::new(),
+        })
+    }
+
+    /// The next whole block; none at the file's end.
+    fn next(&mut self) -> Result<Option<Block<'_>>, Failure> {
+        let mut head = [0; BLOCK_HEAD_BYTES];
+        let read = self.fill(&mut head)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        let [kind, l0, l1, l2, l3, checksum_bytes @ ..] = head;
+        let length = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
+        let expected = u64::from_le_bytes(checksum_bytes);
+        let known = BlockKind::from_byte(kind);
+        self.payload.clear();
+        if let (Some(known), BLOCK_HEAD_BYTES) = (known, read) {
+            let taken = (&mut self.file).take(length).read_to_end(&mut self.payload);
+            taken.map_err(|error| damaged(&self.path, &error.to_string()))?;
+            if self.payload.len() as u64 == length && checksum(kind, &self.payload) == expected {
+                return Ok(Some(Block {
+                    kind: known,
+                    checksum: expected,
+                    payload: &self.payload,
+                }));
+            }
+        }
+        Err(damaged(
+            &self.path,
+            "a block is not whole or has another checksum",
+        ))
+    }
+
+    /// Read up to `head`'s length; less only at the end of the file.
+    fn fill(&mut self, head: &mut [u8]) -> Result<usize, Failure> {
+        let mut read = 0;
+        while read < head.len() {
+            match self.file.read(&mut head[read..]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) => return Err(damaged(&self.path, &error.to_string())),
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn no_trace(path: &Path) -> Failure {
+    Failure::new(
+        format!("{} is not a trace of upshift-load", path.display()),
+        "name a file that upshift-load record wrote",
+    )
+}
