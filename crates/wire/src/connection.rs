@@ -1,6 +1,6 @@
 //! What a load generator asks of a connection, the same for both protocols.
 
-use crate::{Cell, Counters, Error, Family, ServerUrl, Value};
+use crate::{Cell, Counters, Dialect, Error, Family, ServerUrl, Value};
 
 /// How many rows a request brings, and how many are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl RowSink for () {
 pub trait Connection: Send {
     /// Which protocol it speaks.
     fn family(&self) -> Family;
+
+    /// How the session reads statements as text now; for [`crate::render`].
+    fn dialect(&self) -> Dialect {
+        self.family().into()
+    }
 
     /// As the server says it: `9.7.4`, `10.11.19-MariaDB`, `15.18`.
     fn server_version(&self) -> &str;

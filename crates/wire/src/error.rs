@@ -50,17 +50,70 @@ impl Error {
         }
     }
 
-    /// Whether the connection is gone: reconnect before the next statement.
+    /// Whether the connection is gone, or the server is about to come or go: reconnect before the next statement.
     #[must_use]
     pub fn is_disconnect(&self) -> bool {
         match self {
             Self::Io(_) | Self::Protocol(_) | Self::Tls(_) => true,
-            Self::Server { code, sqlstate, .. } => {
-                matches!(code, 1053 | 1927 | 3169 | 4031)
-                    || sqlstate.starts_with("08")
-                    || sqlstate.starts_with("57P")
-            }
+            // PostgreSQL's class 08 is also what a statement is refused with, its 57014 a cancelled one.
+            Self::Server {
+                code: 0, sqlstate, ..
+            } => matches!(
+                sqlstate.as_str(),
+                "08000"
+                    | "08003"
+                    | "08006"
+                    | "57P01"
+                    | "57P02"
+                    | "57P03"
+                    | "57P04"
+                    | "57P05"
+                    | "25P03"
+                    | "25P04"
+            ),
+            Self::Server { code, .. } => MYSQL_DISCONNECTS.contains(code),
             _ => false,
         }
+    }
+}
+
+/// MySQL's and MariaDB's errors after which the server has closed the connection: shutdown (1053), aborted connections (1152, 1184),
+/// a packet that is too large (1153), packets that could not be read or written (1156-1161), a killed connection (MariaDB 1927, MySQL 3169), what a proxy says of
+/// a lost server (2006, 2013), an idle connection (4031). Other errors of SQLSTATE 08S01, an unknown command (1047) among them, leave
+/// it usable.
+const MYSQL_DISCONNECTS: [u16; 15] = [
+    1053, 1152, 1153, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 3169, 4031,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_a_connection_is_a_disconnect() {
+        let server = |code, sqlstate: &str| Error::Server {
+            code,
+            sqlstate: sqlstate.to_owned(),
+            message: String::new(),
+        };
+        for (code, sqlstate) in [
+            (1053, "08S01"),
+            (4031, "HY000"),
+            (1927, "70100"),
+            (0, "57P01"),
+            (0, "57P03"),
+        ] {
+            assert!(server(code, sqlstate).is_disconnect(), "{code} {sqlstate}");
+        }
+        for (code, sqlstate) in [
+            (1047, "08S01"),
+            (1040, "08004"),
+            (1064, "42000"),
+            (0, "08P01"),
+            (0, "57014"),
+        ] {
+            assert!(!server(code, sqlstate).is_disconnect(), "{code} {sqlstate}");
+        }
+        assert!(Error::Io(std::io::ErrorKind::BrokenPipe.into()).is_disconnect());
     }
 }

@@ -7,6 +7,7 @@
 mod civil;
 mod connection;
 mod counters;
+mod dialect;
 mod error;
 mod mysql;
 mod postgres;
@@ -20,6 +21,7 @@ pub use connection::{
     BatchWay, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement, connect,
 };
 pub use counters::Counters;
+pub use dialect::Dialect;
 pub use error::Error;
 pub use text::render;
 pub use url::{Family, ServerUrl, TlsMode};

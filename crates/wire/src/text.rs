@@ -3,71 +3,50 @@
 use std::fmt::Write;
 
 use crate::civil::Civil;
-use crate::{Family, Value};
+use crate::{Dialect, Value};
 
-/// The statement with each `?` replaced by its parameter as a literal, quoted for that server.
+/// The statement with each `?` replaced by its parameter as a literal, quoted for that server: [`crate::Connection::dialect`] says
+/// how its session reads it now, a [`Family`](crate::Family) how it does at first.
 ///
 /// Question marks inside quotes and comments stay, and those that there is no parameter for.
 #[must_use]
-pub fn render(family: Family, sql: &str, parameters: &[Value]) -> String {
-    let mut text = String::with_capacity(sql.len() + 16 * parameters.len());
-    let mut copied = 0;
+pub fn render(dialect: impl Into<Dialect>, sql: &str, parameters: &[Value]) -> String {
+    let dialect = dialect.into();
     let mut values = parameters.iter();
-    placeholders(family, sql, |position| {
-        if let Some(value) = values.next() {
-            text.push_str(&sql[copied..position]);
-            literal(family, value, &mut text);
-            copied = position + 1;
-        }
+    replaced(dialect, sql, |text| match values.next() {
+        Some(value) => literal(dialect, value, text),
+        None => text.push('?'),
+    })
+}
+
+/// The statement with `$1`, `$2`, ... for each `?`, as PostgreSQL wants it.
+pub(crate) fn numbered(dialect: Dialect, sql: &str) -> String {
+    let mut number = 0;
+    replaced(dialect, sql, |text| {
+        number += 1;
+        write!(text, "${number}").expect("a String takes all text");
+    })
+}
+
+fn replaced(dialect: Dialect, sql: &str, mut replace: impl FnMut(&mut String)) -> String {
+    let mut text = String::with_capacity(2 * sql.len());
+    let mut copied = 0;
+    dialect.placeholders(sql, |position| {
+        text.push_str(&sql[copied..position]);
+        replace(&mut text);
+        copied = position + 1;
     });
     text.push_str(&sql[copied..]);
     text
 }
 
-/// Where the `?` outside of quotes and comments are, in bytes, one call each.
-pub(crate) fn placeholders(family: Family, sql: &str, mut found: impl FnMut(usize)) {
-    let bytes = sql.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        at += match bytes[at] {
-            b'?' => {
-                found(at);
-                1
-            }
-            b'\'' | b'"' | b'`' => quoted(family, rest),
-            b'-' if rest.starts_with(b"--") => length_to(rest, b"\n"),
-            b'#' if family == Family::Mysql => length_to(rest, b"\n"),
-            b'/' if rest.starts_with(b"/*") => 2 + length_to(&rest[2..], b"*/"),
-            _ => 1,
-        };
-    }
-}
-
-/// A doubled quote looks like the end of one string and the begin of the next, which comes to the same.
-fn quoted(family: Family, text: &[u8]) -> usize {
-    let quote = text[0];
-    let escapes = family == Family::Mysql && quote != b'`';
-    let mut at = 1;
-    while at < text.len() && text[at] != quote {
-        at += if escapes && text[at] == b'\\' { 2 } else { 1 };
-    }
-    (at + 1).min(text.len())
-}
-
-fn length_to(text: &[u8], end: &[u8]) -> usize {
-    text.windows(end.len())
-        .position(|window| window == end)
-        .map_or(text.len(), |position| position + end.len())
-}
-
-fn literal(family: Family, value: &Value, text: &mut String) {
+fn literal(dialect: Dialect, value: &Value, text: &mut String) {
     match value {
         Value::Null => text.push_str("NULL"),
         Value::Text(words) => {
             text.push('\'');
             for letter in words.chars() {
-                if letter == '\'' || (letter == '\\' && family == Family::Mysql) {
+                if letter == '\'' || (letter == '\\' && dialect.backslash_escapes) {
                     text.push(letter);
                 }
                 text.push(letter);
@@ -114,6 +93,7 @@ pub(crate) fn plain(value: &Value, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Family;
 
     #[test]
     fn values_become_literals() {
@@ -136,12 +116,29 @@ mod tests {
     }
 
     #[test]
-    fn question_marks_in_quotes_and_comments_stay() {
-        let sql = "'?' \"?\" `?` '\\'?' 'a''?' /*?*/ -- ?\n # ?\n ? ?";
-        assert!(render(Family::Mysql, sql, &[Value::Int(1)]).ends_with("\n 1 ?"));
+    fn backslashes_are_doubled_only_where_they_escape() {
+        let value = [Value::Text("\\'".to_owned())];
+        for (family, backslash_escapes, text) in [
+            (Family::Mysql, true, "'\\\\'''"),
+            (Family::Mysql, false, "'\\'''"),
+            (Family::Postgres, true, "'\\\\'''"),
+            (Family::Postgres, false, "'\\'''"),
+        ] {
+            let dialect = Dialect {
+                family,
+                backslash_escapes,
+            };
+            assert_eq!(render(dialect, "?", &value), text);
+        }
+    }
+
+    #[test]
+    fn only_parameters_are_replaced() {
+        let one = [Value::Int(1)];
+        assert_eq!(render(Family::Mysql, "'?' ? ?", &one), "'?' 1 ?");
         assert_eq!(
-            render(Family::Postgres, "'\\' ? '?", &[Value::Int(1)]),
-            "'\\' 1 '?"
+            numbered(Family::Postgres.into(), "'?', ?, ?"),
+            "'?', $1, $2"
         );
     }
 }

@@ -134,7 +134,7 @@ fn insert(
         }
         let places = vec!["(?, ?, ?, ?)"; parameters.len() / 4].join(", ");
         let sql = format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {places}");
-        let sql = wire::render(connection.family(), &sql, &parameters);
+        let sql = wire::render(connection.dialect(), &sql, &parameters);
         say(connection, &sql)?;
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::field::{Fields, put_text};
+use super::number;
 use crate::civil::Civil;
 use crate::{Cell, Error, Value};
 
@@ -23,17 +24,20 @@ const NEWDECIMAL: u8 = 246;
 const VAR_STRING: u8 = 253;
 
 const UNSIGNED_FLAG: u16 = 32;
+const ZEROFILL_FLAG: u16 = 64;
 
 /// The longest text made of a number or a point in time, in bytes.
-pub(super) const MADE_TEXT_BYTES: usize = 40;
+pub(super) const MADE_TEXT_BYTES: usize = number::TEXT_BYTES_MAX;
 
 /// What a cell's decoding depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     kind: u8,
     unsigned: bool,
-    /// Digits after the second's point.
-    decimals: usize,
+    /// Digits after the point, of a number or a second.
+    decimals: u8,
+    /// Digits that a number is filled up to with zeros.
+    zerofill: usize,
 }
 
 impl Column {
@@ -42,6 +46,7 @@ impl Column {
         kind: VAR_STRING,
         unsigned: false,
         decimals: 0,
+        zerofill: 0,
     };
 
     /// From a column definition packet.
@@ -52,14 +57,18 @@ impl Column {
             fields.text()?;
         }
         fields.length()?;
-        fields.bytes(6)?;
+        fields.u16()?;
+        let width = fields.u32()?;
         let kind = fields.u8()?;
-        let unsigned = fields.u16()? & UNSIGNED_FLAG != 0;
-        let decimals = usize::from(fields.u8()?);
+        let flags = fields.u16()?;
         Ok(Self {
             kind,
-            unsigned,
-            decimals: if decimals <= 6 { decimals } else { 0 },
+            unsigned: flags & UNSIGNED_FLAG != 0,
+            decimals: fields.u8()?,
+            zerofill: match flags & ZEROFILL_FLAG {
+                0 => 0,
+                _ => MADE_TEXT_BYTES.min(width as usize),
+            },
         })
     }
 
@@ -72,46 +81,71 @@ impl Column {
         Ok(match self.kind {
             TINY => {
                 let byte = fields.u8()?;
-                Cell::Int(if self.unsigned {
-                    i64::from(byte)
-                } else {
-                    i64::from(byte as i8)
-                })
+                self.integer(byte.into(), (byte as i8).into(), room)?
             }
             SHORT | YEAR => {
                 let number = fields.u16()?;
-                Cell::Int(if self.unsigned {
-                    i64::from(number)
-                } else {
-                    i64::from(number as i16)
-                })
+                self.integer(number.into(), (number as i16).into(), room)?
             }
             LONG | INT24 => {
                 let number = fields.u32()?;
-                Cell::Int(if self.unsigned {
-                    i64::from(number)
-                } else {
-                    i64::from(number as i32)
-                })
+                self.integer(number.into(), (number as i32).into(), room)?
             }
             LONGLONG => {
                 let number = fields.array().map(u64::from_le_bytes)?;
-                if self.unsigned && number > i64::MAX as u64 {
-                    made(room, |text| write!(text, "{number}"))?
-                } else {
-                    Cell::Int(number as i64)
-                }
+                self.integer(number, number as i64, room)?
             }
-            // The shortest decimal that means the same float, which is what the text protocol sends.
             FLOAT => {
                 let number = fields.array().map(f32::from_le_bytes)?;
-                Cell::Float(number.to_string().parse().unwrap_or(f64::from(number)))
+                self.filled(room, |text| {
+                    number::write_float(text, number, self.decimals)
+                })?
             }
-            DOUBLE => Cell::Float(fields.array().map(f64::from_le_bytes)?),
+            DOUBLE => {
+                let number = fields.array().map(f64::from_le_bytes)?;
+                self.filled(room, |text| {
+                    number::write_double(text, number, self.decimals)
+                })?
+            }
             DATE | DATETIME | TIMESTAMP => self.date(fields, room)?,
             TIME => self.time(fields, room)?,
             NULL => Cell::Null,
             _ => Cell::Bytes(fields.text()?),
+        })
+    }
+
+    /// An integer, read without and with its sign.
+    fn integer<'a>(
+        self,
+        unsigned: u64,
+        signed: i64,
+        room: &mut &'a mut [u8],
+    ) -> Result<Cell<'a>, Error> {
+        let number = match self.unsigned {
+            true => i64::try_from(unsigned).ok(),
+            false => Some(signed),
+        };
+        match number {
+            Some(number) if self.zerofill == 0 => Ok(Cell::Int(number)),
+            _ => self.filled(room, |text| write!(text, "{unsigned}")),
+        }
+    }
+
+    /// A number's text, with the zeros that the column wants before it.
+    fn filled<'a>(
+        self,
+        room: &mut &'a mut [u8],
+        write: impl FnOnce(&mut &mut [u8]) -> std::io::Result<()>,
+    ) -> Result<Cell<'a>, Error> {
+        made(room, |text| {
+            let mut bare = [0; MADE_TEXT_BYTES];
+            let mut free = &mut bare[..];
+            write(&mut free)?;
+            let used = MADE_TEXT_BYTES - free.len();
+            for _ in used..self.zerofill {
+                text.write_all(b"0")?;
+            }
+            text.write_all(&bare[..used])
         })
     }
 
@@ -149,11 +183,11 @@ impl Column {
     }
 
     fn fraction(self, text: &mut &mut [u8], micro: u32) -> std::io::Result<()> {
-        if self.decimals == 0 {
+        if !(1..=6).contains(&self.decimals) {
             return Ok(());
         }
-        let scale = 10u32.pow(6 - self.decimals as u32);
-        let digits = self.decimals;
+        let scale = 10u32.pow(6 - u32::from(self.decimals));
+        let digits = usize::from(self.decimals);
         write!(text, ".{:0digits$}", micro / scale)
     }
 }

@@ -130,6 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn lengths_come_back(length in any::<usize>()) {
             let mut out = Vec::new();

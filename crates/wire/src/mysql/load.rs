@@ -21,7 +21,7 @@ pub(super) fn load(
     let names: Vec<String> = columns.iter().copied().map(quoted).collect();
     let table: Vec<String> = table.split('.').map(quoted).collect();
     let sql = format!(
-        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {} CHARACTER SET utf8mb4 ({})",
+        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {} CHARACTER SET utf8mb4 FIELDS ESCAPED BY 0x5C ({})",
         table.join("."),
         names.join(", ")
     );

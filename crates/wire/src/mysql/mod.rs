@@ -4,6 +4,7 @@ mod binary;
 mod field;
 mod load;
 mod login;
+mod number;
 mod packet;
 mod result;
 mod statement;
@@ -12,14 +13,15 @@ use std::collections::HashMap;
 
 use crate::transport::Transport;
 use crate::{
-    BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
-    ServerUrl, Statement, Value,
+    BatchWay, Connection, Counters, Dialect, Done, Error, Family, Feature, Fetch, RowSink,
+    RowsWanted, ServerUrl, Statement, Value,
 };
 use login::{Agreement, BULK, CACHE_METADATA, OPTIONAL_METADATA};
 use packet::Packets;
-use result::{Encoding, Results};
+use result::{Encoding, NO_BACKSLASH_ESCAPES, Results};
 use statement::Prepared;
 
+const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_CLOSE: u8 = 0x19;
@@ -60,6 +62,13 @@ struct Mysql {
 impl Connection for Mysql {
     fn family(&self) -> Family {
         Family::Mysql
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect {
+            family: Family::Mysql,
+            backslash_escapes: self.results.status & NO_BACKSLASH_ESCAPES == 0,
+        }
     }
 
     fn server_version(&self) -> &str {
@@ -172,6 +181,14 @@ impl Connection for Mysql {
         rows: &mut dyn Iterator<Item = Vec<Value>>,
     ) -> Result<u64, Error> {
         load::load(&mut self.packets, table, columns, rows)
+    }
+}
+
+impl Drop for Mysql {
+    /// Tell the server, so that it does not count a lost connection; one that is lost already has nobody to tell. There is no answer,
+    /// and no `Com_*` counts it, but the server's `Questions` does.
+    fn drop(&mut self) {
+        let _ = self.packets.command(|out| out.push(COM_QUIT));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Packets: a three byte length, a sequence number, a payload.
 
+use super::field::refusal;
 use crate::tls::Tls;
 use crate::transport::Transport;
 use crate::{Counters, Error};
@@ -51,6 +52,20 @@ impl Packets {
 
     /// Send a payload that goes on with the sequence.
     pub(super) fn reply(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        self.write(fill)
+            .map_err(|broken| self.farewell().unwrap_or(broken))
+    }
+
+    /// Why the server hung up, where it said so before: that can still be read when nothing can be written any more.
+    fn farewell(&mut self) -> Option<Error> {
+        match self.read() {
+            Ok(payload @ [0xFF, ..]) => Some(refusal(payload)),
+            Err(said @ Error::Server { .. }) => Some(said),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         self.out.clear();
         self.out.extend_from_slice(&[0; HEADER_BYTES]);
         fill(&mut self.out);
@@ -81,7 +96,7 @@ impl Packets {
         header
     }
 
-    /// The next payload from the server.
+    /// The next payload from the server. An error that it sends without being asked, before it hangs up, is returned as that.
     pub(super) fn read(&mut self) -> Result<&[u8], Error> {
         self.transport.consume(std::mem::take(&mut self.lent));
         let length = self.length()?;
@@ -104,15 +119,26 @@ impl Packets {
         }
     }
 
+    /// What a packet means whose number is not the next one.
+    fn unasked(&mut self, sequence: u8, whole: usize) -> Error {
+        if sequence == 0 {
+            match self.transport.fill(whole) {
+                Ok([_, _, _, _, error @ ..]) if error.first() == Some(&0xFF) => {
+                    return refusal(&error[..whole - HEADER_BYTES]);
+                }
+                Ok(_) => {}
+                Err(broken) => return broken,
+            }
+        }
+        Error::Protocol(format!("packet {sequence} where {} was due", self.sequence))
+    }
+
     fn length(&mut self) -> Result<usize, Error> {
         let bytes = self.transport.fill(HEADER_BYTES)?;
         let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]) as usize;
         let sequence = bytes[3];
         if sequence != self.sequence {
-            return Err(Error::Protocol(format!(
-                "packet {sequence} where {} was due",
-                self.sequence
-            )));
+            return Err(self.unasked(sequence, HEADER_BYTES + length));
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.transport.count_received();

@@ -8,6 +8,7 @@ use crate::{Cell, Done, Error, RowSink, RowsWanted};
 const MORE_RESULTS: u16 = 0x08;
 const CURSOR_EXISTS: u16 = 0x40;
 const LAST_ROW_SENT: u16 = 0x80;
+pub(super) const NO_BACKSLASH_ESCAPES: u16 = 0x200;
 
 /// Which encoding the rows have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +130,10 @@ impl Results {
         sink: &mut dyn RowSink,
         done: &mut Done,
     ) -> Result<(), Error> {
-        self.made.resize(self.columns.len() * MADE_TEXT_BYTES, 0);
+        let made_bytes = self.columns.len() * MADE_TEXT_BYTES;
+        if encoding == Encoding::Binary && self.made.len() < made_bytes {
+            self.made.resize(made_bytes, 0);
+        }
         loop {
             let payload = packets.read()?;
             match payload.first() {
@@ -213,6 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn garbage_never_panics(
             definitions in proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..8),

@@ -2,7 +2,7 @@
 
 use postgres_protocol::message::frontend;
 
-use super::{channel::Channel, message};
+use super::{channel::Channel, login::Parameters, message};
 use crate::{Cell, Done, Error, RowSink, RowsWanted};
 
 /// Where an answer ends.
@@ -31,13 +31,15 @@ pub(super) struct Reader {
     cells: Vec<Cell<'static>>,
     /// As the last ReadyForQuery said.
     pub(super) in_transaction: bool,
+    pub(super) parameters: Parameters,
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(parameters: Parameters) -> Self {
         Self {
             cells: Vec::new(),
             in_transaction: false,
+            parameters,
         }
     }
 
@@ -74,6 +76,7 @@ impl Reader {
                 }
                 message::PARAMETERS => answer.parameters = message::count(received.body)?,
                 message::ROW_DESCRIPTION => answer.columns = message::count(received.body)?,
+                message::PARAMETER_STATUS => self.parameters.set(received.body),
                 message::COPY_IN => answer.copying = true,
                 message::READY => {
                     self.ready(received.body);
@@ -87,7 +90,6 @@ impl Reader {
                 | message::BIND_COMPLETE
                 | message::CLOSE_COMPLETE
                 | message::NO_DATA
-                | message::PARAMETER_STATUS
                 | message::COPY_OUT
                 | message::COPY_DATA
                 | message::COPY_DONE => {}

@@ -77,11 +77,19 @@ impl Channel {
     }
 
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::Server`] where the server said why it hung up.
     pub(super) fn send(&mut self) -> Result<(), Error> {
         let sent = self.transport.send(&self.out);
         self.out.clear();
-        sent
+        sent.map_err(|broken| self.farewell().unwrap_or(broken))
+    }
+
+    /// Why the server hung up, where it said so before: that can still be read when nothing can be written any more.
+    fn farewell(&mut self) -> Option<Error> {
+        match self.next() {
+            Ok(received) if received.tag == message::ERROR => Some(message::error(received.body)),
+            _ => None,
+        }
     }
 
     /// The next message, waiting for it. Notices, parameter changes and notifications are skipped.

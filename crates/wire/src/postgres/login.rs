@@ -20,12 +20,33 @@ const SASL: u32 = 10;
 const SASL_CONTINUE: u32 = 11;
 const SASL_FINAL: u32 = 12;
 
-/// Log in; the server's version.
+/// What the server reports of itself and of the session.
+#[derive(Default)]
+pub(super) struct Parameters {
+    pub(super) server_version: String,
+    /// `standard_conforming_strings` is off.
+    pub(super) backslash_escapes: bool,
+}
+
+impl Parameters {
+    /// Take over what a ParameterStatus says.
+    pub(super) fn set(&mut self, body: &[u8]) {
+        let mut strings = message::strings(body);
+        let (name, value) = (strings.next(), strings.next().unwrap_or_default());
+        match name {
+            Some(b"server_version") => self.server_version = version_number(value),
+            Some(b"standard_conforming_strings") => self.backslash_escapes = value == b"off",
+            _ => {}
+        }
+    }
+}
+
+/// Log in; what the server reports.
 ///
 /// # Errors
 /// [`Error::Server`] for a refused login, [`Error::Unsupported`] for another kind of authentication; [`Error::Io`];
 /// [`Error::Protocol`].
-pub(super) fn log_in(channel: &mut Channel, url: &ServerUrl) -> Result<String, Error> {
+pub(super) fn log_in(channel: &mut Channel, url: &ServerUrl) -> Result<Parameters, Error> {
     let mut parameters = vec![
         ("user", url.user.as_str()),
         ("client_encoding", "UTF8"),
@@ -38,7 +59,7 @@ pub(super) fn log_in(channel: &mut Channel, url: &ServerUrl) -> Result<String, E
     channel.put(|out| frontend::startup_message(parameters, out))?;
     channel.send()?;
     let mut scram = None;
-    let mut version = String::new();
+    let mut reported = Parameters::default();
     loop {
         let received = channel.next()?;
         match received.tag {
@@ -47,14 +68,9 @@ pub(super) fn log_in(channel: &mut Channel, url: &ServerUrl) -> Result<String, E
                 let rest = rest.to_vec();
                 answer(channel, url, &mut scram, request, &rest)?;
             }
-            message::PARAMETER_STATUS => {
-                let mut strings = message::strings(received.body);
-                if strings.next() == Some(b"server_version") {
-                    version = version_number(strings.next().unwrap_or_default());
-                }
-            }
+            message::PARAMETER_STATUS => reported.set(received.body),
             message::KEY_DATA => {}
-            message::READY => return Ok(version),
+            message::READY => return Ok(reported),
             message::ERROR => return Err(message::error(received.body)),
             tag => return Err(message::unexpected(tag)),
         }

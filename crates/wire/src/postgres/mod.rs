@@ -5,15 +5,16 @@ mod channel;
 mod load;
 mod login;
 mod message;
-mod placeholder;
 
 use std::fmt::Write;
 
 use postgres_protocol::{IsNull, message::frontend};
 
 use crate::{
-    BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, RowsWanted,
-    ServerUrl, Statement, Value, text::plain, tls::Tls,
+    BatchWay, Connection, Counters, Dialect, Done, Error, Family, Feature, Fetch, RowSink,
+    RowsWanted, ServerUrl, Statement, Value,
+    text::{numbered, plain},
+    tls::Tls,
 };
 use answer::{Reader, Until};
 use channel::Channel;
@@ -40,11 +41,10 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
     if let Some(tls) = tls {
         channel.encrypt(tls)?;
     }
-    let server_version = login::log_in(&mut channel, url)?;
+    let parameters = login::log_in(&mut channel, url)?;
     Ok(Box::new(Postgres {
         channel,
-        reader: Reader::new(),
-        server_version,
+        reader: Reader::new(parameters),
         statements: 0,
         name: String::new(),
         text: String::new(),
@@ -54,7 +54,6 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
 struct Postgres {
     channel: Channel,
     reader: Reader,
-    server_version: String,
     /// How many were prepared; the last one's number.
     statements: u32,
     /// A statement's name, and a value's text: kept for their allocations.
@@ -182,8 +181,15 @@ impl Connection for Postgres {
         Family::Postgres
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect {
+            family: Family::Postgres,
+            backslash_escapes: self.reader.parameters.backslash_escapes,
+        }
+    }
+
     fn server_version(&self) -> &str {
-        &self.server_version
+        &self.reader.parameters.server_version
     }
 
     fn counters(&self) -> Counters {
@@ -215,7 +221,7 @@ impl Connection for Postgres {
         let id = self.statements + 1;
         self.set_name(id);
         let name = &self.name;
-        let sql = placeholder::numbered(sql);
+        let sql = numbered(self.dialect(), sql);
         self.channel
             .put(|out| frontend::parse(name, &sql, [], out))?;
         self.channel

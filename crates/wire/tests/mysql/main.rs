@@ -3,6 +3,8 @@
 mod bulk;
 #[path = "../common/mod.rs"]
 mod common;
+mod ending;
+mod literals;
 mod metadata;
 mod server;
 mod tls;
@@ -176,6 +178,8 @@ fn everything(server: &Server) {
     tls::everything(server, &mut *connection);
     metadata::everything(server);
     bulk::everything(&mut *connection);
+    literals::everything(&mut *connection);
+    ending::everything(server, &mut *connection);
     values_longer_than_a_packet(server, &mut *connection);
 }
 

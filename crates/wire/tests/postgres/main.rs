@@ -42,6 +42,8 @@ fn everything_against_a_real_server() {
     batches(connection);
     loads(connection);
     calls(connection);
+    endings(&server, connection);
+    literals(connection);
 }
 
 fn logins(server: &Server) {
@@ -200,4 +202,41 @@ fn calls(connection: &mut dyn Connection) {
     assert_eq!((connection.counters() - before).round_trips, 100);
     let counted = "SELECT calls FROM pg_stat_statements WHERE query LIKE '%FROM batch WHERE%'";
     assert_eq!(one(connection, counted), "100");
+}
+
+fn endings(server: &Server, connection: &mut dyn Connection) {
+    for socket in [true, false] {
+        let user = if socket {
+            ("trusty", "")
+        } else {
+            ("scram", "s")
+        };
+        let mut idle = connect(&server.url(user.0, user.1, socket)).expect("login");
+        let pid = one(idle.as_mut(), "SELECT pg_backend_pid()");
+        let terminate = format!("SELECT pg_terminate_backend({pid}, 5000)");
+        assert_eq!(one(connection, &terminate), "t");
+        let lost = idle.query("SELECT 1", ALL, &mut ()).expect_err("lost");
+        assert!(lost.is_disconnect());
+        assert_eq!(sqlstate(Err::<(), _>(lost)), "57P01");
+    }
+}
+
+fn literals(connection: &mut dyn Connection) {
+    let value = Value::Text("it's a \\ \\' \n $$?$$ é".to_owned());
+    for escapes in [false, true] {
+        let set = format!("SET standard_conforming_strings = {}", !escapes);
+        connection.query(&set, ALL, &mut ()).expect("set");
+        assert_eq!(connection.dialect().backslash_escapes, escapes);
+        let sql = "SELECT ?::text, 'x''?', E'\\'?', $$?$$, $q$ ? $q$, /* /* ? */ ? */ ?::int -- ?";
+        let parameters = [value.clone(), Value::Int(-1)];
+        let statement = connection.prepare(sql).expect(sql);
+        assert_eq!(statement.parameters, 2);
+        let mut rows = Texts::default();
+        connection
+            .execute(&statement, &parameters, ALL, &mut rows)
+            .expect(sql);
+        let rendered = wire::render(connection.dialect(), sql, &parameters);
+        assert_eq!(texts(connection, &rendered), rows.0);
+        assert_eq!(rows.0[0][0].as_deref(), Some("it's a \\ \\' \n $$?$$ é"));
+    }
 }
