@@ -1,0 +1,20 @@
+//! How an order's lines and its changes of stock are sent.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// The ways of drivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchMode {
+    /// One statement a row.
+    None,
+    /// The lines as one INSERT of many rows, the changes of stock one by one: what rewriting drivers do.
+    Multirow,
+    /// As `multirow`, and the changes of stock as one UPDATE with CASE.
+    Rewritten,
+    /// Bulk execution of the single-row statements (MariaDB).
+    Bulk,
+    /// All single-row statements sent, then all answers read (PostgreSQL).
+    Pipeline,
+}

@@ -1,0 +1,151 @@
+//! TPC-C: schema, load, and the five transactions of its specification (revision 5.11), in statements that each can be switched.
+//!
+//! Left out: keying and think times unless asked for, and what a terminal would show on its screen.
+
+mod args;
+mod batch;
+mod catalog;
+mod config;
+mod deck;
+mod delivery;
+mod new_order;
+mod order_status;
+mod payment;
+mod prepare;
+mod random;
+mod rows;
+mod scale;
+mod statements;
+mod stock_level;
+mod template;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use rand::SeedableRng;
+use wire::{Cell, Connection, Feature};
+
+pub use args::{TpccArgs, run};
+pub use batch::BatchMode;
+pub use statements::Choice;
+
+use crate::failure::Usage;
+use crate::session::StatementSpec;
+use crate::workload::{Client, Random, TransactionKind, Workload};
+use config::Config;
+use random::NurandConstants;
+use statements::Statements;
+use terminal::{Home, Terminal};
+
+/// The five, in the order of [`Workload::transactions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+enum Transaction {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+impl Transaction {
+    fn kind(self) -> TransactionKind {
+        TransactionKind(self as u16)
+    }
+}
+
+/// TPC-C on tables that are there.
+pub struct Tpcc {
+    statements: Arc<Statements>,
+    batch: BatchMode,
+    seed: u64,
+    config: OnceLock<Config>,
+}
+
+impl Tpcc {
+    /// The workload in these statements. All random numbers but the terminals' own come from `seed`.
+    ///
+    /// # Errors
+    /// A flavour or statement that is not there.
+    pub fn new(choice: &Choice, batch: BatchMode, seed: u64) -> Result<Self, Usage> {
+        Ok(Self {
+            statements: Arc::new(Statements::read(choice)?),
+            batch,
+            seed,
+            config: OnceLock::new(),
+        })
+    }
+}
+
+impl Workload for Tpcc {
+    fn name(&self) -> &'static str {
+        "tpcc"
+    }
+
+    fn statements(&self) -> &[StatementSpec] {
+        self.statements.specs()
+    }
+
+    fn transactions(&self) -> &[&'static str] {
+        &[
+            "new_order",
+            "payment",
+            "order_status",
+            "delivery",
+            "stock_level",
+        ]
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
+        let needed = match self.batch {
+            BatchMode::Bulk => Some((Feature::Bulk, "bulk execution", "MariaDB")),
+            BatchMode::Pipeline => Some((Feature::Pipeline, "a pipeline", "PostgreSQL")),
+            BatchMode::None | BatchMode::Multirow | BatchMode::Rewritten => None,
+        };
+        if let Some((feature, what, server)) = needed
+            && !connection.supports(feature)
+        {
+            let message = format!("{} does not offer {what}", connection.server_version());
+            return Err(Usage::new(
+                message,
+                format!("{what} is {server}'s; --batch multirow and rewritten work everywhere"),
+            )
+            .into());
+        }
+        let config = config::read(connection)?;
+        let _ = self.config.set(config);
+        Ok(())
+    }
+
+    fn client(&self, number: u32, _connections: u32) -> Box<dyn Client> {
+        let config = self.config.get().copied().unwrap_or_default();
+        let mut random = Random::seed_from_u64(self.seed);
+        let constants = NurandConstants::for_run(config.c_last, &mut random);
+        let home = Home::of(number, config.warehouses, constants);
+        Box::new(Terminal::new(
+            home,
+            Arc::clone(&self.statements),
+            self.batch,
+        ))
+    }
+
+    fn tpmc(&self) -> Option<TransactionKind> {
+        Some(Transaction::NewOrder.kind())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec!["keying and think time off: not comparable with published tpmC".to_owned()]
+    }
+}
+
+/// Money of a cell, in cents.
+fn cents(cell: &Cell<'_>) -> Option<i64> {
+    let text = cell.to_text()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let fraction: i64 = format!("{fraction:0<2}").get(..2)?.parse().ok()?;
+    let negative = whole.starts_with('-');
+    let cents = whole.parse::<i64>().ok()?.abs() * 100 + fraction;
+    Some(if negative { -cents } else { cents })
+}

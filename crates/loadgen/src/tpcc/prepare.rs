@@ -1,0 +1,254 @@
+//! Make and fill the tables, side by side on several connections; indexes come after the rows.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use wire::{Connection, Error, Family, Fetch, RowsWanted, Value};
+
+use super::config::Config;
+use super::rows::{Load, Part};
+use crate::drive::refused;
+use crate::failure::Failure;
+use crate::session::Connector;
+
+/// Rows in one INSERT where the server takes no bulk load.
+const INSERT_ROWS: usize = 500;
+const TABLES: [&str; 10] = [
+    "config",
+    "warehouse",
+    "district",
+    "customer",
+    "history",
+    "new_order",
+    "oorder",
+    "order_line",
+    "item",
+    "stock",
+];
+
+/// Make and fill all tables, on `threads` connections. Tables of these names are dropped first if `drop` says so.
+///
+/// # Errors
+/// The first error of any connection.
+pub(super) fn prepare(
+    connector: &Connector,
+    warehouses: i64,
+    threads: u32,
+    drop: bool,
+    seed: u64,
+) -> anyhow::Result<()> {
+    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
+    if drop {
+        drop_tables(&mut *connection)?;
+    }
+    let family = connection.family();
+    let (tables, indexes) = match family {
+        Family::Mysql => (
+            include_str!("../../statements/schema/mysql_tables.sql"),
+            include_str!("../../statements/schema/mysql_indexes.sql"),
+        ),
+        Family::Postgres => (
+            include_str!("../../statements/schema/postgres_tables.sql"),
+            include_str!("../../statements/schema/postgres_indexes.sql"),
+        ),
+    };
+    for statement in statements(tables) {
+        say(&mut *connection, statement).map_err(existing)?;
+    }
+    let load = Load::new(seed);
+    let progress = Progress::new(warehouses);
+    let parts = Queue::new(Part::all(warehouses));
+    on_all(connector, threads, &|connection| {
+        while let Some(part) = parts.next() {
+            fill(connection, &load, part).inspect_err(|_| parts.stop())?;
+            progress.done(part);
+        }
+        Ok(())
+    })?;
+    eprintln!("indexes and statistics");
+    let queue = Queue::new(statements(indexes));
+    on_all(connector, threads, &|connection| {
+        while let Some(statement) = queue.next() {
+            say(connection, statement).inspect_err(|_| queue.stop())?;
+        }
+        Ok(())
+    })?;
+    finish(&mut *connection)?;
+    let config = Config {
+        warehouses,
+        c_last: load.constants.last_name(),
+    };
+    Ok(config.write(&mut *connection)?)
+}
+
+/// Drop all tables.
+///
+/// # Errors
+/// The server's refusal.
+pub(super) fn cleanup(connector: &Connector) -> anyhow::Result<()> {
+    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
+    Ok(drop_tables(&mut *connection)?)
+}
+
+fn drop_tables(connection: &mut dyn Connection) -> Result<(), Error> {
+    TABLES
+        .iter()
+        .try_for_each(|table| say(connection, &format!("DROP TABLE IF EXISTS {table}")))
+}
+
+/// Work that connections take from until it is done.
+struct Queue<T> {
+    left: Mutex<Vec<T>>,
+    stopped: AtomicBool,
+}
+
+impl<T> Queue<T> {
+    fn new(items: impl IntoIterator<Item = T>) -> Self {
+        let mut left: Vec<T> = items.into_iter().collect();
+        left.reverse();
+        Self {
+            left: Mutex::new(left),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    fn next(&self) -> Option<T> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.left
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One line for each warehouse that is complete.
+struct Progress {
+    parts_left: Vec<AtomicU64>,
+}
+
+impl Progress {
+    fn new(warehouses: i64) -> Self {
+        let of_warehouse = Part::all(1).len() as u64 - 1;
+        Self {
+            parts_left: (0..warehouses)
+                .map(|_| AtomicU64::new(of_warehouse))
+                .collect(),
+        }
+    }
+
+    fn done(&self, part: Part) {
+        let Some(w_id) = part.warehouse() else {
+            return;
+        };
+        if self.parts_left[w_id as usize - 1].fetch_sub(1, Ordering::Relaxed) == 1 {
+            eprintln!("warehouse {w_id} of {}", self.parts_left.len());
+        }
+    }
+}
+
+type Work<'a> = dyn Fn(&mut dyn Connection) -> Result<(), Error> + Sync + 'a;
+
+fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Result<()> {
+    let one = || -> anyhow::Result<()> {
+        let mut connection = connector().map_err(|error| refused(&error, 0, threads))?;
+        let settings: &[&str] = match connection.family() {
+            Family::Mysql => &["SET unique_checks = 0", "SET foreign_key_checks = 0"],
+            Family::Postgres => &["SET synchronous_commit = off"],
+        };
+        for setting in settings {
+            say(&mut *connection, setting)?;
+        }
+        Ok(work(&mut *connection)?)
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("the worker does not panic"))
+    })
+}
+
+fn fill(connection: &mut dyn Connection, load: &Load, part: Part) -> Result<(), Error> {
+    let (table, columns) = part.table();
+    match connection.load(table, columns, &mut load.rows(part)) {
+        Err(Error::Unsupported(_)) => insert(connection, table, columns, &mut load.rows(part)),
+        loaded => loaded.map(|_| ()),
+    }
+}
+
+fn insert(
+    connection: &mut dyn Connection,
+    table: &str,
+    columns: &[&str],
+    rows: &mut dyn Iterator<Item = Vec<Value>>,
+) -> Result<(), Error> {
+    let place = format!("({})", vec!["?"; columns.len()].join(", "));
+    loop {
+        let values: Vec<Value> = rows.take(INSERT_ROWS).flatten().collect();
+        if values.is_empty() {
+            return Ok(());
+        }
+        let places = vec![place.as_str(); values.len() / columns.len()].join(", ");
+        let sql = format!(
+            "INSERT INTO {table} ({}) VALUES {places}",
+            columns.join(", ")
+        );
+        let sql = wire::render(connection.family(), &sql, &values);
+        say(connection, &sql)?;
+    }
+}
+
+/// Statistics for the planner, and the first free number for `history`, which COPY does not move.
+fn finish(connection: &mut dyn Connection) -> Result<(), Error> {
+    let family = connection.family();
+    for table in TABLES {
+        let statement = match family {
+            Family::Mysql => format!("ANALYZE TABLE {table}"),
+            Family::Postgres => format!("VACUUM ANALYZE {table}"),
+        };
+        say(connection, &statement)?;
+    }
+    match family {
+        Family::Mysql => Ok(()),
+        Family::Postgres => say(
+            connection,
+            "SELECT setval('history_hist_id_seq', (SELECT MAX(hist_id) FROM history))",
+        ),
+    }
+}
+
+/// A file's statements.
+fn statements(text: &str) -> impl Iterator<Item = &str> {
+    text.split(';')
+        .map(str::trim)
+        .filter(|statement| !statement.is_empty())
+}
+
+fn existing(error: Error) -> anyhow::Error {
+    match &error {
+        Error::Server {
+            code,
+            sqlstate,
+            message,
+        } if *code == 1050 || sqlstate == "42P07" => {
+            Failure::new(message.clone(), "--drop drops tables of these names first").into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// Run a statement that returns nothing of interest.
+pub(super) fn say(connection: &mut dyn Connection, sql: &str) -> Result<(), Error> {
+    let fetch = Fetch {
+        size: 0,
+        rows: RowsWanted::All,
+    };
+    connection.query(sql, fetch, &mut ()).map(|_| ())
+}

@@ -1,0 +1,476 @@
+//! What the tables hold at first (clause 4.3.3), each table of each warehouse from random numbers of its own, so that they can be filled
+//! in any order.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use wire::Value;
+
+use super::random::{NurandConstants, data, digits, last_name, letters, money, now, rate, zip};
+use super::scale::{CUSTOMERS, DISTRICTS, FIRST_NEW_ORDER, ITEMS, LINES_MAX, LINES_MIN};
+use crate::workload::Random;
+
+/// Rows on their way to a table.
+pub(super) type Rows = Box<dyn Iterator<Item = Vec<Value>>>;
+
+/// A part of the tables that is filled at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Item,
+    Warehouse(i64),
+    District(i64),
+    Stock(i64),
+    Customer(i64),
+    History(i64),
+    Order(i64),
+    NewOrder(i64),
+    OrderLine(i64),
+}
+
+/// All that is random or dated in a load.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    seed: u64,
+    now: Value,
+    pub(super) constants: NurandConstants,
+}
+
+/// A loaded order, as `oorder` and `order_line` both need it.
+#[derive(Debug, Clone, Copy)]
+struct Order {
+    d_id: i64,
+    o_id: i64,
+    c_id: i64,
+    lines: i64,
+}
+
+impl Order {
+    fn is_delivered(&self) -> bool {
+        self.o_id < FIRST_NEW_ORDER
+    }
+}
+
+impl Part {
+    /// All parts, those of a warehouse together.
+    pub(super) fn all(warehouses: i64) -> Vec<Self> {
+        let of_warehouse = |w_id| {
+            [
+                Self::OrderLine(w_id),
+                Self::Stock(w_id),
+                Self::Customer(w_id),
+                Self::History(w_id),
+                Self::Order(w_id),
+                Self::NewOrder(w_id),
+                Self::District(w_id),
+                Self::Warehouse(w_id),
+            ]
+        };
+        std::iter::once(Self::Item)
+            .chain((1..=warehouses).flat_map(of_warehouse))
+            .collect()
+    }
+
+    /// Its table and columns.
+    pub(super) fn table(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Item => ("item", &["i_id", "i_im_id", "i_name", "i_price", "i_data"]),
+            Self::Warehouse(_) => (
+                "warehouse",
+                &[
+                    "w_id",
+                    "w_name",
+                    "w_street_1",
+                    "w_street_2",
+                    "w_city",
+                    "w_state",
+                    "w_zip",
+                    "w_tax",
+                    "w_ytd",
+                ],
+            ),
+            Self::District(_) => (
+                "district",
+                &[
+                    "d_w_id",
+                    "d_id",
+                    "d_name",
+                    "d_street_1",
+                    "d_street_2",
+                    "d_city",
+                    "d_state",
+                    "d_zip",
+                    "d_tax",
+                    "d_ytd",
+                    "d_next_o_id",
+                ],
+            ),
+            Self::Stock(_) => (
+                "stock",
+                &[
+                    "s_w_id",
+                    "s_i_id",
+                    "s_quantity",
+                    "s_ytd",
+                    "s_order_cnt",
+                    "s_remote_cnt",
+                    "s_data",
+                    "s_dist_01",
+                    "s_dist_02",
+                    "s_dist_03",
+                    "s_dist_04",
+                    "s_dist_05",
+                    "s_dist_06",
+                    "s_dist_07",
+                    "s_dist_08",
+                    "s_dist_09",
+                    "s_dist_10",
+                ],
+            ),
+            Self::Customer(_) => (
+                "customer",
+                &[
+                    "c_w_id",
+                    "c_d_id",
+                    "c_id",
+                    "c_last",
+                    "c_middle",
+                    "c_first",
+                    "c_street_1",
+                    "c_street_2",
+                    "c_city",
+                    "c_state",
+                    "c_zip",
+                    "c_phone",
+                    "c_since",
+                    "c_credit",
+                    "c_credit_lim",
+                    "c_discount",
+                    "c_balance",
+                    "c_ytd_payment",
+                    "c_payment_cnt",
+                    "c_delivery_cnt",
+                    "c_data",
+                ],
+            ),
+            Self::History(_) => (
+                "history",
+                &[
+                    "hist_id", "h_c_id", "h_c_d_id", "h_c_w_id", "h_d_id", "h_w_id", "h_date",
+                    "h_amount", "h_data",
+                ],
+            ),
+            Self::Order(_) => (
+                "oorder",
+                &[
+                    "o_w_id",
+                    "o_d_id",
+                    "o_id",
+                    "o_c_id",
+                    "o_entry_d",
+                    "o_carrier_id",
+                    "o_ol_cnt",
+                    "o_all_local",
+                ],
+            ),
+            Self::NewOrder(_) => ("new_order", &["no_w_id", "no_d_id", "no_o_id"]),
+            Self::OrderLine(_) => (
+                "order_line",
+                &[
+                    "ol_w_id",
+                    "ol_d_id",
+                    "ol_o_id",
+                    "ol_number",
+                    "ol_i_id",
+                    "ol_supply_w_id",
+                    "ol_delivery_d",
+                    "ol_quantity",
+                    "ol_amount",
+                    "ol_dist_info",
+                ],
+            ),
+        }
+    }
+
+    /// The warehouse that it belongs to; items belong to all.
+    pub(super) fn warehouse(self) -> Option<i64> {
+        match self {
+            Self::Item => None,
+            Self::Warehouse(w_id)
+            | Self::District(w_id)
+            | Self::Stock(w_id)
+            | Self::Customer(w_id)
+            | Self::History(w_id)
+            | Self::Order(w_id)
+            | Self::NewOrder(w_id)
+            | Self::OrderLine(w_id) => Some(w_id),
+        }
+    }
+}
+
+impl Load {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            now: now(),
+            constants: NurandConstants::for_load(&mut Random::seed_from_u64(seed)),
+        }
+    }
+
+    /// The rows of a part, in the order of its primary key.
+    pub(super) fn rows(&self, part: Part) -> Rows {
+        match part {
+            Part::Item => self.items(),
+            Part::Warehouse(w_id) => self.warehouse(w_id),
+            Part::District(w_id) => self.districts(w_id),
+            Part::Stock(w_id) => self.stock(w_id),
+            Part::Customer(w_id) => self.customers(w_id),
+            Part::History(w_id) => self.history(w_id),
+            Part::Order(w_id) => self.orders(w_id),
+            Part::NewOrder(w_id) => new_orders(w_id),
+            Part::OrderLine(w_id) => self.order_lines(w_id),
+        }
+    }
+
+    fn random(&self, stream: u64, w_id: i64) -> Random {
+        Random::seed_from_u64(
+            self.seed
+                .wrapping_add(stream << 56)
+                .wrapping_add((w_id as u64) << 16),
+        )
+    }
+
+    fn items(&self) -> Rows {
+        let mut random = self.random(1, 0);
+        Box::new((1..=ITEMS).map(move |i_id| {
+            vec![
+                Value::Int(i_id),
+                Value::Int(random.random_range(1..=10_000)),
+                Value::Text(letters(14, 24, &mut random)),
+                money(random.random_range(100..=10_000)),
+                Value::Text(data(&mut random)),
+            ]
+        }))
+    }
+
+    fn warehouse(&self, w_id: i64) -> Rows {
+        let mut random = self.random(2, w_id);
+        let mut row = vec![Value::Int(w_id)];
+        row.push(Value::Text(letters(6, 10, &mut random)));
+        row.extend(address(&mut random));
+        row.extend([rate(2000, &mut random), money(30_000_000)]);
+        Box::new(std::iter::once(row))
+    }
+
+    fn districts(&self, w_id: i64) -> Rows {
+        let mut random = self.random(3, w_id);
+        Box::new((1..=DISTRICTS).map(move |d_id| {
+            let mut row = vec![Value::Int(w_id), Value::Int(d_id)];
+            row.push(Value::Text(letters(6, 10, &mut random)));
+            row.extend(address(&mut random));
+            row.extend([
+                rate(2000, &mut random),
+                money(3_000_000),
+                Value::Int(CUSTOMERS + 1),
+            ]);
+            row
+        }))
+    }
+
+    fn stock(&self, w_id: i64) -> Rows {
+        let mut random = self.random(4, w_id);
+        Box::new((1..=ITEMS).map(move |i_id| {
+            let quantity = random.random_range(10..=100);
+            let mut row = [w_id, i_id, quantity, 0, 0, 0].map(Value::Int).to_vec();
+            row.push(Value::Text(data(&mut random)));
+            row.extend((0..DISTRICTS).map(|_| Value::Text(letters(24, 24, &mut random))));
+            row
+        }))
+    }
+
+    fn customers(&self, w_id: i64) -> Rows {
+        let mut random = self.random(5, w_id);
+        let (now, constants) = (self.now.clone(), self.constants);
+        Box::new(pairs(DISTRICTS, CUSTOMERS).map(move |(d_id, c_id)| {
+            let last = if c_id <= 1000 {
+                last_name(c_id - 1)
+            } else {
+                constants.last(&mut random)
+            };
+            let mut row = [w_id, d_id, c_id].map(Value::Int).to_vec();
+            row.extend([last, "OE".to_owned(), letters(8, 16, &mut random)].map(Value::Text));
+            row.extend(address(&mut random));
+            row.push(Value::Text(digits(16, &mut random)));
+            row.push(now.clone());
+            let credit = if random.random_range(0..10) == 0 {
+                "BC"
+            } else {
+                "GC"
+            };
+            row.push(Value::Text(credit.to_owned()));
+            row.extend([
+                money(5_000_000),
+                rate(5000, &mut random),
+                money(-1000),
+                money(1000),
+            ]);
+            row.extend([Value::Int(1), Value::Int(0)]);
+            row.push(Value::Text(letters(300, 500, &mut random)));
+            row
+        }))
+    }
+
+    fn history(&self, w_id: i64) -> Rows {
+        let mut random = self.random(6, w_id);
+        let now = self.now.clone();
+        let mut hist_id = (w_id - 1) * DISTRICTS * CUSTOMERS;
+        Box::new(pairs(DISTRICTS, CUSTOMERS).map(move |(d_id, c_id)| {
+            hist_id += 1;
+            let mut row = [hist_id, c_id, d_id, w_id, d_id, w_id]
+                .map(Value::Int)
+                .to_vec();
+            row.extend([
+                now.clone(),
+                money(1000),
+                Value::Text(letters(12, 24, &mut random)),
+            ]);
+            row
+        }))
+    }
+
+    /// The loaded orders of a warehouse: each customer has one, in random order.
+    fn heads(&self, w_id: i64) -> impl Iterator<Item = Order> + use<> {
+        let mut random = self.random(7, w_id);
+        let of_district = move |d_id| {
+            let mut customers: Vec<i64> = (1..=CUSTOMERS).collect();
+            customers.shuffle(&mut random);
+            let head = |(place, &c_id): (usize, &i64)| Order {
+                d_id,
+                o_id: place as i64 + 1,
+                c_id,
+                lines: random.random_range(LINES_MIN..=LINES_MAX),
+            };
+            customers
+                .iter()
+                .enumerate()
+                .map(head)
+                .collect::<Vec<Order>>()
+        };
+        (1..=DISTRICTS).flat_map(of_district)
+    }
+
+    fn orders(&self, w_id: i64) -> Rows {
+        let mut random = self.random(8, w_id);
+        let now = self.now.clone();
+        Box::new(self.heads(w_id).map(move |order| {
+            let carrier_id = if order.is_delivered() {
+                Value::Int(random.random_range(1..=10))
+            } else {
+                Value::Null
+            };
+            let mut row = [w_id, order.d_id, order.o_id, order.c_id]
+                .map(Value::Int)
+                .to_vec();
+            row.extend([
+                now.clone(),
+                carrier_id,
+                Value::Int(order.lines),
+                Value::Int(1),
+            ]);
+            row
+        }))
+    }
+
+    fn order_lines(&self, w_id: i64) -> Rows {
+        let mut random = self.random(9, w_id);
+        let now = self.now.clone();
+        let numbered = |order: Order| (1..=order.lines).map(move |number| (order, number));
+        Box::new(
+            self.heads(w_id)
+                .flat_map(numbered)
+                .map(move |(order, number)| {
+                    let (delivery_d, amount) = if order.is_delivered() {
+                        (now.clone(), 0)
+                    } else {
+                        (Value::Null, random.random_range(1..=999_999))
+                    };
+                    let i_id = random.random_range(1..=ITEMS);
+                    let mut row = [w_id, order.d_id, order.o_id, number, i_id, w_id]
+                        .map(Value::Int)
+                        .to_vec();
+                    row.extend([
+                        delivery_d,
+                        Value::Int(5),
+                        money(amount),
+                        Value::Text(letters(24, 24, &mut random)),
+                    ]);
+                    row
+                }),
+        )
+    }
+}
+
+fn new_orders(w_id: i64) -> Rows {
+    let new = CUSTOMERS - FIRST_NEW_ORDER + 1;
+    Box::new(pairs(DISTRICTS, new).map(move |(d_id, number)| {
+        [w_id, d_id, FIRST_NEW_ORDER - 1 + number]
+            .map(Value::Int)
+            .to_vec()
+    }))
+}
+
+/// (1, 1), (1, 2), ...
+fn pairs(outer: i64, inner: i64) -> impl Iterator<Item = (i64, i64)> {
+    (1..=outer).flat_map(move |first| (1..=inner).map(move |second| (first, second)))
+}
+
+/// Two streets, city, state and zip.
+fn address(random: &mut Random) -> [Value; 5] {
+    let state: String = letters(2, 2, random).to_uppercase();
+    [
+        letters(10, 20, random),
+        letters(10, 20, random),
+        letters(10, 20, random),
+        state,
+        zip(random),
+    ]
+    .map(Value::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_the_columns_of_its_table() {
+        let load = Load::new(1);
+        for part in Part::all(2) {
+            let (table, columns) = part.table();
+            for row in load.rows(part).take(10) {
+                assert_eq!(row.len(), columns.len(), "{table}");
+            }
+        }
+    }
+
+    #[test]
+    fn orders_and_lines_agree() {
+        let load = Load::new(1);
+        let counts = |row: Vec<Value>| match &row[6] {
+            Value::Int(lines) => *lines as usize,
+            other => panic!("{other:?}"),
+        };
+        let lines: usize = load.rows(Part::Order(1)).map(counts).sum();
+        assert_eq!(load.rows(Part::OrderLine(1)).count(), lines);
+        assert_eq!(load.rows(Part::Order(1)).count(), 30_000);
+        assert_eq!(load.rows(Part::NewOrder(1)).count(), 9000);
+    }
+
+    #[test]
+    fn each_customer_has_one_order() {
+        let mut customers: Vec<i64> = Load::new(1)
+            .heads(1)
+            .filter(|order| order.d_id == 3)
+            .map(|order| order.c_id)
+            .collect();
+        customers.sort_unstable();
+        assert!(customers.into_iter().eq(1..=CUSTOMERS));
+    }
+}

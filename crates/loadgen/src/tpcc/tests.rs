@@ -1,0 +1,190 @@
+//! The five transactions over 100,000 of them, against a server that always has an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::SeedableRng;
+use wire::{
+    BatchWay, Cell, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, Statement,
+    Value,
+};
+
+use super::terminal::{Drawn, Home, Terminal};
+use super::{BatchMode, Choice, Tpcc, Transaction, scale};
+use crate::clock::MonotonicClock;
+use crate::measure::{Collector, Names, Recorder};
+use crate::session::{Knobs, Session, Shared};
+use crate::workload::{Client, Outcome, Random, Workload};
+
+const TRANSACTIONS: u64 = 100_000;
+const TERMINALS: u32 = 16;
+
+/// Answers every SELECT with one row of ones, but knows which item there is not.
+struct Always {
+    executed: Arc<AtomicU64>,
+}
+
+impl Connection for Always {
+    fn family(&self) -> Family {
+        Family::Mysql
+    }
+    fn server_version(&self) -> &'static str {
+        "always"
+    }
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+    fn supports(&self, _feature: Feature) -> bool {
+        false
+    }
+    fn query(&mut self, _: &str, _: Fetch, _: &mut dyn RowSink) -> Result<Done, Error> {
+        Ok(Done::default())
+    }
+    fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        Ok(Statement {
+            id: 1,
+            parameters: 0,
+            columns: u16::from(sql.starts_with("SELECT")),
+        })
+    }
+    fn execute(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        _: Fetch,
+        rows: &mut dyn RowSink,
+    ) -> Result<Done, Error> {
+        self.executed.fetch_add(1, Ordering::Relaxed);
+        let there = parameters[0] != Value::Int(scale::ITEM_UNUSED);
+        if statement.columns > 0 && there {
+            rows.row(&[Cell::Int(1); 14]);
+        }
+        Ok(Done {
+            rows: 0,
+            affected: 1,
+        })
+    }
+    fn execute_batch(
+        &mut self,
+        _: &Statement,
+        _: &[Vec<Value>],
+        _: BatchWay,
+    ) -> Result<Done, Error> {
+        Ok(Done::default())
+    }
+    fn close(&mut self, _statement: Statement) -> Result<(), Error> {
+        Ok(())
+    }
+    fn load(
+        &mut self,
+        _: &str,
+        _: &[&str],
+        _: &mut dyn Iterator<Item = Vec<Value>>,
+    ) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
+
+fn choice() -> Choice {
+    Choice {
+        flavour: "benchmarksql".to_owned(),
+        statements: Vec::new(),
+        folder: None,
+    }
+}
+
+#[test]
+fn mix_and_rollbacks_are_the_specification_s() {
+    let tpcc = Tpcc::new(&choice(), BatchMode::None, 1).expect("a flavour that is there");
+    let executed = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&executed);
+    let shared = Shared {
+        connector: Arc::new(move || {
+            let executed = Arc::clone(&counter);
+            Ok(Box::new(Always { executed }))
+        }),
+        statements: tpcc.statements().into(),
+        names: Arc::new(Names::new(tpcc.statements())),
+        knobs: Knobs::default(),
+        clock: Arc::new(MonotonicClock::start()),
+    };
+    let recorder = Recorder::new(Collector::new(shared.names.all().len(), 5));
+    let mut session = Session::open(shared, recorder).expect("connects");
+    let mut clients: Vec<(Box<dyn Client>, Random)> = (0..TERMINALS)
+        .map(|number| {
+            (
+                tpcc.client(number, TERMINALS),
+                Random::seed_from_u64(u64::from(number)),
+            )
+        })
+        .collect();
+    let (mut counts, mut rolled_back) = ([0_u64; 5], 0_u64);
+    for number in 0..TRANSACTIONS {
+        let (client, random) = &mut clients[(number % u64::from(TERMINALS)) as usize];
+        counts[usize::from(client.draw(random).0)] += 1;
+        let outcome = client.run(&mut session).expect("the server has an answer");
+        rolled_back += u64::from(outcome == Outcome::RolledBack);
+    }
+    for (count, percent) in counts.iter().zip([45.0, 43.0, 4.0, 4.0, 4.0]) {
+        let share = *count as f64 * 100.0 / TRANSACTIONS as f64;
+        assert!((share / percent - 1.0).abs() < 0.005, "{counts:?}");
+    }
+    let share = rolled_back as f64 * 100.0 / counts[0] as f64;
+    assert!((0.85..1.15).contains(&share), "{share} % rolled back");
+    assert!(executed.load(Ordering::Relaxed) > 20 * TRANSACTIONS);
+}
+
+#[test]
+fn inputs_are_the_specification_s() {
+    let statements = super::Statements::read(&choice()).expect("all files");
+    let constants = super::random::NurandConstants::for_run(0, &mut Random::seed_from_u64(1));
+    let home = Home::of(23, 10, constants);
+    assert_eq!((home.w_id, home.d_id), (4, 3));
+    let mut terminal = Terminal::new(home, Arc::new(statements), BatchMode::None);
+    let mut random = Random::seed_from_u64(2);
+    let (mut lines, mut remote_lines, mut orders) = (0, 0, 0);
+    let (mut payments, mut remote, mut by_last) = (0, 0, 0);
+    for _ in 0..TRANSACTIONS {
+        match terminal.deal(&mut random) {
+            (Transaction::NewOrder, Drawn::NewOrder(order)) => {
+                let (all, far) = order.lines();
+                assert!((5..=15).contains(&all));
+                (lines, remote_lines, orders) = (lines + all, remote_lines + far, orders + 1);
+            }
+            (Transaction::Payment, Drawn::Payment(payment)) => {
+                payments += 1;
+                remote += u32::from(payment.is_remote());
+                by_last += u32::from(payment.is_by_last());
+            }
+            _ => {}
+        }
+    }
+    let near = |part: f64, whole: f64, percent: f64, off: f64| {
+        assert!(
+            (part * 100.0 / whole - percent).abs() < off,
+            "{part} of {whole}: not {percent} %"
+        );
+    };
+    near(lines as f64, f64::from(orders), 1000.0, 5.0);
+    near(remote_lines as f64, lines as f64, 1.0, 0.1);
+    near(f64::from(remote), f64::from(payments), 15.0, 0.6);
+    near(f64::from(by_last), f64::from(payments), 60.0, 0.8);
+}
+
+#[test]
+fn money_is_read_from_any_text() {
+    for (text, expected) in [
+        ("12.34", Some(1234)),
+        ("7", Some(700)),
+        ("0.5", Some(50)),
+        ("-0.05", Some(-5)),
+        ("x", None),
+    ] {
+        assert_eq!(
+            super::cents(&Cell::Bytes(text.as_bytes())),
+            expected,
+            "{text}"
+        );
+    }
+    assert_eq!(super::cents(&Cell::Null), None);
+}

@@ -1,0 +1,3 @@
+UPDATE warehouse
+   SET w_ytd = w_ytd + :amount
+ WHERE w_id = :w_id

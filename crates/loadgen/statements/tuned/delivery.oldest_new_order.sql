@@ -1,0 +1,3 @@
+SELECT MIN(no_o_id)
+  FROM new_order
+ WHERE no_w_id = :w_id AND no_d_id = :d_id

@@ -1,0 +1,8 @@
+-- All rows of the order at once; the last two columns tell which is which.
+SELECT s_quantity, s_data,
+       s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05,
+       s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10,
+       s_w_id, s_i_id
+  FROM stock
+ WHERE (s_w_id, s_i_id) IN (/*each ,*/ (:supply_w_id, :i_id) /*end*/)
+   FOR UPDATE
