@@ -113,7 +113,7 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
             batch,
             load,
         } => {
-            if load.transaction == TransactionMode::Autocommit {
+            if load.knobs.transaction == TransactionMode::Autocommit {
                 let hint = "use --transaction begin or implicit";
                 return Err(
                     Usage::new("TPC-C's transactions are several statements each", hint).into(),
