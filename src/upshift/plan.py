@@ -13,6 +13,7 @@ from upshift import console
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
+from upshift.native.programs import build_programs
 from upshift.options import Options
 from upshift.paths import cache_dir
 from upshift.pipeline import Work
@@ -20,6 +21,7 @@ from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
 from upshift.toolchain.find import find
 from upshift.toolchain.model import Family
+from upshift.toolchain.system import Purpose, ensure_packages
 from upshift.values import content_hash
 from upshift.workload.library import find_workload
 from upshift.workload.model import Workload
@@ -44,6 +46,9 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
             raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
         _check_room()
         _install(options, allow_install, shell)
+        if any(workload.needs_programs for workload in train_on + hold_out):
+            ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
+            build_programs(shell, say=console.say)
         version = str(recipe.version) if recipe.version else None
         return Work(
             options=options,
@@ -146,8 +151,6 @@ def _check_room() -> None:
 
 
 def _install(options: Options, allow_install: bool, shell: Shell) -> None:
-    from upshift.toolchain.system import Purpose, ensure_packages
-
     if default_kind().name != "mysql":
         return
     purpose: Purpose = "gcc-only" if options.toolchain == "gcc" else "mysql"

@@ -22,7 +22,7 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
 
     Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
     """
-    folder = target_dir() / "release"
+    folder = programs_dir()
     require_cargo(shell)
     if not (folder / TIER_LIBRARY).is_file():
         say("building the programs in crates/: once, two or three minutes")
@@ -37,6 +37,11 @@ def cargo(verb: str, *arguments: str) -> Command:
     """A cargo command on our workspace, with the versions that Cargo.lock names."""
     argv = ("cargo", verb, "--quiet", "--locked", "--manifest-path", str(CHECKOUT / "Cargo.toml"), *arguments)
     return Command(argv, cwd=CHECKOUT, env={"CARGO_TARGET_DIR": str(target_dir())})
+
+
+def programs_dir() -> Path:
+    """The folder of the programs that ``build_programs`` brings up to date."""
+    return target_dir() / "release"
 
 
 def target_dir() -> Path:

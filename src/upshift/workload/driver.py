@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.errors import CommandFailed, LoadFailed
+from upshift.native.programs import programs_dir
 from upshift.server.instance import RunningServer
 from upshift.server.kind import ServerKind
 from upshift.shell import Command, Process, Shell
@@ -150,6 +151,24 @@ def read_sysbench(output: str) -> LoadReport:
     )
 
 
+def read_upshift_load(output: str) -> LoadReport:
+    """The document that ``upshift-load --json`` prints; the latency is that of a transaction, of whatever kind.
+
+    Raises LoadFailed when there is none.
+    """
+    start = output.find("{\n")
+    try:
+        result = json.loads(output[start:])
+        latency, errors = result["latency_us"], result["errors"]
+        return LoadReport(
+            errors=sum(error["count"] for error in errors.values()),
+            latency_ms_p50=latency["p50"] / 1000,
+            latency_ms_p99=latency["p99"] / 1000,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LoadFailed("the load command did not print upshift-load's result", "pass --json to upshift-load") from error
+
+
 def read_json(output: str) -> LoadReport:
     """The last line of the output as JSON. Raises LoadFailed when it is none."""
     lines = [line for line in output.splitlines() if line.strip()]
@@ -196,6 +215,7 @@ def _command(
         "socket": str(server.socket),
         "database": kind.database,
         "tools": str(server.tools),
+        "programs": str(programs_dir()),
         "threads": str(threads),
         "seconds": str(seconds),
         "seed": str(seed),
@@ -207,4 +227,4 @@ def _read_nothing(_output: str) -> LoadReport:
     return LoadReport()
 
 
-_READERS = {"sysbench": read_sysbench, "json": read_json, "none": _read_nothing}
+_READERS = {"sysbench": read_sysbench, "upshift-load": read_upshift_load, "json": read_json, "none": _read_nothing}

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from upshift.values import Value
 
-PLACEHOLDERS = ("socket", "database", "tools", "threads", "seconds", "seed")
+PLACEHOLDERS = ("socket", "database", "tools", "programs", "threads", "seconds", "seed")
 
 
 def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -34,8 +34,8 @@ CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fi
 class Fill(Value):
     """The command that fills the database.
 
-    ``{socket}``, ``{database}``, ``{threads}`` and ``{tools}`` (the folder of the server's own client programs) are
-    replaced in it.
+    ``{socket}``, ``{database}``, ``{threads}``, ``{tools}`` (the folder of the server's own client programs) and
+    ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
     """
 
     command: CommandLine
@@ -44,13 +44,14 @@ class Fill(Value):
 class LoadCommand(Value):
     """The command that loads the server.
 
-    ``{socket}``, ``{database}``, ``{tools}``, ``{threads}``, ``{seconds}`` (whole) and ``{seed}`` are replaced in it; it must
-    end by itself.
+    ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{threads}``, ``{seconds}`` (whole) and ``{seed}`` are
+    replaced in it; it must end by itself.
     """
 
     command: CommandLine
-    latency: Literal["none", "sysbench", "json"] = "none"
-    """How the driver reports latency: sysbench's histogram, or a last line of JSON: latency_ms_p50, _p95, _p99, errors."""
+    latency: Literal["none", "sysbench", "upshift-load", "json"] = "none"
+    """How the driver reports latency: sysbench's histogram, what ``upshift-load --json`` prints, or a last line of JSON:
+    latency_ms_p50, _p95, _p99, errors."""
 
 
 class Workload(Value):
@@ -67,3 +68,8 @@ class Workload(Value):
     """Share of the merged profile, relative to the other workloads trained on."""
     settings: Mapping[str, str] = {}
     """Server configuration that this workload needs, on top of the server kind's own."""
+
+    @property
+    def needs_programs(self) -> bool:
+        """Whether a command of it is one of Upshift's own programs."""
+        return any("{programs}" in part for part in (*self.fill.command, *self.load.command))

@@ -13,7 +13,7 @@ from upshift.errors import LoadFailed, ServerFailed, WorkloadError
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.workload import driver
-from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, run_load
+from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_load
 from upshift.workload.library import find_workload, read_workload, shipped_workloads
 from upshift.workload.model import Workload
 
@@ -50,7 +50,7 @@ def ended(code: int = 0) -> FakeProcess:
 def test_every_shipped_workload_reads_and_says_what_it_is() -> None:
     found = shipped_workloads()
     assert len(found) >= 10
-    assert [each.name for each in found if not each.description or each.load.latency != "sysbench"] == []
+    assert [each.name for each in found if not each.description or each.load.latency not in ("sysbench", "upshift-load")] == []
 
 
 def test_every_shipped_workloads_placeholders_are_known(tmp_path: Path) -> None:
@@ -208,6 +208,34 @@ def test_sysbench_without_a_histogram() -> None:
     with pytest.raises(LoadFailed, match="no latency histogram") as caught:
         read_sysbench("SQL statistics:\n    transactions: 12\n")
     assert "--histogram=on" in caught.value.hint
+
+
+UPSHIFT_LOAD = """upshift-load: 8 connections
+{
+  "schema_version": 1,
+  "latency_us": {"p50": 812.5, "p90": 1500.0, "p99": 4250.0},
+  "errors": {"1213": {"count": 3, "message": "Deadlock found"}, "disconnect": {"count": 1}}
+}
+"""
+
+
+def test_upshift_loads_result_is_read() -> None:
+    report = read_upshift_load(UPSHIFT_LOAD)
+    assert (report.latency_ms_p50, report.latency_ms_p95, report.latency_ms_p99, report.errors) == (0.8125, None, 4.25, 4)
+
+
+@pytest.mark.parametrize(
+    "output", ["", "tpmC 120", "{", "[]", '{\n"latency_us": null}', '{\n"latency_us": {"p50": 1}, "errors": {}}']
+)
+def test_an_upshift_load_that_did_not_print_json(output: str) -> None:
+    with pytest.raises(LoadFailed, match="did not print") as caught:
+        read_upshift_load(output)
+    assert "--json" in caught.value.hint
+
+
+def test_the_programs_that_a_workload_needs_are_named_in_its_commands() -> None:
+    assert find_workload("tpcc").needs_programs
+    assert not find_workload("oltp_read_only").needs_programs
 
 
 def test_a_report_in_json_is_the_last_line() -> None:
