@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wire::{Connection, Family, ServerUrl};
 
-use super::options::{LoadOptions, OutputOptions, ServerOptions};
+use super::options::{KnobOptions, LoadOptions, OutputOptions, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::drive::{self, Finished, refused};
 use crate::failure::{Failure, Usage};
-use crate::measure::{Collector, Names};
+use crate::measure::{Collector, Names, ServerTime, Sums, connected_sums, server_time};
 use crate::output::{self, About};
 use crate::replay::{Meta, Recording, TraceWriter};
 use crate::session::{Connector, Knobs, Shared};
@@ -30,6 +30,19 @@ pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
     Ok(Arc::new(move || wire::connect(&url)))
 }
 
+/// The same for a load, whose choices count as well as the URL's.
+pub(super) fn target(
+    server: &ServerOptions,
+    options: &KnobOptions,
+) -> Result<(Connector, Knobs), Usage> {
+    let mut url = parse(server)?;
+    let mut knobs = options.knobs();
+    knobs.metadata &= url.metadata;
+    url.metadata = knobs.metadata;
+    knobs.check(url.family)?;
+    Ok((Arc::new(move || wire::connect(&url)), knobs))
+}
+
 pub(super) fn parse(server: &ServerOptions) -> Result<ServerUrl, Usage> {
     let example = "for example mysql://root@/test?socket=/run/mysqld/mysqld.sock or postgres://user:password@127.0.0.1/test";
     ServerUrl::parse(&server.server).map_err(|error| Usage::new(error.to_string(), example))
@@ -44,11 +57,9 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let knobs = options.knobs.knobs();
-    knobs.check(parse(&options.server)?.family)?;
+    let (connector, knobs) = target(&options.server, &options.knobs)?;
     // Without it the system's refusal of one more connection says what is wrong.
     let _ = crate::sys::raise_file_limit();
-    let connector = connector(&options.server)?;
     let server = look(&connector, |connection| workload.check(connection))?;
     let shared = Shared {
         connector,
@@ -69,6 +80,7 @@ pub fn run_workload(
         None => Arc::clone(&workload),
         Some(writer) => Arc::new(Recording::new(Arc::clone(&workload), Arc::clone(writer))),
     };
+    let before = connected_sums(|| (shared.connector)());
     let mut live = Live::new();
     let mut finished = drive::run(
         &driven,
@@ -85,7 +97,8 @@ pub fn run_workload(
         finished.failure = Some(failure.message.clone());
     }
     let about = About::from(&*workload);
-    let result = output::result(&about, &shared, &plan, server, &finished);
+    let server_time = account(&shared, before);
+    let result = output::result(&about, &shared, &plan, server, server_time, &finished);
     put_out(&result, &about, &shared, &finished, &options.output)?;
     if let Some(ending) = recorded? {
         eprintln!(
@@ -94,6 +107,12 @@ pub fn run_workload(
         );
     }
     verdict(&finished)
+}
+
+/// The server's own account of what was run since `before` was read.
+pub(super) fn account(shared: &Shared, before: Result<Sums, String>) -> ServerTime {
+    let after = connected_sums(|| (shared.connector)());
+    server_time(before, after, &shared.statements)
 }
 
 /// What stands at the beginning of a trace.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use wire::{Connection, Error, Family};
 
-use super::load::{Live, connector, interrupt_flag, look, parse, put_out, verdict};
+use super::load::{Live, account, interrupt_flag, look, parse, put_out, target, verdict};
 use super::options::{KnobOptions, OutputOptions, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::drive::{Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Failure;
-use crate::measure::Names;
+use crate::measure::{Names, connected_sums};
 use crate::output::{self, About, AnswerResult, DifferingRequest};
 use crate::replay::{
     Answer, Difference, Digest, DigestHead, Event, Played, PlayerPlan, Trace, play,
@@ -73,16 +73,14 @@ impl ReplayOptions {
 /// # Errors
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
-    let knobs = options.knobs.knobs();
     let family = parse(&options.server)?.family;
-    knobs.check(family)?;
+    let (connector, knobs) = target(&options.server, &options.knobs)?;
     let trace = Trace::open(&options.trace, options.allow_truncated)?;
     let earlier = options.compare.as_deref().map(Digest::read).transpose()?;
     if let Some(earlier) = &earlier {
         earlier.check(&trace, options.unordered, knobs.rows)?;
     }
     let _ = crate::sys::raise_file_limit();
-    let connector = connector(&options.server)?;
     let specs: Vec<StatementSpec> = trace.meta.statements.iter().map(|one| one.spec()).collect();
     let server = look(&connector, |connection| check(connection, &specs, &trace))?;
     let shared = Shared {
@@ -93,6 +91,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         clock: Arc::new(MonotonicClock::start()),
     };
     let interrupt = interrupt_flag()?;
+    let before = connected_sums(|| (shared.connector)());
     let mut live = Live::new();
     let Played {
         finished,
@@ -124,7 +123,9 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         _ => None,
     };
     let about = about(&trace);
-    let mut result = output::result(&about, &shared, &run_plan(options), server, &finished);
+    let server_time = account(&shared, before);
+    let plan = run_plan(options);
+    let mut result = output::result(&about, &shared, &plan, server, server_time, &finished);
     let listed = differences.as_deref().unwrap_or_default();
     result.replay = Some(output::Replay {
         trace: options.trace.display().to_string(),

@@ -4,6 +4,8 @@ mod collector;
 mod names;
 mod recorder;
 mod series;
+mod server_text;
+mod server_time;
 mod tally;
 
 use hdrhistogram::Histogram;
@@ -12,6 +14,9 @@ pub use collector::{Collector, Totals};
 pub use names::Names;
 pub use recorder::{Recorder, TransactionRecord};
 pub use series::{Second, Series};
+pub use server_time::{
+    ServerTime, StatementServerTime, Sums, Used, connected_sums, server_sums, server_time,
+};
 pub use tally::{ErrorTally, Errors, StatementTally, TransactionTally};
 
 /// The longest latency that is told apart from longer ones.

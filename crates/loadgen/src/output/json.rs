@@ -7,7 +7,7 @@ use serde::Serialize;
 use wire::Counters;
 
 use crate::drive::{ArrivalProcess, Arrivals, Finished, Plan};
-use crate::measure::{Errors, Names};
+use crate::measure::{Errors, Names, ServerTime};
 use crate::session::{Knobs, Shared};
 use crate::workload::{TransactionKind, Workload};
 
@@ -43,6 +43,7 @@ pub struct Result {
     pub reconnects: u64,
     pub stuck_connections: u32,
     pub comparable: bool,
+    pub server_time: ServerTime,
     pub replay: Option<Replay>,
     pub notes: Vec<String>,
 }
@@ -222,6 +223,7 @@ pub fn result(
     shared: &Shared,
     plan: &Plan,
     server: Server,
+    server_time: ServerTime,
     finished: &Finished,
 ) -> Result {
     let totals = &finished.totals;
@@ -260,6 +262,7 @@ pub fn result(
         reconnects: totals.reconnects,
         stuck_connections: finished.stuck_connections,
         comparable: false,
+        server_time,
         replay: None,
         notes: about.notes.clone(),
     }

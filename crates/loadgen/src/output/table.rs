@@ -10,8 +10,19 @@ pub fn table(result: &Result) -> String {
     let mut text = String::new();
     summary(&mut text, result);
     let heads = [
-        "", "count", "errors", "retries", "p50 us", "p99 us", "p99.9 us", "max us", "trips",
-        "sent B", "recv B", "syscalls",
+        "",
+        "count",
+        "errors",
+        "retries",
+        "server us",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "trips",
+        "sent B",
+        "recv B",
+        "syscalls",
     ];
     row(&mut text, &heads.map(str::to_owned));
     for (name, one) in &result.transactions {
@@ -20,6 +31,7 @@ pub fn table(result: &Result) -> String {
             &mut text,
             name,
             [count, one.errors, one.retries],
+            None,
             &one.latency_us,
             &one.wire,
         );
@@ -29,11 +41,25 @@ pub fn table(result: &Result) -> String {
             &mut text,
             &format!("  {name}"),
             [one.count, one.errors, one.retries],
+            result
+                .server_time
+                .statements
+                .get(name)
+                .map(|time| time.mean_us),
             &one.latency_us,
             &one.wire,
         );
     }
     text.push_str("trips, bytes and system calls are means for one transaction or statement\n");
+    match (&result.server_time.source, &result.server_time.unavailable) {
+        (Some(source), _) => {
+            let _ = writeln!(text, "server us: mean time in the server, from {source}");
+        }
+        (None, why) => {
+            let why = why.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "no time in the server: {why}");
+        }
+    }
     for (code, error) in &result.errors {
         let _ = writeln!(
             text,
@@ -136,7 +162,14 @@ fn answer(answer: &AnswerResult) -> String {
     }
 }
 
-fn line(text: &mut String, name: &str, counts: [u64; 3], latency: &Latency, wire: &Wire) {
+fn line(
+    text: &mut String,
+    name: &str,
+    counts: [u64; 3],
+    server_us: Option<f64>,
+    latency: &Latency,
+    wire: &Wire,
+) {
     let uses = counts[0].max(1) as f64;
     let mean = |total: u64| format!("{:.1}", total as f64 / uses);
     let us = |value: f64| format!("{value:.0}");
@@ -147,6 +180,7 @@ fn line(text: &mut String, name: &str, counts: [u64; 3], latency: &Latency, wire
             counts[0].to_string(),
             counts[1].to_string(),
             counts[2].to_string(),
+            server_us.map_or_else(String::new, us),
             us(latency.p50),
             us(latency.p99),
             us(latency.p999),
@@ -159,7 +193,7 @@ fn line(text: &mut String, name: &str, counts: [u64; 3], latency: &Latency, wire
     );
 }
 
-fn row(text: &mut String, cells: &[String; 12]) {
+fn row(text: &mut String, cells: &[String; 13]) {
     let _ = write!(text, "{:<32}", cells[0]);
     for cell in &cells[1..] {
         let _ = write!(text, " {cell:>9}");

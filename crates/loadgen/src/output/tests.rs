@@ -9,7 +9,7 @@ use super::{About, Server, result, table, write_hdr, write_parquet};
 use crate::clock::MonotonicClock;
 use crate::commit::Commit;
 use crate::drive::{Arrivals, Finished, OnDisconnect, OnError, Plan};
-use crate::measure::{Collector, Names, Recorder, TransactionRecord};
+use crate::measure::{Collector, Names, Recorder, TransactionRecord, server_time};
 use crate::session::{Knobs, Shared, StatementId};
 use crate::workload::{Outcome, TransactionKind, Workload};
 
@@ -92,11 +92,17 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         family: "mysql".into(),
         version: "9.7.4".into(),
     };
+    let server_time = server_time(
+        Err("performance_schema is off".into()),
+        Err("performance_schema is off".into()),
+        &shared.statements,
+    );
     let result = result(
         &About::from(&workload as &dyn Workload),
         &shared,
         &plan,
         server,
+        server_time,
         &finished,
     );
     let json = serde_json::to_value(&result).expect("serializes");
@@ -124,7 +130,12 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         .expect("a number");
     assert!((3000.0..3003.0).contains(&max_us), "{max_us}");
     assert_eq!(json["errors"]["1114"]["count"], 1);
+    assert!(json["server_time"]["source"].is_null());
     let text = table(&result);
+    assert!(
+        text.contains("no time in the server: performance_schema is off"),
+        "{text}"
+    );
     assert!(
         text.contains("2.0 transactions/s (120 a minute)") && text.contains("account_update"),
         "{text}"
