@@ -1,0 +1,36 @@
+"""Gain of several servers over the first, from a run of `upshift measure`, as a picture and a table in Markdown.
+
+./upshift measure plain=... hot=... all=... --json > arms.json
+studies/arms.py arms.json docs/images/arms.svg
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from forest import Row, forest
+
+NAMES = {"qps": "queries a second", "user_cpu_us_per_query": "user CPU a query"}
+
+
+def main() -> None:
+    result, picture = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    rows: list[Row] = []
+    print("| metric | workload | threads | server | ratio | 95 % interval | verdict |\n|---|---|---|---|---|---|---|")
+    for metric, name in NAMES.items():
+        found = [one for one in result["comparisons"] if one["metric"] == metric]
+        for workload, threads in sorted({(one["workload"], one["threads"]) for one in found}):
+            rows.append(Row(f"{name}: {workload}, {threads} threads"))
+            for one in (one for one in found if (one["workload"], one["threads"]) == (workload, threads)):
+                low, high = one["ci_low"], one["ci_high"]
+                rows.append(Row(one["arm"], one["ratio"], low, high))
+                shown = f"{one['ratio']:.3f} | {low:.3f} to {high:.3f} | {one['verdict']}"
+                print(f"| {name} | {workload} | {threads} | {one['arm']} | {shown} |")
+    baseline = result["comparisons"][0]["baseline"]
+    picture.write_text(forest(f"Against {baseline}", f"times {baseline}", rows))
+
+
+if __name__ == "__main__":
+    main()
