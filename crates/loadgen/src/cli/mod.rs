@@ -18,7 +18,7 @@ use replay::{ReplayOptions, replay_trace};
 use crate::commit::{self, Commit};
 use crate::failure::{Failure, Usage};
 use crate::oltp::{self, Distribution, Oltp, Script};
-use crate::tpcc::{self, TpccArgs};
+use crate::tpcc::{self, CheckArgs, OneArgs, TpccArgs};
 
 /// Drive a MySQL, MariaDB or PostgreSQL server and tell what every statement cost.
 #[derive(Parser)]
@@ -41,6 +41,8 @@ enum Command {
     },
     /// Run a trace's statements again, in order, and tell whether the answers are equal.
     Replay(ReplayOptions),
+    /// Whether TPC-C's consistency conditions hold.
+    Check(CheckArgs),
 }
 
 #[derive(Subcommand)]
@@ -51,6 +53,8 @@ enum Load {
     Commit(CommitArgs),
     /// TPC-C: orders, payments, deliveries; NewOrders a minute.
     Tpcc(TpccArgs),
+    /// One statement of a TPC-C transaction alone.
+    One(OneArgs),
 }
 
 impl Load {
@@ -65,6 +69,7 @@ impl Load {
                 action: CommitAction::Run { load, .. },
             }) => Some(load),
             Self::Tpcc(args) => args.run_options(),
+            Self::One(args) => Some(args.run_options()),
             Self::Oltp(_) | Self::Commit(_) => None,
         }
     }
@@ -212,6 +217,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             dispatch_load(load)
         }
         Command::Replay(options) => replay_trace(&options),
+        Command::Check(args) => tpcc::check(&args),
     }
 }
 
@@ -254,6 +260,7 @@ fn dispatch_load(load: Load) -> anyhow::Result<ExitCode> {
             }
         },
         Load::Tpcc(args) => tpcc::run(args),
+        Load::One(args) => tpcc::run_one(&args),
     }
 }
 

@@ -45,7 +45,7 @@ enum Action {
         #[arg(long, value_enum, default_value_t = BatchMode::Multirow)]
         batch: BatchMode,
         #[command(flatten)]
-        load: LoadOptions,
+        load: Box<LoadOptions>,
     },
     /// Drop the tables.
     Cleanup {

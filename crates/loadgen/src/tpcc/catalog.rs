@@ -12,43 +12,56 @@ pub(super) struct Entry {
     pub(super) first_row: bool,
 }
 
-/// The place of each statement in [`ENTRIES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Key {
-    NewOrderCustomer,
-    NewOrderDistrict,
-    NewOrderDistrictUpdate,
-    NewOrderOrderInsert,
-    NewOrderNewOrderInsert,
-    NewOrderItem,
-    NewOrderStock,
-    NewOrderStockUpdate,
-    NewOrderStockUpdateRewritten,
-    NewOrderLineInsert,
-    NewOrderLineInsertMultirow,
-    PaymentDistrictUpdate,
-    PaymentDistrict,
-    PaymentWarehouseUpdate,
-    PaymentWarehouse,
-    PaymentCustomerByLast,
-    PaymentCustomer,
-    PaymentCustomerData,
-    PaymentCustomerUpdate,
-    PaymentCustomerDataUpdate,
-    PaymentHistoryInsert,
-    OrderStatusCustomerByLast,
-    OrderStatusCustomer,
-    OrderStatusLastOrder,
-    OrderStatusLines,
-    DeliveryOldestNewOrder,
-    DeliveryNewOrderDelete,
-    DeliveryOrder,
-    DeliveryOrderUpdate,
-    DeliveryLineUpdate,
-    DeliveryAmountSum,
-    DeliveryCustomerUpdate,
-    StockLevelLowStock,
+macro_rules! keys {
+    ($($key:ident)+) => {
+        /// The place of each statement in [`ENTRIES`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(super) enum Key {
+            $($key,)+
+        }
+
+        impl Key {
+            /// All, in this order.
+            pub(super) const ALL: [Self; ENTRIES.len()] = [$(Self::$key,)+];
+        }
+    };
+}
+
+keys! {
+    NewOrderCustomer
+    NewOrderDistrict
+    NewOrderDistrictUpdate
+    NewOrderOrderInsert
+    NewOrderNewOrderInsert
+    NewOrderItem
+    NewOrderStock
+    NewOrderStockUpdate
+    NewOrderStockUpdateRewritten
+    NewOrderLineInsert
+    NewOrderLineInsertMultirow
+    PaymentDistrictUpdate
+    PaymentDistrict
+    PaymentWarehouseUpdate
+    PaymentWarehouse
+    PaymentCustomerByLast
+    PaymentCustomer
+    PaymentCustomerData
+    PaymentCustomerUpdate
+    PaymentCustomerDataUpdate
+    PaymentHistoryInsert
+    OrderStatusCustomerByLast
+    OrderStatusCustomer
+    OrderStatusLastOrder
+    OrderStatusLines
+    DeliveryOldestNewOrder
+    DeliveryNewOrderDelete
+    DeliveryOrder
+    DeliveryOrderUpdate
+    DeliveryLineUpdate
+    DeliveryAmountSum
+    DeliveryCustomerUpdate
+    StockLevelLowStock
 }
 
 const fn all(name: &'static str, parameters: &'static [&'static str]) -> Entry {

@@ -5,10 +5,12 @@
 mod args;
 mod batch;
 mod catalog;
+mod check;
 mod config;
 mod deck;
 mod delivery;
 mod new_order;
+mod one;
 mod order_status;
 mod payment;
 mod prepare;
@@ -29,6 +31,8 @@ use wire::{Cell, Connection, Feature};
 
 pub use args::{TpccArgs, run};
 pub use batch::BatchMode;
+pub use check::{CheckArgs, check};
+pub use one::{OneArgs, run as run_one};
 pub use statements::Choice;
 
 use crate::failure::Usage;

@@ -173,6 +173,18 @@ impl Statements {
         &self.specs
     }
 
+    /// Whether a statement's file takes a whole batch at once.
+    pub(super) fn takes_batch(&self, key: Key) -> bool {
+        self.bound(key).takes_batch
+    }
+
+    /// Whether a statement neither writes nor locks.
+    pub(super) fn is_plain_select(&self, key: Key) -> bool {
+        let first_id = self.bound(key).first_id;
+        let sql = self.specs[usize::from(first_id)].sql.to_ascii_uppercase();
+        sql.starts_with("SELECT") && !sql.contains("FOR UPDATE") && !sql.contains("FOR SHARE")
+    }
+
     fn bound(&self, key: Key) -> &Bound {
         &self.bound[key as usize]
     }
