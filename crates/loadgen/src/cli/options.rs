@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Usage;
@@ -32,6 +32,9 @@ pub struct KnobOptions {
     /// How much of each result is read.
     #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
     pub rows: RowsMode,
+    /// Column definitions with results; `off` is `metadata=off` in --server (MySQL, MariaDB).
+    #[arg(long, default_value = "on", value_parser = switch, action = ArgAction::Set)]
+    pub metadata: bool,
 }
 
 impl KnobOptions {
@@ -43,6 +46,7 @@ impl KnobOptions {
             transaction: self.transaction,
             fetch_size: self.fetch_size,
             rows: self.rows,
+            metadata: self.metadata,
         }
     }
 }
@@ -138,6 +142,14 @@ impl LoadOptions {
 
 /// A week is longer than any load.
 const SECONDS_MAX: f64 = 604_800.0;
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off".to_owned()),
+    }
+}
 
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -53,6 +53,8 @@ pub struct Knobs {
     pub fetch_size: u32,
     /// How much of each result is read.
     pub rows: RowsMode,
+    /// Column definitions come with results.
+    pub metadata: bool,
 }
 
 impl Default for Knobs {
@@ -62,6 +64,7 @@ impl Default for Knobs {
             transaction: TransactionMode::Begin,
             fetch_size: 0,
             rows: RowsMode::Stated,
+            metadata: true,
         }
     }
 }
@@ -83,6 +86,12 @@ impl Knobs {
             return Err(Usage::new(
                 "PostgreSQL cannot switch autocommit off",
                 "use --transaction begin or --transaction autocommit",
+            ));
+        }
+        if family == Family::Postgres && !self.metadata {
+            return Err(Usage::new(
+                "PostgreSQL cannot leave metadata out: none comes with prepared statements, always some with text",
+                "use --metadata on",
             ));
         }
         Ok(())
