@@ -20,14 +20,15 @@ use crate::failure::Usage;
 use crate::session::{Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
-/// Orders and payments that a statement inserts get numbers from here on, one for each connection, and are rolled back.
+/// Orders that a statement inserts get numbers from here on, one for each connection.
 const FREE_O_ID: i64 = 1_000_000_000;
 
 /// `upshift-load one`.
 #[derive(Args)]
 pub struct OneArgs {
     /// Which statement, for example `new_order.stock_update`.
-    statement: String,
+    #[arg(value_name = "STATEMENT")]
+    name: String,
     #[command(flatten)]
     choice: ChoiceOptions,
     #[command(flatten)]
@@ -74,18 +75,16 @@ struct NewOrders {
 
 impl One {
     fn new(args: &OneArgs) -> Result<Self, Usage> {
-        let place = ENTRIES
-            .iter()
-            .position(|entry| entry.name == args.statement);
+        let place = ENTRIES.iter().position(|entry| entry.name == args.name);
         let key = place.map(|place| Key::ALL[place]).ok_or_else(|| {
             let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
             Usage::new(
-                format!("there is no statement {}", args.statement),
+                format!("there is no statement {}", args.name),
                 format!("there are {}", names.join(", ")),
             )
         })?;
         Ok(Self {
-            name: format!("one {}", args.statement),
+            name: format!("one {}", args.name),
             key,
             statements: Arc::new(Statements::read(&args.choice.choice())?),
             seed: args.load.seed,
