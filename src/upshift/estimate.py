@@ -48,7 +48,7 @@ def estimate(options: Options) -> tuple[Estimate, ...]:
         "hot set": len(options.workloads) * (options.sample_s + 6),
         "train": len(options.workloads) * (options.train_s + 8),
         "post-link": len(options.workloads) * (options.train_s + 8),
-        "measure": plan.trials * arms * (loads * (plan.slice_s + 1) + plan.warmup_s + 3),
+        "measure": plan.trials * arms * (plan.rounds * loads * (plan.slice_s + 1) + plan.warmup_s + 3),
     }
     if options.verify == "main":
         timed["verify"] = 7200.0

@@ -27,6 +27,7 @@ class Options(Value):
     verify: str = "short"
     threads: tuple[int, ...] = (1, 8)
     trials: int = 6
+    rounds: int = 1
     slice_s: float = 2.5
     warmup_s: float = 4.0
     train_s: float = 20.0

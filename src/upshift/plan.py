@@ -90,7 +90,7 @@ def measuring_plan(options: Options) -> Plan:
     server, client = (tuple(cpus[:-for_load]), tuple(cpus[-for_load:])) if len(cpus) > 1 else (tuple(cpus), tuple(cpus))
     return Plan(
         trials=options.trials,
-        rounds=1,
+        rounds=options.rounds,
         slice_s=options.slice_s,
         warmup_s=options.warmup_s,
         seed=1,

@@ -93,6 +93,7 @@ def measure(
     workload: Annotated[list[str] | None, typer.Option(help="Measure on this (name or .toml file); repeatable.")] = None,
     threads: Annotated[str, typer.Option(help="Client threads, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
+    rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
     slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
@@ -114,6 +115,7 @@ def measure(
     options = Options(
         threads=parse_threads(threads),
         trials=trials,
+        rounds=rounds,
         slice_s=slice_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]

@@ -100,6 +100,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("optimize", "--threads", ""), "--threads takes counts"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
+        (("measure", "a", "b", "--rounds", "0"), "rounds"),
         (("optimize", "--jobs", "-1"), "jobs"),
         (("optimize", "--resume", "last"), "there is no run 'last'"),
         (("optimize", "--recipe", "no-such"), "there is no recipe"),
