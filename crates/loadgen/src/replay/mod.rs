@@ -10,6 +10,8 @@ mod format;
 mod player;
 mod record;
 mod tape;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod writer;
 

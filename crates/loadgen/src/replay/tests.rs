@@ -1,0 +1,233 @@
+//! Traces: what is written is read, and what is damaged is refused.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+use wire::{BatchWay, Value};
+
+use super::writer::Ended;
+use super::{Event, Meta, RecordedStatement, Tape, Trace, TraceWriter};
+use crate::session::StatementId;
+use crate::workload::TransactionKind;
+
+/// A file of this test's own, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("upshift-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn meta() -> Meta {
+    let statement = |name: &str| RecordedStatement {
+        name: name.into(),
+        sql: "SELECT ?".into(),
+        first_row: name == "b",
+    };
+    Meta {
+        workload: "test".into(),
+        family: "mysql".into(),
+        version: "1".into(),
+        connections: 3,
+        seed: 7,
+        knobs: serde_json::json!({"statements": "text"}),
+        transactions: vec!["one".into(), "two".into()],
+        statements: vec![statement("a"), statement("b")],
+    }
+}
+
+fn tape(events: &[Event]) -> Tape {
+    let mut tape = Tape::default();
+    for event in events {
+        match event {
+            Event::Begin => tape.begin(),
+            Event::Commit => tape.commit(),
+            Event::Rollback => tape.rollback(),
+            Event::Statement { id, parameters } => tape.statement(*id, parameters),
+            Event::Batch { id, rows, way } => tape.batch(*id, rows, *way),
+        }
+    }
+    tape
+}
+
+/// Connection n runs transaction n of the list.
+fn write(path: &Path, transactions: &[Vec<Event>]) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(path, &meta(), Arc::clone(&stop)).expect("creates");
+    for (number, events) in transactions.iter().enumerate() {
+        let ended = Ended::ALL[number % 3];
+        let kind = TransactionKind(number as u16 % 2);
+        writer.add(number as u32, kind, ended, &tape(events));
+    }
+    writer.lost();
+    let ending = writer.finish().expect("writes");
+    assert_eq!(ending.transactions, transactions.len() as u64);
+    assert!(!stop.load(Ordering::Relaxed));
+}
+
+fn read(trace: &Trace) -> Vec<Vec<Event>> {
+    let mut transactions = Vec::new();
+    let mut ordinal = 1;
+    trace
+        .each(|recorded| {
+            assert_eq!(recorded.connection, transactions.len() as u32);
+            assert_eq!(recorded.ordinal, ordinal);
+            assert_eq!(recorded.refused, recorded.connection % 3 == 2);
+            ordinal += recorded.events;
+            transactions.push(recorded.events().expect("decodes"));
+            ControlFlow::Continue(())
+        })
+        .expect("reads");
+    transactions
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::Int),
+        (any::<i64>(), any::<u8>())
+            .prop_map(|(unscaled, scale)| Value::Decimal { unscaled, scale }),
+        ".{0,8}".prop_map(Value::Text),
+        any::<i64>().prop_map(Value::Timestamp),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let id = || (0u16..2).prop_map(StatementId);
+    let values = || proptest::collection::vec(value(), 0..5);
+    let way = prop_oneof![
+        Just(BatchWay::Single),
+        Just(BatchWay::Bulk),
+        Just(BatchWay::Pipeline)
+    ];
+    prop_oneof![
+        Just(Event::Begin),
+        Just(Event::Commit),
+        Just(Event::Rollback),
+        (id(), values()).prop_map(|(id, parameters)| Event::Statement { id, parameters }),
+        (id(), proptest::collection::vec(values(), 0..4), way)
+            .prop_map(|(id, rows, way)| Event::Batch { id, rows, way }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn what_is_recorded_is_read(
+        transactions in proptest::collection::vec(proptest::collection::vec(event(), 0..12), 0..40)
+    ) {
+        let file = Scratch::new("trace-roundtrip");
+        write(&file.0, &transactions);
+        let trace = Trace::open(&file.0, false).expect("opens");
+        prop_assert_eq!(&trace.meta, &meta());
+        prop_assert_eq!(trace.ending.lost, 1);
+        prop_assert_eq!(read(&trace), transactions);
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed(at in any::<proptest::sample::Index>(), bit in 0u8..8) {
+        let file = Scratch::new("trace-changed");
+        write(&file.0, &many(50));
+        let mut bytes = std::fs::read(&file.0).expect("reads");
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&file.0, bytes).expect("writes");
+        prop_assert!(Trace::open(&file.0, false).is_err());
+        // What is whole can be had, and never more than that.
+        if let Ok(trace) = Trace::open(&file.0, true) {
+            prop_assert_eq!(read(&trace), many(50)[..trace.ending.transactions as usize].to_vec());
+        }
+    }
+}
+
+/// So many transactions of three requests; 1000 of them fill more than one block.
+fn many(count: i64) -> Vec<Vec<Event>> {
+    let transaction = |number| {
+        let statement = Event::Statement {
+            id: StatementId(0),
+            parameters: vec![Value::Int(number), Value::Text("x".repeat(100))],
+        };
+        vec![Event::Begin, statement, Event::Commit]
+    };
+    (0..count).map(transaction).collect()
+}
+
+#[test]
+fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
+    let file = Scratch::new("trace-cut");
+    let transactions = many(1000);
+    write(&file.0, &transactions);
+    let bytes = std::fs::read(&file.0).expect("reads");
+    let id = Trace::open(&file.0, false).expect("opens").id;
+    // Within the second block, and just before the ending.
+    for cut in [bytes.len() * 2 / 3, bytes.len() - 18] {
+        std::fs::write(&file.0, &bytes[..cut]).expect("writes");
+        let error = Trace::open(&file.0, false).expect_err("cut").to_string();
+        let trace = Trace::open(&file.0, true).expect("the whole part");
+        let whole = trace.ending.transactions as usize;
+        assert!(!trace.whole && trace.id != id);
+        assert!((300..=1000).contains(&whole), "{whole}");
+        let said = format!(
+            "{whole} transactions with {} statements",
+            trace.ending.statements
+        );
+        assert!(
+            error.contains("cut short") && error.contains(&said),
+            "{error}"
+        );
+        assert_eq!(read(&trace), transactions[..whole]);
+    }
+}
+
+#[test]
+fn other_files_are_refused_with_what_they_are() {
+    let file = Scratch::new("trace-other");
+    write(&file.0, &many(3));
+    let bytes = std::fs::read(&file.0).expect("reads");
+    let mut newer = bytes.clone();
+    newer[8] = 9;
+    let meta_cut = bytes[..40].to_vec();
+    for (content, said) in [
+        (newer, "version 9"),
+        (b"SELECT 1;\n".to_vec(), "is not a trace"),
+        (Vec::new(), "is not a trace"),
+        (b"UPSHTRCE".to_vec(), "is not a trace"),
+        (meta_cut, "no whole trace"),
+    ] {
+        std::fs::write(&file.0, content).expect("writes");
+        for allow_truncated in [false, true] {
+            let error = Trace::open(&file.0, allow_truncated).expect_err(said);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+    let missing = Trace::open(Path::new("/no/such"), false).expect_err("none");
+    assert!(missing.to_string().contains("/no/such"));
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_the_run() {
+    // Writes to it are refused as a full disk's are.
+    let stop = Arc::new(AtomicBool::new(false));
+    let refused = TraceWriter::create(Path::new("/dev/full"), &meta(), Arc::clone(&stop));
+    let error = refused.err().expect("no room").to_string();
+    assert!(error.contains("No space left"), "{error}");
+    let missing = TraceWriter::create(Path::new("/no/such/trace"), &meta(), stop);
+    assert!(
+        missing
+            .err()
+            .expect("no folder")
+            .to_string()
+            .contains("/no/such/trace")
+    );
+}
