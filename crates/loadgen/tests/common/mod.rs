@@ -1,0 +1,102 @@
+//! What all integration tests need: the program, run to its end.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use testserver::Server;
+
+/// `upshift-load` that has ended.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Its result; it must have ended with this exit code.
+    pub fn json(&self, code: i32) -> Value {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        serde_json::from_str(&self.stdout).expect("JSON on stdout")
+    }
+
+    /// It ended with an error: this exit code, ERROR with these words, and a hint.
+    pub fn refused(&self, code: i32, words: &[&str]) {
+        let Self { stdout, stderr, .. } = self;
+        assert_eq!(self.code, Some(code), "{stdout}\n{stderr}");
+        assert!(
+            stderr.contains("ERROR: ") && stderr.contains("hint: "),
+            "{stderr}"
+        );
+        for word in words {
+            assert!(stderr.contains(word), "{word} is not in: {stderr}");
+        }
+    }
+
+    /// It ended well.
+    pub fn done(&self) -> &Self {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// A line of arguments, then further ones that may have spaces.
+pub fn command(line: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_upshift-load"));
+    command.args(line.split_whitespace()).args(more);
+    command.env_remove("UPSHIFT_LOAD_SERVER");
+    command
+}
+
+/// Run it on a server.
+pub fn load(line: &str, server: &str) -> Ran {
+    ended(command(line, &["--server", server]))
+}
+
+/// Start it on a server, to be waited for with [`wait`].
+pub fn start(line: &str, server: &str) -> Child {
+    let mut command = command(line, &["--server", server]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program")
+}
+
+pub fn wait(child: Child) -> Ran {
+    ran(child.wait_with_output().expect("the program ends"))
+}
+
+pub fn ended(mut command: Command) -> Ran {
+    ran(command.output().expect("the program"))
+}
+
+fn ran(output: std::process::Output) -> Ran {
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Ran {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// A server's database `t` with sysbench's tables, small.
+pub fn filled(server: &Server, tables: u32, rows: u32) -> String {
+    let url = server.create("t");
+    fill(&url, tables, rows);
+    url
+}
+
+/// Make the tables anew, always with the same rows.
+pub fn fill(url: &str, tables: u32, rows: u32) {
+    let line = format!("oltp read_write prepare --drop --tables {tables} --table-size {rows}");
+    load(&line, url).done();
+}
+
+/// A file in the server's folder, which goes with it.
+pub fn file(server: &Server, name: &str) -> PathBuf {
+    server.folder().join(name)
+}
+
+pub fn path(path: &Path) -> &str {
+    path.to_str().expect("a path that is text")
+}

@@ -1,0 +1,287 @@
+//! Every OLTP script on real servers, and our counts against the servers' own.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use loadgen::clock::MonotonicClock;
+use loadgen::drive::{self, Arrivals, OnDisconnect, OnError, Plan};
+use loadgen::measure::{Names, Totals};
+use loadgen::oltp::{Distribution, Oltp, Options, Script};
+use loadgen::session::{Knobs, Shared, StatementMode};
+use loadgen::workload::Workload;
+use testserver::{Kind, Server, one, rows, run};
+use wire::{Connection, Counters, ServerUrl};
+
+const SCRIPTS: [&str; 10] = [
+    "point_select",
+    "read_only",
+    "read_write",
+    "write_only",
+    "update_index",
+    "update_non_index",
+    "insert",
+    "delete",
+    "select_random_points",
+    "select_random_ranges",
+];
+
+const CONNECTIONS: u32 = 3;
+const TRANSACTIONS: u64 = 90;
+/// What the protocol takes to say goodbye: four bytes of header and COM_QUIT.
+const QUIT_BYTES: u64 = 5;
+
+fn everything(server: &Server) {
+    let url = common::filled(server, 2, 500);
+    every_script_runs(&url);
+    for statements in [
+        StatementMode::Text,
+        StatementMode::Prepared,
+        StatementMode::PreparePerRequest,
+    ] {
+        match server.kind() {
+            Kind::MariaDb | Kind::MySql => counts_are_mysqls(server, &url, statements),
+            Kind::Postgres => counts_are_postgres(server, &url, statements),
+        }
+    }
+}
+
+fn every_script_runs(url: &str) {
+    for script in SCRIPTS {
+        for statements in ["prepared", "text"] {
+            let line = format!(
+                "oltp {script} run --tables 2 --table-size 500 -c 2 --transactions 20 --statements {statements} --json"
+            );
+            let result = common::load(&line, url).json(0);
+            let transactions = &result["transactions"][script];
+            assert_eq!(
+                transactions["count"], 20,
+                "{script} {statements}: {result:#}"
+            );
+            assert_eq!(
+                transactions["errors"], 0,
+                "{script} {statements}: {result:#}"
+            );
+            assert!(result["failure"].is_null());
+        }
+    }
+}
+
+/// Run `read_write` and return what was counted.
+fn read_write(url: &str, statements: StatementMode) -> Totals {
+    let options = Options {
+        tables: 2,
+        table_size: 500,
+        range_size: 20,
+        distribution: Distribution::Uniform,
+    };
+    let workload: Arc<dyn Workload> = Arc::new(Oltp::new(Script::ReadWrite, options));
+    let url = ServerUrl::parse(url).expect("a URL");
+    let shared = Shared {
+        connector: Arc::new(move || wire::connect(&url)),
+        statements: workload.statements().into(),
+        names: Arc::new(Names::new(workload.statements())),
+        knobs: Knobs {
+            statements,
+            ..Knobs::default()
+        },
+        clock: Arc::new(MonotonicClock::start()),
+    };
+    let plan = Plan {
+        connections: CONNECTIONS,
+        time: None,
+        warmup: Duration::ZERO,
+        transactions: Some(TRANSACTIONS),
+        arrivals: Arrivals::Closed,
+        on_disconnect: OnDisconnect::Stop,
+        on_error: OnError::Stop,
+        seed: 1,
+    };
+    let finished = drive::run(
+        &workload,
+        &shared,
+        plan,
+        &AtomicBool::new(false),
+        &mut |_, _| {},
+    );
+    let finished = finished.expect("runs");
+    assert_eq!(finished.failure, None);
+    finished.totals
+}
+
+/// What all connections counted, logins included.
+fn crossed(totals: &Totals) -> Counters {
+    let mut sum = Counters::default();
+    for tally in &totals.statements {
+        sum += tally.wire;
+    }
+    sum
+}
+
+fn counted(totals: &Totals, url_names: &[String], name: &str) -> u64 {
+    let place = url_names.iter().position(|known| known == name);
+    totals.statements[place.expect(name)].count
+}
+
+fn names() -> Vec<String> {
+    let options = Options {
+        tables: 2,
+        table_size: 500,
+        range_size: 20,
+        distribution: Distribution::Uniform,
+    };
+    let workload = Oltp::new(Script::ReadWrite, options);
+    Names::new(workload.statements()).all().to_vec()
+}
+
+fn status(connection: &mut dyn Connection) -> BTreeMap<String, u64> {
+    let sql = "SHOW GLOBAL STATUS WHERE Variable_name REGEXP '^(Com_.*|Questions|Bytes_.*|Threads_connected)$'";
+    let named = rows(connection, sql).into_iter();
+    named
+        .map(|row| {
+            let [name, value] = [0, 1].map(|column| row[column].clone().expect("not NULL"));
+            (name.to_lowercase(), value.parse().unwrap_or_default())
+        })
+        .collect()
+}
+
+fn counts_are_mysqls(server: &Server, url: &str, statements: StatementMode) {
+    let mut watch = server.connect("t").expect("a login");
+    // A status holds its own request and not its own answer: between two of them lie one request and one answer for each of ours.
+    let watched = watch.counters();
+    let before = status(&mut *watch);
+    let totals = read_write(url, statements);
+    let begin = Instant::now();
+    let (after, own, looks) = (1..)
+        .find_map(|looks| {
+            let own = watch.counters() - watched;
+            let after = status(&mut *watch);
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "connections do not end"
+            );
+            if after["threads_connected"] > 1 {
+                std::thread::sleep(Duration::from_millis(50));
+                return None;
+            }
+            Some((after, own, looks))
+        })
+        .expect("the connections end");
+    let grown = |name: &str| after[name] - before[name];
+    let names = names();
+    let ours = |name: &str| counted(&totals, &names, name);
+    let ends = u64::from(CONNECTIONS);
+    let crossed = crossed(&totals);
+    assert_eq!(
+        grown("bytes_received"),
+        crossed.bytes_sent + own.bytes_sent + ends * QUIT_BYTES,
+        "{statements:?}"
+    );
+    assert_eq!(
+        grown("bytes_sent"),
+        crossed.bytes_received + own.bytes_received,
+        "{statements:?}"
+    );
+    // COM_QUIT counts as a question; COM_STMT_PREPARE and COM_STMT_CLOSE do not.
+    assert_eq!(
+        grown("questions"),
+        totals.work_statements() + looks + ends,
+        "{statements:?}"
+    );
+    let reads = [
+        "point_select",
+        "simple_range",
+        "sum_range",
+        "order_range",
+        "distinct_range",
+    ];
+    for (com, ours) in [
+        ("com_select", reads.map(ours).iter().sum()),
+        (
+            "com_update",
+            ours("index_update") + ours("non_index_update"),
+        ),
+        ("com_delete", ours("delete")),
+        ("com_insert", ours("insert")),
+        ("com_begin", ours("begin")),
+        ("com_commit", ours("commit")),
+        ("com_rollback", ours("rollback")),
+    ] {
+        assert_eq!(grown(com), ours, "{com}, {statements:?}");
+    }
+    let bounds = ours("begin") + ours("commit") + ours("rollback");
+    let executed = match statements {
+        StatementMode::Text => 0,
+        StatementMode::Prepared | StatementMode::PreparePerRequest => {
+            totals.work_statements() - bounds
+        }
+    };
+    assert_eq!(grown("com_stmt_execute"), executed, "{statements:?}");
+    let prepared = match statements {
+        StatementMode::PreparePerRequest => executed,
+        StatementMode::Text | StatementMode::Prepared => ours("prepare"),
+    };
+    assert_eq!(grown("com_stmt_prepare"), prepared, "{statements:?}");
+    assert!(ours("begin") >= TRANSACTIONS);
+}
+
+fn counts_are_postgres(server: &Server, url: &str, statements: StatementMode) {
+    let mut watch = server.connect("t").expect("a login");
+    run(
+        &mut *watch,
+        "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
+    );
+    run(&mut *watch, "SELECT pg_stat_statements_reset()");
+    let totals = read_write(url, statements);
+    let names = names();
+    let ours = |name: &str| counted(&totals, &names, name).to_string();
+    let calls = |watch: &mut dyn Connection, pattern: &str| {
+        let sql = format!(
+            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query ~* '{pattern}'"
+        );
+        one(watch, &sql)
+    };
+    for (pattern, name) in [
+        ("^select c from sbtest. where id=", "point_select"),
+        ("^select c .* and .[0-9]$", "simple_range"),
+        ("^select sum", "sum_range"),
+        ("^select c .* order by c$", "order_range"),
+        ("^select distinct", "distinct_range"),
+        ("^update sbtest. set k", "index_update"),
+        ("^update sbtest. set c", "non_index_update"),
+        ("^delete", "delete"),
+        ("^insert", "insert"),
+        ("^begin", "begin"),
+        ("^commit", "commit"),
+    ] {
+        assert_eq!(
+            calls(&mut *watch, pattern),
+            ours(name),
+            "{name}, {statements:?}"
+        );
+    }
+    assert!(totals.work_statements() >= 20 * TRANSACTIONS);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn mariadb() {
+    everything(&Server::mariadb(&[]));
+}
+
+#[test]
+#[ignore = "needs a MySQL: UPSHIFT_TEST_MYSQLD names a mysqld 8.0 or newer"]
+fn mysql() {
+    if let Some(server) = Server::mysql(&[]) {
+        everything(&server);
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn postgres() {
+    everything(&Server::postgres(&[]));
+}

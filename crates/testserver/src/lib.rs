@@ -1,0 +1,342 @@
+//! Real servers for integration tests: each with a socket and data in a folder of its own, stopped and removed when it is dropped.
+//!
+//! Everything here panics when it fails, as a test should, with the server's log.
+
+mod rows;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use wire::{Connection, Error, ServerUrl};
+
+pub use rows::{ALL, Texts, one, rows, run};
+
+/// What names a MySQL for the tests: the path of a `mysqld` 8.0 or newer. No distribution packages one beside MariaDB.
+pub const MYSQLD: &str = "UPSHIFT_TEST_MYSQLD";
+/// The user that a PostgreSQL runs as where the tests run as root, which it refuses.
+const POSTGRES_USER: &str = "postgres";
+/// Servers start within seconds; a busy machine takes longer.
+const START: Duration = Duration::from_secs(90);
+/// A server that does not stop in this time is killed.
+const STOP: Duration = Duration::from_secs(20);
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The system's MariaDB.
+    MariaDb,
+    /// The MySQL that [`MYSQLD`] names.
+    MySql,
+    /// The system's newest PostgreSQL.
+    Postgres,
+}
+
+/// One server.
+pub struct Server {
+    kind: Kind,
+    folder: PathBuf,
+    options: Vec<String>,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// The system's MariaDB, with these options on top of what every test needs.
+    #[must_use]
+    pub fn mariadb(options: &[&str]) -> Self {
+        Self::start(Kind::MariaDb, options)
+    }
+
+    /// The MySQL that [`MYSQLD`] names; none, said on stderr, where it names none.
+    #[must_use]
+    pub fn mysql(options: &[&str]) -> Option<Self> {
+        if std::env::var_os(MYSQLD).is_none() {
+            eprintln!("NOT RUN: {MYSQLD} names no server");
+            return None;
+        }
+        Some(Self::start(Kind::MySql, options))
+    }
+
+    /// The system's PostgreSQL, with pg_stat_statements loaded.
+    #[must_use]
+    pub fn postgres(options: &[&str]) -> Self {
+        Self::start(Kind::Postgres, options)
+    }
+
+    /// A new, empty server of this kind.
+    #[must_use]
+    pub fn start(kind: Kind, options: &[&str]) -> Self {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("upshift-{kind:?}-{}-{number}", std::process::id()).to_lowercase();
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a folder for the server");
+        if let (Kind::Postgres, Some(user)) = (kind, other_user()) {
+            chown(&folder, Some(user), None).expect("the folder's owner changes");
+        }
+        let mut server = Self {
+            kind,
+            folder,
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+            process: None,
+        };
+        let mut initialize = kind.initialize(&server.data());
+        let output = initialize.output().expect("an installed server");
+        assert!(output.status.success(), "{initialize:?}: {output:?}");
+        server.restart();
+        server
+    }
+
+    /// Start it again after [`Server::kill`], and wait until it answers.
+    pub fn restart(&mut self) {
+        let log = fs::File::create(self.folder.join("log")).expect("a log");
+        let mut command = self.kind.run(&self.folder, &self.data());
+        command
+            .args(&self.options)
+            .stdout(Stdio::null())
+            .stderr(log);
+        self.process = Some(command.spawn().expect("an installed server"));
+        let begin = Instant::now();
+        while let Err(error) = self.connect(self.kind.system_database()) {
+            assert!(begin.elapsed() < START, "{error}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Which server.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its folder, which goes with it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it wrote on stderr.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Its superuser's URL for a database.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        self.url_as("", database)
+    }
+
+    /// The URL for another login, `user` or `user:password`; empty for the superuser's.
+    #[must_use]
+    pub fn url_as(&self, login: &str, database: &str) -> String {
+        let folder = self.folder.display();
+        match self.kind {
+            Kind::MariaDb | Kind::MySql => format!("mysql://{login}@/{database}?socket={folder}/s"),
+            Kind::Postgres => format!("postgres://{login}@/{database}?socket={folder}"),
+        }
+    }
+
+    /// Connect as the superuser.
+    ///
+    /// # Errors
+    /// Any of wire's.
+    pub fn connect(&self, database: &str) -> Result<Box<dyn Connection>, Error> {
+        wire::connect(&ServerUrl::parse(&self.url(database))?)
+    }
+
+    /// Make a database and return its URL.
+    #[must_use]
+    pub fn create(&self, database: &str) -> String {
+        let mut connection = self.connect(self.kind.system_database()).expect("a login");
+        run(&mut *connection, &format!("CREATE DATABASE {database}"));
+        self.url(database)
+    }
+
+    /// The server's own process.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        match self.kind {
+            Kind::MariaDb | Kind::MySql => {
+                let process = self.process.as_ref().expect("a running server");
+                i32::try_from(process.id()).expect("a process id")
+            }
+            // The child may be runuser.
+            Kind::Postgres => self.postmaster().expect("postmaster.pid"),
+        }
+    }
+
+    /// Send a signal to the server's own process.
+    pub fn signal(&self, signal: i32) {
+        assert!(
+            send(self.pid(), signal),
+            "{}",
+            std::io::Error::last_os_error()
+        );
+    }
+
+    /// Kill it, as a crash would.
+    pub fn kill(&mut self) {
+        self.signal(libc::SIGKILL);
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+        }
+    }
+
+    fn postmaster(&self) -> Option<i32> {
+        let text = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        text.lines().next()?.parse().ok()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            let _ = fs::remove_dir_all(&self.folder);
+            return;
+        };
+        self.process = None;
+        // PostgreSQL cleans its shared memory up after SIGQUIT, not after SIGKILL; the others have nothing that outlives them.
+        if self.kind == Kind::Postgres {
+            if let Some(pid) = self.postmaster() {
+                send(pid, libc::SIGQUIT);
+            }
+            let begin = Instant::now();
+            while begin.elapsed() < STOP && matches!(process.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let _ = process.kill();
+        let _ = process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Kind {
+    fn system_database(self) -> &'static str {
+        match self {
+            Self::MariaDb | Self::MySql => "mysql",
+            Self::Postgres => "postgres",
+        }
+    }
+
+    /// The program that runs the server.
+    fn program(self) -> PathBuf {
+        match self {
+            Self::MariaDb => "mariadbd".into(),
+            Self::MySql => std::env::var_os(MYSQLD).expect(MYSQLD).into(),
+            Self::Postgres => postgres_programs().join("postgres"),
+        }
+    }
+
+    fn initialize(self, data: &Path) -> Command {
+        let folder = format!("--datadir={}", data.display());
+        match self {
+            Self::MariaDb => {
+                let mut command = Command::new("mariadb-install-db");
+                command.args(["--no-defaults", "--user=root", "--skip-test-db"]);
+                command.args(["--auth-root-authentication-method=normal", &folder]);
+                command
+            }
+            Self::MySql => {
+                let mut command = Command::new(self.program());
+                command.args([
+                    "--no-defaults",
+                    "--initialize-insecure",
+                    "--user=root",
+                    &folder,
+                ]);
+                command
+            }
+            Self::Postgres => {
+                let mut command = as_other_user(&postgres_programs().join("initdb"));
+                command
+                    .args(["-U", "postgres", "-A", "trust", "--no-sync", "-D"])
+                    .arg(data);
+                command
+            }
+        }
+    }
+
+    fn run(self, folder: &Path, data: &Path) -> Command {
+        let place = folder.display();
+        match self {
+            Self::MariaDb | Self::MySql => {
+                let mut command = Command::new(self.program());
+                command
+                    .args(["--no-defaults", "--user=root", "--skip-networking"])
+                    .args(["--local-infile=1", "--innodb-buffer-pool-size=64M"])
+                    .arg(format!("--datadir={}", data.display()))
+                    .arg(format!("--socket={place}/s"))
+                    .arg(format!("--pid-file={place}/pid"))
+                    .arg("--loose-mysqlx=OFF");
+                command
+            }
+            Self::Postgres => {
+                let mut command = as_other_user(&self.program());
+                command
+                    .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+                    .args(["-c", "shared_preload_libraries=pg_stat_statements"])
+                    .arg("-k")
+                    .arg(folder)
+                    .arg("-D")
+                    .arg(data);
+                command
+            }
+        }
+    }
+}
+
+/// Debian's place of the newest version's programs, or those of PATH.
+fn postgres_programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    versions
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .max_by_key(|programs| version(programs))
+        .unwrap_or_default()
+}
+
+fn version(programs: &Path) -> u32 {
+    let name = programs.parent().and_then(Path::file_name);
+    name.and_then(|name| name.to_str()?.parse().ok())
+        .unwrap_or_default()
+}
+
+/// Whether a process took a signal.
+fn send(pid: i32, signal: i32) -> bool {
+    // SAFETY: kill touches no memory. The process is a child that was not waited for, or its child, so that the id is still its own.
+    unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// PostgreSQL's user, where the tests run as root.
+fn other_user() -> Option<u32> {
+    // A process's own folder in /proc belongs to its user.
+    if fs::metadata("/proc/self").expect("Linux").uid() != 0 {
+        return None;
+    }
+    let output = Command::new("id").args(["-u", POSTGRES_USER]).output();
+    let text = String::from_utf8(output.expect("id").stdout).expect("a number");
+    Some(
+        text.trim()
+            .parse()
+            .expect("the user postgres, whom the package brings"),
+    )
+}
+
+fn as_other_user(program: &Path) -> Command {
+    if other_user().is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("runuser");
+    command.args(["-u", POSTGRES_USER, "--"]).arg(program);
+    // The tests' own folder may be closed to that user.
+    command.current_dir("/");
+    command
+}
