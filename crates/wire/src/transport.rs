@@ -211,14 +211,15 @@ impl Transport {
         }
     }
 
+    /// Have room for at least one more byte. A packet's length is the server's word: the buffer grows with what has arrived.
     fn make_room(&mut self, at_least: usize) {
         if self.start + at_least > self.buffer.len() || self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        if at_least > self.buffer.len() {
-            self.buffer.resize(at_least.next_power_of_two(), 0);
+        if self.end == self.buffer.len() {
+            self.buffer.resize(2 * self.end, 0);
         }
     }
 

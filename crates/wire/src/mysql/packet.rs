@@ -101,9 +101,10 @@ impl Packets {
         self.transport.consume(std::mem::take(&mut self.lent));
         let length = self.length()?;
         if length < PAYLOAD_BYTES_MAX {
-            self.lent = HEADER_BYTES + length;
-            let bytes = self.transport.fill(self.lent)?;
-            return Ok(&bytes[HEADER_BYTES..self.lent]);
+            let whole = HEADER_BYTES + length;
+            self.transport.fill(whole)?;
+            self.lent = whole;
+            return Ok(&self.transport.fill(whole)?[HEADER_BYTES..whole]);
         }
         self.long.clear();
         let mut part = length;
