@@ -115,7 +115,7 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
                 rules: vec!["cache=*.tierbench".into()],
                 status: Some(file.path.with_extension("status")),
             };
-            add(medium, Some(run::variables(&tier, std::process::id())?))?;
+            add(medium, Some(run::variables(&tier, std::process::id())?.1))?;
         }
     }
     if options.json {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tiercache::config::{Mode, parse_size_bytes};
 use tiercache::status::Request;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::place::{self, Which};
 
 /// A new size.
@@ -34,6 +36,9 @@ pub struct Plain {
     /// The tier answers at its next read or write: seconds to wait for that.
     #[arg(long, default_value_t = 10.0)]
     wait_seconds: f64,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Resize the running tier.
@@ -46,7 +51,7 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
             "use `mode pass-through`",
         ));
     }
-    ask(&options.plain, Request::Resize(size_bytes))
+    ask(&options.plain, "resize", Request::Resize(size_bytes))
 }
 
 /// Switch the mode of the running tier.
@@ -55,20 +60,20 @@ pub fn mode(options: &SwitchMode) -> Result<(), Failure> {
         .mode
         .parse()
         .map_err(|error: tiercache::config::ConfigError| Failure::usage(error.to_string(), ""))?;
-    ask(&options.plain, Request::Mode(mode))
+    ask(&options.plain, "mode", Request::Mode(mode))
 }
 
 /// Flush the medium.
 pub fn flush(options: &Plain) -> Result<(), Failure> {
-    ask(options, Request::Flush)
+    ask(options, "flush", Request::Flush)
 }
 
 /// Empty the tier.
 pub fn drop(options: &Plain) -> Result<(), Failure> {
-    ask(options, Request::Drop)
+    ask(options, "drop", Request::Drop)
 }
 
-fn ask(options: &Plain, request: Request) -> Result<(), Failure> {
+fn ask(options: &Plain, name: &str, request: Request) -> Result<(), Failure> {
     let page = place::find(&options.which)?;
     if !page.alive() {
         return Err(Failure::failed(
@@ -87,6 +92,11 @@ fn ask(options: &Plain, request: Request) -> Result<(), Failure> {
             "an idle server answers at its next read or write: run a query, or wait longer",
         )
     })?;
-    println!("{answer}");
-    Ok(())
+    if options.json {
+        let done =
+            json!({"schema_version": 1, "pid": page.pid(), "request": name, "answer": answer});
+        output::line(&done.to_string())
+    } else {
+        output::line(&answer)
+    }
 }

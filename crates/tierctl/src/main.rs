@@ -1,10 +1,16 @@
 //! `upshift-cache`: runs a server with the tier, watches it, changes it and measures it.
 
 mod bench;
+mod check;
 mod control;
 mod export;
 mod failure;
+mod memory;
+mod options;
+mod output;
 mod place;
+mod preflight;
+mod process;
 mod run;
 mod server;
 mod stat;
@@ -35,6 +41,8 @@ enum Verb {
     Flush(control::Plain),
     /// Empty the running tier.
     Drop(control::Plain),
+    /// Audit whether I/O on data files escapes the tier (needs strace).
+    Check(check::Options),
     /// The counters as Prometheus text.
     Export(export::Options),
     /// Random reads of each size, without and with the tier (needs fio).
@@ -43,12 +51,13 @@ enum Verb {
 
 fn main() {
     let done = match Arguments::parse().verb {
-        Verb::Run(options) => run::run(options),
+        Verb::Run(options) => run::run(&options),
         Verb::Stat(options) => stat::stat(&options),
         Verb::Resize(options) => control::resize(&options),
         Verb::Mode(options) => control::mode(&options),
         Verb::Flush(options) => control::flush(&options),
         Verb::Drop(options) => control::drop(&options),
+        Verb::Check(options) => check::check(&options),
         Verb::Export(options) => export::export(&options),
         Verb::Bench(options) => bench::bench(&options),
     };

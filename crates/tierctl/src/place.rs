@@ -1,11 +1,14 @@
 //! Where the statistics pages of running servers lie, and which one is meant.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use tiercache::status::StatusPage;
 
 use crate::failure::Failure;
+use crate::process;
+
+const VARIABLE: &str = "UPSHIFT_TIER_STATUS";
 
 /// Which running server.
 #[derive(clap::Args)]
@@ -29,18 +32,40 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// The page of a new server with this process id; makes the folder.
-pub fn for_new(pid: u32) -> Result<PathBuf, Failure> {
+/// The page of a new server with this process id, in a folder that is not made yet.
+pub fn of_new(pid: u32) -> PathBuf {
+    folder().join(format!("tier-{pid}.status"))
+}
+
+/// Makes the folder of our pages. One that others own or can enter is refused: they could put a page there that is not a server's.
+pub fn make_folder() -> Result<(), Failure> {
     let folder = folder();
-    std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)))
-        .map_err(|error| {
-            Failure::failed(
-                format!("{} cannot be made: {error}", folder.display()),
-                "name a place for the statistics page with --status",
-            )
-        })?;
-    Ok(folder.join(format!("tier-{pid}.status")))
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder);
+    made.map_err(|error| refused(&folder, &format!("cannot be made: {error}")))?;
+    let about = folder
+        .symlink_metadata()
+        .map_err(|error| refused(&folder, &error.to_string()))?;
+    // SAFETY: geteuid takes no arguments and cannot fail.
+    if !about.is_dir() || about.uid() != unsafe { libc::geteuid() } {
+        return Err(refused(&folder, "is not a folder of this user's"));
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(refused(
+            &folder,
+            "can be entered by others (its mode is not 0700)",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(folder: &Path, why: &str) -> Failure {
+    Failure::failed(
+        format!("{} {why}", folder.display()),
+        "name another place for the statistics page with --status",
+    )
 }
 
 /// The page that is meant: the one named, or the only one of a running server.
@@ -49,23 +74,14 @@ pub fn find(which: &Which) -> Result<StatusPage, Failure> {
         return attach(path);
     }
     if let Some(pid) = which.pid {
-        return attach(&folder().join(format!("tier-{pid}.status")));
+        return attach(&of_process(pid));
     }
-    let mut running: Vec<StatusPage> = std::fs::read_dir(folder())
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| StatusPage::attach(&entry.path()).ok())
-        .filter(StatusPage::alive)
-        .collect();
+    let mut running = running();
     match running.len() {
         1 => Ok(running.remove(0)),
         0 => Err(Failure::failed(
-            format!(
-                "no server runs with a tier ({} has no live page)",
-                folder().display()
-            ),
-            "start one with `upshift cache run`, or name its page with --status",
+            "no server runs with a tier",
+            "start one with `upshift cache run`; root sees the servers of all users; or name a page with --status",
         )),
         _ => {
             let pids: Vec<String> = running.iter().map(|page| page.pid().to_string()).collect();
@@ -78,6 +94,29 @@ pub fn find(which: &Which) -> Result<StatusPage, Failure> {
             ))
         }
     }
+}
+
+/// The pages of running servers: each server's own environment says where its page is.
+fn running() -> Vec<StatusPage> {
+    let mut pages: Vec<StatusPage> = Vec::new();
+    for pid in process::all() {
+        let place = process::variables(pid)
+            .ok()
+            .and_then(|mut all| all.remove(VARIABLE));
+        let page = place.and_then(|path| StatusPage::attach(Path::new(&path)).ok());
+        // What the server started inherits the variable, but the page is the server's.
+        let known = |page: &StatusPage| pages.iter().any(|each| each.pid() == page.pid());
+        pages.extend(page.filter(|page| page.alive() && !known(page)));
+    }
+    pages
+}
+
+/// Where the process's own environment says, else where `run` puts its page.
+fn of_process(pid: u32) -> PathBuf {
+    let said = process::variables(pid)
+        .ok()
+        .and_then(|mut all| all.remove(VARIABLE));
+    said.map_or_else(|| of_new(pid), PathBuf::from)
 }
 
 fn attach(path: &Path) -> Result<StatusPage, Failure> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use tiercache::config::Config;
 
 use crate::failure::Failure;
-use crate::{place, server};
+use crate::{output, place, preflight, server};
 
 /// How to run a server.
 #[derive(clap::Args)]
@@ -56,32 +56,23 @@ pub struct Tier {
 }
 
 /// Run the server: on success this process becomes it.
-pub fn run(options: Options) -> Result<(), Failure> {
+pub fn run(options: &Options) -> Result<(), Failure> {
     let program = server::find(&options.server[0])?;
     server::refuse_what_cannot_be_covered(&program)?;
     let library = library()?;
-    let variables = variables(&options.tier, std::process::id())?;
+    let (config, variables) = variables(&options.tier, std::process::id())?;
+    preflight::of_medium(&config)?;
+    for warning in preflight::of_server(&program, &options.server[1..], &config)? {
+        eprintln!("WARNING: {warning}");
+    }
     if options.print_systemd {
-        print_systemd(&library, &variables, options.tier.status.is_none());
-        return Ok(());
+        return print_systemd(&library, &variables, options.tier.status.is_none());
     }
     if options.dry_run {
-        let set: Vec<String> = variables
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let arguments: Vec<_> = options
-            .server
-            .iter()
-            .map(|part| part.to_string_lossy())
-            .collect();
-        println!(
-            "LD_PRELOAD={} {} {}",
-            library.display(),
-            set.join(" "),
-            arguments.join(" ")
-        );
-        return Ok(());
+        return output::line(&command_line(&library, &variables, &options.server));
+    }
+    if options.tier.status.is_none() {
+        place::make_folder()?;
     }
     let error = Command::new(&program)
         .args(&options.server[1..])
@@ -94,6 +85,27 @@ pub fn run(options: Options) -> Result<(), Failure> {
     ))
 }
 
+/// The same as a line for a shell.
+fn command_line(library: &Path, variables: &[(&str, String)], server: &[OsString]) -> String {
+    let preload = preload(library);
+    let set = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={}", quoted(value)));
+    let words = server.iter().map(|word| quoted(&word.to_string_lossy()));
+    let first = format!("LD_PRELOAD={}", quoted(&preload.to_string_lossy()));
+    let all: Vec<String> = std::iter::once(first).chain(set).chain(words).collect();
+    all.join(" ")
+}
+
+/// A word as a POSIX shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// The library before whatever is preloaded already: an allocator stays where it is.
 fn preload(library: &Path) -> OsString {
     let mut all = library.as_os_str().to_owned();
@@ -104,12 +116,12 @@ fn preload(library: &Path) -> OsString {
     all
 }
 
+/// Environment variables: name and value.
+pub type Variables = Vec<(&'static str, String)>;
+
 /// The environment that the library reads; every setting is checked here, before a server starts.
-pub fn variables(tier: &Tier, pid: u32) -> Result<Vec<(&'static str, String)>, Failure> {
-    let status = match &tier.status {
-        Some(path) => path.clone(),
-        None => place::for_new(pid)?,
-    };
+pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> {
+    let status = tier.status.clone().unwrap_or_else(|| place::of_new(pid));
     let mut variables = vec![
         ("UPSHIFT_TIER_SIZE", tier.size.clone()),
         ("UPSHIFT_TIER_MEDIUM", tier.medium.clone()),
@@ -129,19 +141,7 @@ pub fn variables(tier: &Tier, pid: u32) -> Result<Vec<(&'static str, String)>, F
     let config = Config::from_variables(value)
         .and_then(|config| config.validate().map(|()| config))
         .map_err(|error| Failure::usage(error.to_string(), ""))?;
-    let memory_bytes = server::memory_bytes();
-    let in_memory = matches!(config.medium.kind(), "memory" | "memory-lz4");
-    if in_memory && config.size_bytes > memory_bytes {
-        return Err(Failure::usage(
-            format!(
-                "{} is more than this machine's memory ({} MiB)",
-                tier.size,
-                memory_bytes >> 20
-            ),
-            "choose a smaller --size, or a file as the medium",
-        ));
-    }
-    Ok(variables)
+    Ok((config, variables))
 }
 
 /// The library: where `UPSHIFT_TIER_LIBRARY` says, else beside this program.
@@ -165,17 +165,45 @@ pub fn library() -> Result<PathBuf, Failure> {
     })
 }
 
-fn print_systemd(library: &Path, variables: &[(&str, String)], own_place: bool) {
-    println!("# systemctl edit mysql, paste this, then systemctl restart mysql");
-    println!("[Service]");
-    println!("Environment=LD_PRELOAD={}", library.display());
+fn print_systemd(
+    library: &Path,
+    variables: &[(&str, String)],
+    own_place: bool,
+) -> Result<(), Failure> {
+    output::line("# systemctl edit mysql, paste this, then systemctl restart mysql\n[Service]")?;
+    output::line(&environment("LD_PRELOAD", &library.to_string_lossy()))?;
     for (name, value) in variables {
         if *name == "UPSHIFT_TIER_STATUS" && own_place {
-            println!("RuntimeDirectory=upshift");
-            println!("RuntimeDirectoryPreserve=yes");
-            println!("Environment={name}=/run/upshift/tier-mysql.status");
+            output::line("RuntimeDirectory=upshift-mysql\nRuntimeDirectoryPreserve=yes")?;
+            output::line(&environment(name, "/run/upshift-mysql/tier.status"))?;
         } else {
-            println!("Environment=\"{name}={value}\"");
+            output::line(&environment(name, value))?;
         }
+    }
+    Ok(())
+}
+
+/// A line of a unit file, quoted as systemd reads it (`%` starts a specifier there).
+fn environment(name: &str, value: &str) -> String {
+    let value = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
+    format!("Environment=\"{name}={value}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell_and_for_systemd() {
+        assert_eq!(quoted("--datadir=/d"), "--datadir=/d");
+        assert_eq!(quoted("a b's"), r"'a b'\''s'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(
+            environment("A", r#"50% "x""#),
+            r#"Environment="A=50%% \"x\"""#
+        );
     }
 }

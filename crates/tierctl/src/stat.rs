@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tiercache::status::{Counter, Snapshot, quantile_ns};
 
 use crate::failure::Failure;
+use crate::output;
 use crate::place::{self, Which};
 
 /// What to show.
@@ -25,33 +26,33 @@ pub struct Options {
 pub fn stat(options: &Options) -> Result<(), Failure> {
     let page = place::find(&options.which)?;
     let mut now = page.snapshot();
-    show(&now, options.json);
+    show(&now, options.json)?;
     while options.watch && now.alive {
         std::thread::sleep(Duration::from_secs(1));
         let next = page.snapshot();
         if options.json {
-            show(&next, true);
+            show(&next, true)?;
         } else {
             let grown = |counter| next.counter(counter) - now.counter(counter);
-            println!(
+            output::line(&format!(
                 "{:>10} hits/s {:>9} misses/s {:>7} fills/s {:>7} evictions/s  {:5.1} % full",
                 grown(Counter::Hits),
                 grown(Counter::Misses),
                 grown(Counter::Fills),
                 grown(Counter::Evictions),
                 filled(&next) * 100.0,
-            );
+            ))?;
         }
         now = next;
     }
     Ok(())
 }
 
-fn show(now: &Snapshot, as_json: bool) {
+fn show(now: &Snapshot, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        println!("{}", to_json(now));
+        output::line(&to_json(now).to_string())
     } else {
-        print!("{}", to_text(now));
+        output::line(to_text(now).trim_end())
     }
 }
 

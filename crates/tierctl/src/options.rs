@@ -1,0 +1,172 @@
+//! The server's own options, from its command line and its option files, as far as the tier must know them.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Groups of an option file that a server reads.
+const GROUPS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
+/// Files that name each other endlessly end here.
+const DEPTH_MAX: u32 = 8;
+
+/// Values by name, written with underscores.
+#[derive(Default, Debug)]
+pub struct Options(HashMap<String, String>);
+
+impl Options {
+    /// Of a server started with these arguments: option files first, then what stands on the command line.
+    pub fn of(arguments: &[OsString]) -> Self {
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let mut options = Self::default();
+        let named = |name: &str| {
+            let value = words.iter().find_map(|word| word.strip_prefix(name));
+            value.map(PathBuf::from)
+        };
+        if let Some(file) = named("--defaults-file=") {
+            options.read(&file, 0);
+        } else if !words.iter().any(|word| word == "--no-defaults") {
+            for file in ["/etc/my.cnf", "/etc/mysql/my.cnf"] {
+                options.read(Path::new(file), 0);
+            }
+            if let Some(file) = named("--defaults-extra-file=") {
+                options.read(&file, 0);
+            }
+        }
+        let mut words = words.iter().map(String::as_str).peekable();
+        while let Some(word) = words.next() {
+            let Some(word) = word
+                .strip_prefix("--")
+                .or(word.strip_prefix("-h").map(|_| "datadir"))
+            else {
+                continue;
+            };
+            match word.split_once('=') {
+                Some((name, value)) => options.set(name, value),
+                None => {
+                    let value = words.next_if(|next| !next.starts_with('-'));
+                    options.set(word, value.unwrap_or("1"));
+                }
+            }
+        }
+        options
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        let name = name.trim().trim_start_matches("loose-").replace('-', "_");
+        let value = value
+            .trim()
+            .trim_matches(|quote| quote == '"' || quote == '\'');
+        self.0
+            .insert(name.trim_start_matches("loose_").into(), value.into());
+    }
+
+    /// What cannot be read is the server's to complain about.
+    fn read(&mut self, file: &Path, depth: u32) {
+        let Ok(text) = std::fs::read_to_string(file) else {
+            return;
+        };
+        let mut ours = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(group) = line
+                .strip_prefix('[')
+                .and_then(|rest| rest.split(']').next())
+            {
+                ours = GROUPS
+                    .iter()
+                    .any(|known| group == *known || group.starts_with(&format!("{known}-")));
+            } else if let Some(folder) = line.strip_prefix("!includedir ") {
+                self.read_folder(Path::new(folder.trim()), depth + 1);
+            } else if let Some(other) = line.strip_prefix("!include ") {
+                if depth < DEPTH_MAX {
+                    self.read(Path::new(other.trim()), depth + 1);
+                }
+            } else if ours && !line.starts_with(['#', ';']) && !line.is_empty() {
+                let (name, value) = line.split_once('=').unwrap_or((line, "1"));
+                self.set(name, value);
+            }
+        }
+    }
+
+    fn read_folder(&mut self, folder: &Path, depth: u32) {
+        if depth > DEPTH_MAX {
+            return;
+        }
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        for file in files
+            .iter()
+            .filter(|file| file.extension().is_some_and(|end| end == "cnf"))
+        {
+            self.read(file, depth);
+        }
+    }
+
+    /// The value of an option, named with underscores.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether a switch is given and on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !is_off(value))
+    }
+
+    /// Whether a switch is given and off.
+    pub fn is_off(&self, name: &str) -> bool {
+        self.get(name).is_some_and(is_off) || self.is_on(&format!("skip_{name}"))
+    }
+}
+
+fn is_off(value: &str) -> bool {
+    value == "0" || ["off", "false", "no"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> Options {
+        Options::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_command_line_is_read_in_all_its_forms() {
+        let options = of(&[
+            "--no-defaults",
+            "--datadir",
+            "/d",
+            "--innodb-buffer-pool-size=8M",
+            "--skip-innodb-use-native-aio",
+        ]);
+        assert_eq!(options.get("datadir"), Some("/d"));
+        assert_eq!(options.get("innodb_buffer_pool_size"), Some("8M"));
+        assert!(options.is_off("innodb_use_native_aio"));
+        assert_eq!(
+            of(&["--no-defaults", "-h", "/e"]).get("datadir"),
+            Some("/e")
+        );
+    }
+
+    #[test]
+    fn option_files_are_read_in_order_and_the_command_line_wins() {
+        let folder = std::env::temp_dir().join(format!("tierctl-options-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("conf.d")).expect("folder");
+        let main = folder.join("my.cnf");
+        let text = format!(
+            "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\ndatadir = \"/a\"\ninnodb-flush-method=fsync\n!includedir {}\n",
+            folder.join("conf.d").display()
+        );
+        std::fs::write(&main, text).expect("file");
+        std::fs::write(folder.join("conf.d/x.cnf"), "[mysqld-9.7]\ndatadir=/b\n").expect("file");
+        let file = format!("--defaults-file={}", main.display());
+        let read = (of(&[&file]), of(&[&file, "--datadir=/c"]));
+        std::fs::remove_dir_all(&folder).expect("remove");
+        assert_eq!(read.0.get("datadir"), Some("/b"));
+        assert_eq!(read.0.get("innodb_flush_method"), Some("fsync"));
+        assert_eq!(read.1.get("datadir"), Some("/c"));
+    }
+}

@@ -1,0 +1,275 @@
+//! What is checked before a server starts with the tier: its data directory, what would make the tier useless, and room for the medium.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use tiercache::config::{Action, Config, MediumChoice, parse_size_bytes};
+
+use crate::failure::Failure;
+use crate::memory;
+use crate::options::Options;
+
+/// InnoDB's default, in MySQL and MariaDB.
+const POOL_BYTES_DEFAULT: u64 = 128 << 20;
+/// Folders below the data directory that are searched for data files: schemas.
+const DEPTH_MAX: u32 = 2;
+
+/// Refuses a data directory that is not InnoDB's; answers with warnings.
+pub fn of_server(
+    program: &Path,
+    arguments: &[OsString],
+    config: &Config,
+) -> Result<Vec<String>, Failure> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let is_maria = name.starts_with("mariadbd");
+    if !is_maria && !name.starts_with("mysqld") {
+        return Ok(Vec::new());
+    }
+    let options = Options::of(arguments);
+    let starts_empty = ["initialize", "initialize_insecure", "bootstrap"]
+        .iter()
+        .any(|name| options.is_on(name));
+    let mut warnings = Vec::new();
+    let pool_bytes = options
+        .get("innodb_buffer_pool_size")
+        .map_or(Some(POOL_BYTES_DEFAULT), |text| parse_size_bytes(text).ok());
+    let folder = options
+        .get("datadir")
+        .map(Path::new)
+        .filter(|_| !starts_empty);
+    if let Some(folder) = folder {
+        if options.get("innodb_data_home_dir").is_none() {
+            refuse_unless_innodb(folder)?;
+        }
+        let data_bytes = data_bytes(folder, config, 0);
+        if pool_bytes.is_some_and(|pool| pool >= data_bytes) {
+            warnings.push(format!(
+                "the buffer pool holds all data ({} MiB): the tier cannot make reads faster",
+                data_bytes >> 20
+            ));
+        }
+    }
+    let is_memory = !matches!(config.medium, MediumChoice::MemoryLz4);
+    if is_memory && pool_bytes.is_some_and(|pool| config.size_bytes < 2 * pool) {
+        warnings.push(
+            "the tier is smaller than twice the buffer pool: it holds what the pool holds too, and adds little".into(),
+        );
+    }
+    if let Some(method) = options
+        .get("innodb_flush_method")
+        .filter(|method| !method.to_ascii_uppercase().starts_with("O_DIRECT"))
+    {
+        warnings.push(format!(
+            "innodb_flush_method={method}: the kernel's page cache keeps a second copy of every page; O_DIRECT avoids it"
+        ));
+    }
+    if is_maria && links_io_uring(program) && !options.is_off("innodb_use_native_aio") {
+        warnings.push(
+            "this server is built with io_uring, which the tier refuses: set innodb_use_native_aio=0".into(),
+        );
+    }
+    Ok(warnings)
+}
+
+/// An InnoDB data directory has its system tablespace, or MySQL's dictionary.
+pub fn is_innodb(folder: &Path) -> bool {
+    ["ibdata1", "mysql.ibd"]
+        .iter()
+        .any(|name| folder.join(name).is_file())
+}
+
+fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
+    if is_innodb(folder) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!(
+            "{} is not an InnoDB directory: it has neither ibdata1 nor mysql.ibd",
+            folder.display()
+        ),
+        "give the server's data directory with --datadir; a new one is made without the tier first (--initialize)",
+    ))
+}
+
+fn links_io_uring(program: &Path) -> bool {
+    const NAME: &[u8] = b"liburing.so";
+    std::fs::read(program).is_ok_and(|bytes| bytes.windows(NAME.len()).any(|part| part == NAME))
+}
+
+fn data_bytes(folder: &Path, config: &Config, depth: u32) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| {
+        let path = entry.path();
+        match entry.metadata() {
+            Ok(about) if about.is_dir() && depth < DEPTH_MAX => {
+                data_bytes(&path, config, depth + 1)
+            }
+            Ok(about) if about.is_file() && is_data(config, &path) => about.len(),
+            _ => 0,
+        }
+    });
+    sizes.sum()
+}
+
+fn is_data(config: &Config, path: &Path) -> bool {
+    config.rules.action(path.as_os_str().as_encoded_bytes()) != Action::Skip
+}
+
+/// Refuses a medium that has no room.
+pub fn of_medium(config: &Config) -> Result<(), Failure> {
+    match &config.medium {
+        MediumChoice::Memory | MediumChoice::MemoryLz4 => {
+            memory::refuse_more_than_available(config.size_bytes)
+        }
+        MediumChoice::File(path) | MediumChoice::Direct(path) => {
+            let (room_bytes, place) = room(path)?;
+            if config.size_bytes <= room_bytes {
+                return Ok(());
+            }
+            Err(Failure::usage(
+                format!(
+                    "a size of {} MiB is larger than {place} has room for ({} MiB)",
+                    config.size_bytes >> 20,
+                    room_bytes >> 20
+                ),
+                "choose a smaller --size, or another medium",
+            ))
+        }
+    }
+}
+
+/// Bytes that the medium may take: of a device all, else what is free and what the file has already.
+fn room(path: &Path) -> Result<(u64, String), Failure> {
+    let failed = |place: &Path, error: std::io::Error| {
+        Failure::usage(
+            format!("{}: {error}", place.display()),
+            "name a file in a folder on the fast medium, or a device",
+        )
+    };
+    let about = path.metadata().ok();
+    if about
+        .as_ref()
+        .is_some_and(|about| about.file_type().is_block_device())
+    {
+        use std::io::{Seek, SeekFrom};
+        let end = std::fs::File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0)));
+        return Ok((
+            end.map_err(|error| failed(path, error))?,
+            path.display().to_string(),
+        ));
+    }
+    if about.as_ref().is_some_and(|about| !about.is_file()) {
+        return Err(Failure::usage(
+            format!("{} is neither a file nor a device", path.display()),
+            "name the file itself, for example file:/fast/tier",
+        ));
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let free_bytes = memory::free_bytes(folder).map_err(|error| failed(folder, error))?;
+    // st_blocks counts units of 512 bytes, whatever the file system's block is.
+    let own_bytes = about.map_or(0, |about| about.blocks() * 512);
+    Ok((
+        free_bytes + own_bytes,
+        format!("the file system of {}", folder.display()),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("folder");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn of(program: &str, words: &[&str]) -> Result<Vec<String>, Failure> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        of_server(Path::new(program), &words, &Config::default())
+    }
+
+    #[test]
+    fn a_folder_without_innodb_is_refused_but_for_a_server_that_makes_one() {
+        let folder = Folder::new("not-innodb");
+        let data = format!("--datadir={}", folder.0.display());
+        let refused = of("mysqld", &["--no-defaults", &data]).unwrap_err();
+        assert!(refused.message.contains("not an InnoDB directory") && refused.exit_code == 2);
+        assert!(of("mysqld", &["--no-defaults", "--initialize-insecure", &data]).is_ok());
+        assert_eq!(
+            of("fio", &[&data]).expect("no server"),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn what_makes_the_tier_useless_is_said() {
+        let folder = Folder::new("useless");
+        std::fs::write(folder.0.join("ibdata1"), [0; 4096]).expect("file");
+        let data = format!("--datadir={}", folder.0.display());
+        let warnings = of(
+            "mysqld",
+            &[
+                "--no-defaults",
+                &data,
+                "--innodb-flush-method=fsync",
+                "--innodb-buffer-pool-size=1G",
+            ],
+        );
+        let text = warnings.expect("warnings only").join("\n");
+        for said in ["holds all data", "twice the buffer pool", "second copy"] {
+            assert!(text.contains(said), "{text}");
+        }
+        let quiet = of(
+            "mysqld",
+            &[
+                "--no-defaults",
+                "--innodb-buffer-pool-size=64M",
+                "--innodb-flush-method=O_DIRECT",
+            ],
+        );
+        assert_eq!(quiet.expect("nothing"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_medium_without_room_or_place_is_refused() {
+        let with = |medium: MediumChoice, size_bytes: u64| {
+            of_medium(&Config {
+                medium,
+                size_bytes,
+                ..Config::default()
+            })
+            .map_err(|failure| (failure.exit_code, failure.message))
+        };
+        let folder = std::env::temp_dir();
+        assert!(with(MediumChoice::File(folder.join("tier")), 1 << 20).is_ok());
+        let (exit_code, message) =
+            with(MediumChoice::File(folder.join("tier")), 1 << 60).unwrap_err();
+        assert!(
+            exit_code == 2 && message.contains("larger than the file system"),
+            "{message}"
+        );
+        assert_eq!(
+            with(MediumChoice::Direct("/no/such/folder/x".into()), 1 << 20)
+                .unwrap_err()
+                .0,
+            2
+        );
+        assert_eq!(with(MediumChoice::File(folder), 1 << 20).unwrap_err().0, 2);
+        assert_eq!(with(MediumChoice::Memory, 1 << 60).unwrap_err().0, 2);
+    }
+}
