@@ -1,0 +1,158 @@
+//! Servers that stall, die and come back.
+
+mod common;
+
+use std::process::Child;
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{filled, start, wait};
+use serde_json::Value;
+use testserver::Server;
+
+/// A second of the "1 s in 10", scaled so that two cycles take 4 s.
+const STALL: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(1800);
+const CYCLES: u32 = 2;
+
+/// What a run reports while the server stands still for a tenth of the time.
+fn stalled(server: &Server, url: &str, line: &str) -> Value {
+    let child = start(line, url);
+    // Logged in, and warm.
+    sleep(Duration::from_millis(1000));
+    for _ in 0..CYCLES {
+        server.signal(libc::SIGSTOP);
+        sleep(STALL);
+        server.signal(libc::SIGCONT);
+        sleep(PAUSE);
+    }
+    wait(child).json(0)
+}
+
+fn p99_us(result: &Value) -> f64 {
+    result["latency_us"]["p99"].as_f64().expect("a percentile")
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_stall_shows_in_the_open_loop_and_hides_in_the_closed() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, 1, 200);
+    let closed = "oltp point_select run --table-size 200 --warmup 0.5 --time 4 --json";
+    let open = format!("{closed} --rate 300");
+    let (closed, open) = (
+        stalled(&server, &url, closed),
+        stalled(&server, &url, &open),
+    );
+    // A tenth of all arrivals met the stall: the longest-waiting hundredth of all waited more than half of it.
+    let stall_us = STALL.as_secs_f64() * 1e6;
+    assert!(p99_us(&open) > stall_us / 2.0, "{open:#}");
+    assert!(p99_us(&closed) < stall_us / 4.0, "{closed:#}");
+    assert!(p99_us(&open) > 4.0 * p99_us(&closed));
+    // Nothing was skipped, and the closed loop at least knows the longest.
+    let loop_ = &open["open_loop"];
+    assert_eq!(loop_["not_begun"], 0, "{open:#}");
+    assert!(
+        (1000..1400).contains(&loop_["begun"].as_u64().expect("a count")),
+        "{open:#}"
+    );
+    assert!(closed["latency_us"]["max"].as_f64().expect("a latency") > 0.9 * stall_us);
+}
+
+/// A run during which the server is killed.
+fn killed(server: &mut Server, line: &str, url: &str, back: bool) -> Child {
+    let child = start(line, url);
+    sleep(Duration::from_millis(1500));
+    server.kill();
+    sleep(Duration::from_millis(300));
+    if back {
+        server.restart();
+    }
+    child
+}
+
+fn comes_back(mut server: Server) {
+    let url = filled(&server, 1, 200);
+    let line = "oltp update_index run --table-size 200 -c 4 --time 12 --json";
+    let result = wait(killed(&mut server, line, &url, true)).json(0);
+    assert_eq!(result["reconnects"], 4, "{result:#}");
+    assert!(result["failure"].is_null());
+    // Those that wait for the server count each attempt.
+    assert!(
+        result["errors"]["disconnect"]["count"]
+            .as_u64()
+            .expect("a count")
+            >= 4,
+        "{result:#}"
+    );
+    assert!(
+        result["transactions"]["update_index"]["count"]
+            .as_u64()
+            .expect("a count")
+            > 20,
+        "{result:#}"
+    );
+    let errors = result["transactions"]["update_index"]["errors"]
+        .as_u64()
+        .expect("a count");
+    assert!((1..=4).contains(&errors), "{result:#}");
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_mariadb_that_is_killed_and_comes_back() {
+    comes_back(Server::mariadb(&[]));
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_postgres_that_is_killed_and_comes_back() {
+    comes_back(Server::postgres(&[]));
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_server_that_is_gone_ends_the_run_where_that_is_asked() {
+    for mut server in [Server::mariadb(&[]), Server::postgres(&[])] {
+        let url = filled(&server, 1, 200);
+        let line =
+            "oltp update_index run --table-size 200 -c 4 --time 30 --on-disconnect stop --json";
+        let ran = wait(killed(&mut server, line, &url, false));
+        ran.refused(1, &["--on-disconnect reconnect"]);
+        let result = ran.json(1);
+        assert!(
+            result["duration_s"].as_f64().expect("seconds") < 10.0,
+            "{result:#}"
+        );
+        assert!(
+            result["transactions"]["update_index"]["count"]
+                .as_u64()
+                .expect("a count")
+                > 5
+        );
+        assert!(!result["failure"].is_null());
+        assert_eq!(result["reconnects"], 0);
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_server_that_never_comes_back_leaves_the_results_so_far() {
+    let mut server = Server::mariadb(&[]);
+    let url = filled(&server, 1, 200);
+    let line = "oltp point_select run --table-size 200 -c 2 --time 4 --json";
+    let result = wait(killed(&mut server, line, &url, false)).json(0);
+    assert!(
+        result["transactions"]["point_select"]["count"]
+            .as_u64()
+            .expect("a count")
+            > 50
+    );
+    assert_eq!(result["reconnects"], 0);
+    assert!(
+        result["errors"]["disconnect"]["count"]
+            .as_u64()
+            .expect("a count")
+            >= 2
+    );
+}

@@ -1,0 +1,296 @@
+//! Record on one real server, replay on it and on others, compare the answers.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{fill, filled, load, path};
+use serde_json::Value;
+use testserver::{Kind, Server, one, run};
+
+const TABLES: u32 = 2;
+const ROWS: u32 = 200;
+
+/// Record 60 transactions of `read_write` over three connections, from new tables on; the tables are new again afterwards.
+fn record(server: &Server, url: &str) -> String {
+    let trace = path(&common::file(server, "trace")).to_owned();
+    let line = format!(
+        "record {trace} oltp read_write run --tables {TABLES} --table-size {ROWS} -c 3 --transactions 60 --json"
+    );
+    let recorded = load(&line, url);
+    assert_eq!(recorded.json(0)["transactions"]["read_write"]["count"], 60);
+    assert!(
+        recorded
+            .stderr
+            .contains("recorded 60 transactions, 1200 requests"),
+        "{}",
+        recorded.stderr
+    );
+    fill(url, TABLES, ROWS);
+    trace
+}
+
+fn replay(line: &str, trace: &str, url: &str) -> common::Ran {
+    load(&format!("replay {trace} {line} --json"), url)
+}
+
+fn server_time_is_told(result: &Value, prepared_on_mariadb: bool) {
+    let time = &result["server_time"];
+    if prepared_on_mariadb {
+        assert!(
+            time["unavailable"]
+                .as_str()
+                .expect("why")
+                .contains("--statements text"),
+            "{time:#}"
+        );
+        return;
+    }
+    for (name, statement) in result["statements"].as_object().expect("statements") {
+        if name == "connect" || name == "prepare" {
+            continue;
+        }
+        assert_eq!(
+            time["statements"][name]["count"], statement["count"],
+            "{name} {time:#}"
+        );
+        assert!(
+            time["statements"][name]["mean_us"]
+                .as_f64()
+                .expect("a mean")
+                >= 0.0
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn all_servers_and_all_ways_give_equal_answers() {
+    let mariadb = Server::mariadb(&["--performance-schema=ON"]);
+    let home = filled(&mariadb, TABLES, ROWS);
+    let trace = record(&mariadb, &home);
+    let digest = common::file(&mariadb, "digest");
+    let digest = path(&digest);
+    // Ranges have no ORDER BY, and PostgreSQL moves the rows that it updates.
+    let first = replay(&format!("--unordered --digest {digest}"), &trace, &home).json(0);
+    assert_eq!(first["transactions"]["read_write"]["count"], 60);
+    assert_eq!(first["replay"]["requests"], 1200);
+    assert!(first["replay"]["differences"].is_null());
+    server_time_is_told(&first, true);
+    let postgres = Server::postgres(&[]);
+    let mysql = Server::mysql(&[]);
+    for server in [Some(&mariadb), Some(&postgres), mysql.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        let url = if server.kind() == Kind::MariaDb {
+            home.clone()
+        } else {
+            server.create("t")
+        };
+        if server.kind() == Kind::Postgres {
+            run(
+                &mut *server.connect("t").expect("a login"),
+                "CREATE EXTENSION pg_stat_statements",
+            );
+        }
+        for (way, prepared) in [
+            ("--statements text", false),
+            ("--statements prepared --fetch-size 7", true),
+        ] {
+            fill(&url, TABLES, ROWS);
+            let line = format!("--unordered --compare {digest} {way}");
+            let result = replay(&line, &trace, &url).json(0);
+            assert_eq!(
+                result["replay"]["differences"], 0,
+                "{way} {:#}",
+                result["replay"]
+            );
+            assert_eq!(result["replay"]["ended_otherwise"], 0);
+            server_time_is_told(&result, prepared && server.kind() == Kind::MariaDb);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn what_differs_is_listed_with_its_statement() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, TABLES, ROWS);
+    let trace = record(&server, &url);
+    let digest = common::file(&server, "digest");
+    let digest = path(&digest);
+    replay(&format!("--digest {digest}"), &trace, &url).json(0);
+    fill(&url, TABLES, ROWS);
+    let equal = replay(&format!("--compare {digest}"), &trace, &url).json(0);
+    assert_eq!(equal["replay"]["differences"], 0);
+    fill(&url, TABLES, ROWS);
+    run(
+        &mut *server.connect("t").expect("a login"),
+        "DELETE FROM sbtest2 WHERE id BETWEEN 90 AND 110",
+    );
+    let line = format!("--compare {digest}");
+    let other = replay(&line, &trace, &url);
+    other.refused(1, &["answered differently"]);
+    let differing = &other.json(1)["replay"]["differing"];
+    let point = differing.as_array().expect("a list").iter();
+    let point = point
+        .clone()
+        .find(|one| one["statement"] == "point_select")
+        .expect("a point select");
+    let sql = point["sql"].as_str().expect("SQL");
+    assert!(
+        sql.starts_with("SELECT c FROM sbtest2 WHERE id=") && !sql.contains('?'),
+        "{sql}"
+    );
+    assert_eq!(
+        (&point["earlier"]["rows"], &point["now"]["rows"]),
+        (&Value::from(1), &Value::from(0))
+    );
+    // The digest belongs to this trace and these choices.
+    replay(&format!("--unordered --compare {digest}"), &trace, &url).refused(1, &["--unordered"]);
+    replay(&format!("--rows first --compare {digest}"), &trace, &url).refused(1, &["--rows"]);
+    let again = record(&server, &url);
+    replay(&line, &again, &url).refused(1, &["another trace"]);
+    replay(&format!("--compare {trace}"), &trace, &url).refused(1, &["not a digest"]);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn many_connections_replay_all_of_it() {
+    let server = Server::postgres(&[]);
+    let url = filled(&server, 1, ROWS);
+    let trace = path(&common::file(&server, "trace")).to_owned();
+    // Sums that no order changes, unlike what delete and insert of the same row leave when they overlap.
+    let line =
+        format!("record {trace} oltp update_index run --table-size {ROWS} -c 3 --transactions 60");
+    load(&line, &url).done();
+    let mut connection = server.connect("t").expect("a login");
+    let mut sum = || one(&mut *connection, "SELECT sum(k) FROM sbtest1").parse::<u64>();
+    let mut before = sum().expect("a sum");
+    for connections in [1, 2, 5] {
+        let result = replay(&format!("-c {connections}"), &trace, &url).json(0);
+        assert_eq!(result["statements"]["index_update"]["affected"], 60);
+        assert_eq!(result["replay"]["ended_otherwise"], 0, "{result:#}");
+        let after = sum().expect("a sum");
+        assert_eq!(after, before + 60);
+        before = after;
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn errors_are_answers_and_a_changed_end_is_a_failure() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, 1, ROWS);
+    let mut connection = server.connect("t").expect("a login");
+    let trace = path(&common::file(&server, "trace")).to_owned();
+    // Every insert is refused: the trace has transactions that end so.
+    run(
+        &mut *connection,
+        "CREATE TRIGGER no BEFORE INSERT ON sbtest1 FOR EACH ROW SIGNAL SQLSTATE '45000'",
+    );
+    let line = format!(
+        "record {trace} oltp read_write run --table-size {ROWS} --transactions 10 --on-error continue --json"
+    );
+    let recorded = load(&line, &url).json(0);
+    assert_eq!(
+        recorded["transactions"]["read_write"]["errors"], 10,
+        "{recorded:#}"
+    );
+    let digest = common::file(&server, "digest");
+    let digest = path(&digest);
+    let same = replay(&format!("--digest {digest}"), &trace, &url).json(0);
+    assert_eq!(same["errors"]["1644"]["count"], 10, "{same:#}");
+    assert_eq!(same["replay"]["ended_otherwise"], 0);
+    let text = fs::read_to_string(digest).expect("a digest");
+    assert_eq!(text.matches("error:45000").count(), 10);
+    // What was rolled back then is rolled back now: the tables are as they were.
+    replay(&format!("--compare {digest}"), &trace, &url).json(0);
+    run(&mut *connection, "DROP TRIGGER no");
+    let otherwise = replay("", &trace, &url);
+    assert_eq!(otherwise.json(1)["replay"]["ended_otherwise"], 10);
+    otherwise.refused(1, &["10 transactions ended otherwise"]);
+    replay(&format!("--compare {digest}"), &trace, &url)
+        .refused(1, &["10 requests were answered differently"]);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn damaged_traces_and_missing_tables_are_refused() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, TABLES, ROWS);
+    let trace = record(&server, &url);
+    let bytes = fs::read(&trace).expect("a trace");
+    let broken = common::file(&server, "broken");
+    let broken = path(&broken);
+    // The ending is one block of 13 bytes of head and a few of numbers.
+    fs::write(broken, &bytes[..bytes.len() - 15]).expect("writes");
+    replay("", broken, &url).refused(
+        1,
+        &[
+            "cut short",
+            "60 transactions with 1200 statements",
+            "--allow-truncated",
+        ],
+    );
+    let whole_part = replay("--allow-truncated", broken, &url).json(0);
+    assert_eq!(whole_part["replay"]["truncated"], true);
+    assert_eq!(whole_part["transactions"]["read_write"]["count"], 60);
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    fs::write(broken, newer).expect("writes");
+    replay("", broken, &url).refused(1, &["version 2"]);
+    fs::write(broken, "SELECT 1").expect("writes");
+    replay("", broken, &url).refused(1, &["not a trace"]);
+    replay("", "/no/such/trace", &url).refused(1, &["/no/such/trace"]);
+    let empty = server.create("nothing_here");
+    replay("", &trace, &empty).refused(1, &["does not take point_select", "same prepare"]);
+    load(&format!("record {trace} oltp read_write prepare"), &url).refused(2, &["only a run"]);
+    let nowhere = format!("record /no/such/trace oltp point_select run --table-size {ROWS}");
+    load(&nowhere, &url).refused(1, &["/no/such/trace"]);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_full_disk_ends_the_recording_and_keeps_what_is_there() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, TABLES, ROWS);
+    let trace = common::file(&server, "trace");
+    let trace = path(&trace);
+    // A limit of 100 KiB on files stands for the disk.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 200; exec {} record {trace} oltp point_select run --tables {TABLES} --table-size {ROWS} --time 20 --json --server '{url}'",
+        env!("CARGO_BIN_EXE_upshift-load")
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]);
+    let full = common::ended(shell);
+    full.refused(
+        1,
+        &[
+            "the recording ended early",
+            "File too large",
+            "--allow-truncated",
+        ],
+    );
+    let result = full.json(1);
+    assert!(
+        result["failure"]
+            .as_str()
+            .expect("why")
+            .contains("recording")
+    );
+    assert_eq!(result["interrupted"], false);
+    assert!(result["duration_s"].as_f64().expect("seconds") < 19.0);
+    replay("", trace, &url).refused(1, &["cut short"]);
+    let kept = replay("--allow-truncated", trace, &url).json(0);
+    assert!(
+        kept["transactions"]["point_select"]["count"]
+            .as_u64()
+            .expect("a count")
+            > 1000,
+        "{kept:#}"
+    );
+}
