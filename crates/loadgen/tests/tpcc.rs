@@ -1,0 +1,255 @@
+//! TPC-C on real servers: its consistency conditions hold after runs, after a killed client and after a killed server.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use testserver::{Kind, Server};
+
+/// What the log has is safe from a killed server, if not from a power failure.
+const INNODB: [&str; 2] = [
+    "--innodb-buffer-pool-size=256M",
+    "--innodb-flush-log-at-trx-commit=2",
+];
+const FLAVOURS: [&str; 2] = ["benchmarksql", "tuned"];
+
+/// A server with an empty database.
+struct Bench {
+    server: Server,
+    url: String,
+}
+
+impl Bench {
+    fn new(server: Server) -> Self {
+        let url = server.create("tpcc");
+        Self { server, url }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_upshift-load"));
+        command.args(arguments).args(["--server", &self.url]);
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("upshift-load")
+    }
+
+    /// Run it and expect success; its stdout.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let arguments = [arguments, &["--json"]].concat();
+        serde_json::from_str(&self.done(&arguments)).expect("JSON")
+    }
+
+    /// Run it and expect failure with this exit code and these words on stderr.
+    fn refused(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        let output = self.output(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        for word in words {
+            assert!(
+                stderr.contains(word),
+                "{arguments:?}: no {word} in {stderr}"
+            );
+        }
+    }
+
+    fn holds(&self, when: &str) {
+        let output = self.output(&["check"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{when}: {output:?}");
+        assert_eq!(text.matches(" holds ").count(), 11, "{when}: {text}");
+    }
+
+    /// A load that does not end by itself in time.
+    fn load_in_background(&self) -> Child {
+        let arguments = [
+            "tpcc",
+            "run",
+            "--connections",
+            "4",
+            "--time",
+            "60",
+            "--json",
+        ];
+        let mut command = self.command(&arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        std::thread::sleep(Duration::from_secs(2));
+        child.expect("upshift-load")
+    }
+}
+
+fn story(bench: &mut Bench) {
+    bench.refused(&["tpcc", "run"], 1, &["hint: fill them", "prepare"]);
+    bench.done(&["tpcc", "prepare", "--warehouses", "2"]);
+    bench.holds("freshly loaded");
+    bench.refused(&["tpcc", "prepare"], 1, &["--drop"]);
+    bench.refused(
+        &["tpcc", "run", "--transaction", "autocommit"],
+        2,
+        &["hint"],
+    );
+    bench.refused(&["tpcc", "run", "--flavour", "x"], 2, &["benchmarksql"]);
+    runs(bench);
+    one_statement(bench);
+    violated(bench);
+    killed_client(bench);
+    killed_server(bench);
+    half_loaded(bench);
+}
+
+/// Each flavour and each way of batches that the server has.
+fn runs(bench: &Bench) {
+    let own = match bench.server.kind() {
+        Kind::MariaDb => "bulk",
+        Kind::MySql => "none",
+        Kind::Postgres => "pipeline",
+    };
+    for flavour in FLAVOURS {
+        for batch in ["none", "multirow", "rewritten", own] {
+            let arguments = ["tpcc", "run", "-c", "4", "--time", "1"];
+            let choice = ["--flavour", flavour, "--batch", batch];
+            let result = bench.json(&[&arguments[..], &choice].concat());
+            let new_orders = result["transactions"]["new_order"]["count"]
+                .as_u64()
+                .expect("a count");
+            assert!(
+                new_orders > 0 && result["tpmc"].as_f64() > Some(0.0),
+                "{result}"
+            );
+            for transaction in result["transactions"]
+                .as_object()
+                .expect("by name")
+                .values()
+            {
+                assert_eq!(
+                    transaction["errors"], 0,
+                    "{flavour} {batch}: {}",
+                    result["errors"]
+                );
+            }
+        }
+    }
+    for mode in ["text", "prepare-per-request"] {
+        bench.done(&[
+            "tpcc",
+            "run",
+            "-c",
+            "2",
+            "--time",
+            "1",
+            "--statements",
+            mode,
+        ]);
+    }
+    bench.holds("after runs");
+}
+
+fn one_statement(bench: &Bench) {
+    for name in [
+        "new_order.stock_update",
+        "new_order.order_insert",
+        "delivery.new_order_delete",
+    ] {
+        let result = bench.json(&["one", name, "-c", "2", "--time", "0.3"]);
+        let statement = &result["statements"][name];
+        assert_eq!(statement["errors"], 0, "{result}");
+        assert!(
+            statement["affected"].as_u64() > Some(0),
+            "{name}: {statement}"
+        );
+    }
+    bench.refused(&["one", "new_order.x"], 2, &["new_order.stock_update"]);
+    bench.holds("after single statements");
+}
+
+/// A condition that does not hold is found.
+fn violated(bench: &Bench) {
+    let mut connection = bench.server.connect("tpcc").expect("a login");
+    let add = |cents: &str| format!("UPDATE warehouse SET w_ytd = w_ytd + {cents} WHERE w_id = 1");
+    testserver::run(&mut *connection, &add("0.01"));
+    let output = bench.output(&["check"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.matches("VIOLATED         1 rows").count(), 2, "{text}");
+    testserver::run(&mut *connection, &add("(-0.01)"));
+}
+
+fn killed_client(bench: &Bench) {
+    let mut client = bench.load_in_background();
+    client.kill().expect("SIGKILL");
+    client.wait().expect("gone");
+    bench.holds("after a killed client");
+}
+
+fn killed_server(bench: &mut Bench) {
+    let client = bench.load_in_background();
+    bench.server.kill();
+    std::thread::sleep(Duration::from_secs(1));
+    bench.server.restart();
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = client.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(
+        sent.expect("kill").success(),
+        "the client outlives its server"
+    );
+    let output = client.wait_with_output().expect("its results");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(result["reconnects"].as_u64() > Some(0), "{result}");
+    assert!(
+        result["errors"]["disconnect"]["count"].as_u64() > Some(0),
+        "{result}"
+    );
+    bench.holds("after a killed server");
+}
+
+fn half_loaded(bench: &Bench) {
+    let mut command = bench.command(&["tpcc", "prepare", "--drop", "--warehouses", "2"]);
+    let mut prepare = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("upshift-load");
+    let mut lines = BufReader::new(prepare.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    prepare.kill().expect("SIGKILL");
+    prepare.wait().expect("gone");
+    assert!(first.starts_with("warehouse "), "{first}");
+    for arguments in [&["tpcc", "run"][..], &["check"]] {
+        bench.refused(arguments, 1, &["half loaded", "--drop"]);
+    }
+    bench.done(&["tpcc", "prepare", "--drop"]);
+    bench.holds("loaded again");
+    bench.done(&["tpcc", "cleanup"]);
+    bench.refused(&["tpcc", "run"], 1, &["hint: fill them"]);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn mariadb() {
+    story(&mut Bench::new(Server::mariadb(&INNODB)));
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn postgres() {
+    story(&mut Bench::new(Server::postgres(&[
+        "-c",
+        "shared_buffers=256MB",
+    ])));
+}
+
+#[test]
+#[ignore = "needs a MySQL: UPSHIFT_TEST_MYSQLD names a mysqld 8.0 or newer"]
+fn mysql() {
+    if let Some(server) = Server::mysql(&INNODB) {
+        story(&mut Bench::new(server));
+    }
+}
