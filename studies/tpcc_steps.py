@@ -3,9 +3,9 @@
     python studies/tpcc_steps.py --load PATH/upshift-load --server URL [--connections 8] [--rounds 5] [--json FILE]
 
 Needs tables from `upshift-load tpcc prepare`. Each round runs all steps once, in an order of its own, so that neither a drift
-of the machine nor the growth of the tables favours a step. Prints for each step tpmC with a 95 % confidence interval of the mean
-over the rounds, its ratio to the first step within the same round, and round trips and bytes a NewOrder. Figures are those of
-this client on this machine, not comparable with published tpmC.
+of the machine nor the growth of the tables favours a step. Prints for each step tpmC with a 95 % confidence interval of the
+mean over the rounds, its ratio to the first step of the same round, and round trips and bytes a NewOrder. Figures are those
+of this client on this machine, not comparable with published tpmC.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 //! How an order's lines and its changes of stock are sent.
 
+use std::fmt;
+
 use clap::ValueEnum;
-use serde::Serialize;
 
 /// The ways of drivers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BatchMode {
     /// One statement a row.
     None,
@@ -17,4 +17,11 @@ pub enum BatchMode {
     Bulk,
     /// All single-row statements sent, then all answers read (PostgreSQL).
     Pipeline,
+}
+
+impl fmt::Display for BatchMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("no way is hidden");
+        formatter.write_str(value.get_name())
+    }
 }

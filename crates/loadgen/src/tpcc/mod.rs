@@ -6,12 +6,14 @@ mod args;
 mod batch;
 mod catalog;
 mod check;
+mod choice;
 mod config;
 mod deck;
 mod delivery;
 mod new_order;
 mod one;
 mod order_status;
+mod part;
 mod payment;
 mod prepare;
 mod random;
@@ -32,8 +34,8 @@ use wire::{Cell, Connection, Feature};
 pub use args::{TpccArgs, run};
 pub use batch::BatchMode;
 pub use check::{CheckArgs, check};
+pub use choice::Choice;
 pub use one::{OneArgs, run as run_one};
-pub use statements::Choice;
 
 use crate::failure::Usage;
 use crate::session::StatementSpec;
@@ -62,6 +64,7 @@ impl Transaction {
 
 /// TPC-C on tables that are there.
 pub struct Tpcc {
+    choice: Choice,
     statements: Arc<Statements>,
     batch: BatchMode,
     seed: u64,
@@ -75,6 +78,7 @@ impl Tpcc {
     /// A flavour or statement that is not there.
     pub fn new(choice: &Choice, batch: BatchMode, seed: u64) -> Result<Self, Usage> {
         Ok(Self {
+            choice: choice.clone(),
             statements: Arc::new(Statements::read(choice)?),
             batch,
             seed,
@@ -140,7 +144,14 @@ impl Workload for Tpcc {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec!["keying and think time off: not comparable with published tpmC".to_owned()]
+        let warehouses = self.config.get().map_or(0, |config| config.warehouses);
+        vec![
+            format!(
+                "{warehouses} warehouses, {}, batch {}",
+                self.choice, self.batch
+            ),
+            "keying and think time off: not comparable with published tpmC".to_owned(),
+        ]
     }
 }
 

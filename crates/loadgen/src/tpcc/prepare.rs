@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::{Connection, Error, Family, Fetch, RowsWanted, Value};
 
 use super::config::Config;
-use super::rows::{Load, Part};
+use super::part::Part;
+use super::rows::Load;
 use crate::drive::refused;
 use crate::failure::Failure;
 use crate::session::Connector;

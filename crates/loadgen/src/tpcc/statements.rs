@@ -1,98 +1,13 @@
-//! Which file is taken for each statement, and how the statements are run.
-
-use std::path::PathBuf;
+//! The statements of a choice, and how they are run.
 
 use wire::{BatchWay, Cell, Done, Error, RowSink, Value};
 
-use super::catalog::{EMBEDDED, ENTRIES, Entry, Key, SHARED_FLAVOUR};
+use super::catalog::{ENTRIES, Entry, Key};
+use super::choice::Choice;
 use super::scale::LINES_MAX;
 use super::template::{Slot, Template};
 use crate::failure::Usage;
 use crate::session::{Session, StatementId, StatementSpec};
-
-/// Which flavour's files are taken.
-#[derive(Debug, Clone)]
-pub struct Choice {
-    /// For all statements.
-    pub flavour: String,
-    /// Statement and flavour, for single ones.
-    pub statements: Vec<(String, String)>,
-    /// A folder with flavours of the user's own, which go before those that come with the program.
-    pub folder: Option<PathBuf>,
-}
-
-impl Choice {
-    fn file(&self, flavour: &str, name: &str) -> Result<Option<String>, Usage> {
-        if let Some(folder) = &self.folder {
-            let path = folder.join(flavour).join(format!("{name}.sql"));
-            match std::fs::read_to_string(&path) {
-                Ok(text) => return Ok(Some(text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    let message = format!("cannot read {}: {error}", path.display());
-                    return Err(Usage::new(message, "a statement file is UTF-8 text"));
-                }
-            }
-        }
-        let embedded = EMBEDDED
-            .iter()
-            .find(|file| file.flavour == flavour && file.name == name);
-        Ok(embedded.map(|file| file.text.to_owned()))
-    }
-
-    /// The text of a statement's file and the flavour that it is from.
-    fn text(&self, name: &str) -> Result<(String, String), Usage> {
-        let switched = self
-            .statements
-            .iter()
-            .rev()
-            .find(|(switched, _)| switched == name);
-        let flavours = match switched {
-            Some((_, flavour)) => vec![flavour.as_str()],
-            None => vec![self.flavour.as_str(), SHARED_FLAVOUR],
-        };
-        for flavour in &flavours {
-            if let Some(text) = self.file(flavour, name)? {
-                return Ok((text, (*flavour).to_owned()));
-            }
-        }
-        let having: Vec<&str> = EMBEDDED
-            .iter()
-            .filter(|file| file.name == name)
-            .map(|file| file.flavour)
-            .collect();
-        Err(Usage::new(
-            format!("flavour {} lacks the statement {name}", flavours[0]),
-            format!(
-                "{name}.sql comes with {}; --statements-dir names a folder of flavours of your own",
-                having.join(", ")
-            ),
-        ))
-    }
-
-    fn check_names(&self) -> Result<(), Usage> {
-        for (name, _) in &self.statements {
-            if !ENTRIES.iter().any(|entry| entry.name == name) {
-                let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
-                return Err(Usage::new(
-                    format!("--statement {name}: there is no such statement"),
-                    format!("there are {}", names.join(", ")),
-                ));
-            }
-        }
-        let own = self
-            .folder
-            .as_ref()
-            .is_some_and(|folder| folder.join(&self.flavour).is_dir());
-        if own || EMBEDDED.iter().any(|file| file.flavour == self.flavour) {
-            return Ok(());
-        }
-        Err(Usage::new(
-            format!("there is no flavour {}", self.flavour),
-            "there are benchmarksql and tuned; --statements-dir names a folder of flavours of your own",
-        ))
-    }
-}
 
 /// All statements of one choice.
 #[derive(Debug)]
@@ -299,87 +214,5 @@ pub(super) fn lacking(what: &str) -> Error {
         code: 0,
         sqlstate: "02000".to_owned(),
         message: format!("{what} is not in the tables"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn choice(flavour: &str, statements: &[(&str, &str)]) -> Choice {
-        let owned = |&(name, flavour): &(&str, &str)| (name.to_owned(), flavour.to_owned());
-        Choice {
-            flavour: flavour.to_owned(),
-            statements: statements.iter().map(owned).collect(),
-            folder: None,
-        }
-    }
-
-    fn sql(choice: &Choice, name: &str) -> String {
-        let statements = Statements::read(choice).expect("all files");
-        statements
-            .specs()
-            .iter()
-            .find(|spec| spec.name == name)
-            .expect("named")
-            .sql
-            .clone()
-    }
-
-    #[test]
-    fn one_statement_can_be_of_another_flavour() {
-        let plain = choice("benchmarksql", &[]);
-        let switched = choice("benchmarksql", &[("delivery.oldest_new_order", "tuned")]);
-        assert!(sql(&plain, "delivery.oldest_new_order").contains("ORDER BY"));
-        assert!(sql(&switched, "delivery.oldest_new_order").contains("MIN("));
-        assert_eq!(
-            sql(&plain, "stock_level.low_stock"),
-            sql(&switched, "stock_level.low_stock")
-        );
-    }
-
-    #[test]
-    fn what_is_not_there_is_told() {
-        for (choice, message) in [
-            (choice("fast", &[]), "no flavour fast"),
-            (
-                choice("tuned", &[("payment.warehouse_update", "tuned")]),
-                "tuned lacks the statement payment.warehouse_update",
-            ),
-            (
-                choice("tuned", &[("payment.x", "tuned")]),
-                "no such statement",
-            ),
-        ] {
-            let error = Statements::read(&choice).expect_err(message);
-            assert!(error.to_string().contains(message), "{error}");
-        }
-    }
-
-    #[test]
-    fn own_files_go_first() {
-        let folder = std::env::temp_dir().join(format!("tpcc-own-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("mine")).expect("a folder");
-        std::fs::write(
-            folder.join("mine/new_order.item_select.sql"),
-            "SELECT i_price FROM item WHERE i_id = :i_id",
-        )
-        .expect("a file");
-        let mut own = choice("mine", &[]);
-        own.folder = Some(folder.clone());
-        let error = Statements::read(&own).expect_err("mine has one of five");
-        assert!(
-            error
-                .to_string()
-                .contains("mine lacks the statement new_order.stock_select"),
-            "{error}"
-        );
-        own.flavour = "tuned".to_owned();
-        own.statements = vec![("new_order.item_select".to_owned(), "mine".to_owned())];
-        assert_eq!(
-            sql(&own, "new_order.item_select"),
-            "SELECT i_price FROM item WHERE i_id = ?"
-        );
-        std::fs::remove_dir_all(folder).expect("gone");
     }
 }
