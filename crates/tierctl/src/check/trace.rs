@@ -43,10 +43,23 @@ pub struct Traced {
 pub fn run(pid: u32, seconds: u32, is_data: impl Fn(&str) -> bool) -> Result<Traced, Failure> {
     let folder = Folder::new()?;
     eprintln!("tracing process {pid} for {seconds} s");
+    // -s 0: no user's data in the trace; it would cut the list of io_submit to nothing too, but for abbrev=none.
     let done = Command::new("timeout")
         .args(["--foreground", "--signal=INT", "--kill-after=30"])
         .arg(seconds.to_string())
-        .args(["strace", "-ff", "-k", "-y", "-s", "0", "-e", CALLS, "-o"])
+        .args([
+            "strace",
+            "-ff",
+            "-k",
+            "-y",
+            "-s",
+            "0",
+            "-e",
+            "abbrev=none",
+            "-e",
+            CALLS,
+            "-o",
+        ])
         .arg(folder.0.join("trace"))
         .args(["-p", &pid.to_string()])
         .output()
