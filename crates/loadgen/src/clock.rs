@@ -36,7 +36,7 @@ impl Clock for MonotonicClock {
     fn sleep_until(&self, moment_ns: u64) {
         let now_ns = self.now_ns();
         if moment_ns > now_ns {
-            std::thread::sleep(Duration::from_nanos(moment_ns - now_ns));
+            wire::fibers::sleep(Duration::from_nanos(moment_ns - now_ns));
         }
     }
 }

@@ -17,7 +17,8 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Bytes from the server, as for `bytes_sent`; MySQL's `Bytes_sent`, and a record for each answer of at most 16 KiB.
     pub bytes_received: u64,
-    /// System calls that the client made on the socket.
+    /// System calls that the client made on the socket. One that several connections share (see [`crate::fibers`]) is counted to one of
+    /// them, so that the sum is exact.
     pub syscalls: u64,
 }
 

@@ -1,14 +1,15 @@
-//! MySQL's, MariaDB's and PostgreSQL's protocols for a load generator: one blocking connection a thread, every statement counted in
+//! MySQL's, MariaDB's and PostgreSQL's protocols for a load generator: blocking connections, every statement counted in
 //! round trips, packets, bytes and client system calls.
 //!
 //! The way of a statement: [`ServerUrl`] -> [`connect`] -> [`Connection`] -> rows into a [`RowSink`] and a [`Done`] back, with
-//! [`Connection::counters`] read before and after.
+//! [`Connection::counters`] read before and after. [`fibers`] runs many of them on one thread.
 
 mod civil;
 mod connection;
 mod counters;
 mod dialect;
 mod error;
+pub mod fibers;
 mod mysql;
 mod postgres;
 mod text;

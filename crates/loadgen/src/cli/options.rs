@@ -71,9 +71,12 @@ pub struct LoadOptions {
     /// Which server.
     #[command(flatten)]
     pub server: ServerOptions,
-    /// Connections, a thread each.
+    /// Connections.
     #[arg(long, short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
+    /// Threads that drive the connections; as many as CPUs by default.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub client_threads: Option<u32>,
     /// Seconds of measured load.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     pub time: f64,
@@ -123,6 +126,7 @@ impl LoadOptions {
         }
         Ok(Plan {
             connections: self.connections,
+            client_threads: self.client_threads.unwrap_or_else(cpus),
             time: Some(Duration::from_secs_f64(self.time)),
             warmup: Duration::from_secs_f64(self.warmup),
             transactions: self.transactions,
@@ -138,6 +142,10 @@ impl LoadOptions {
             seed: self.seed,
         })
     }
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
 }
 
 /// A week is longer than any load.

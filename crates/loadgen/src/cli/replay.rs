@@ -194,6 +194,7 @@ fn about(trace: &Trace) -> About<'_> {
 fn run_plan(options: &ReplayOptions) -> Plan {
     Plan {
         connections: options.connections,
+        client_threads: options.connections,
         time: None,
         warmup: Duration::ZERO,
         transactions: None,

@@ -1,30 +1,29 @@
-//! Runs a workload: one thread a connection, all begun together after every one has logged in.
+//! Runs a workload: the connections shared out among a few threads, all begun together after every one has logged in.
 
 mod plan;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use rand::SeedableRng;
 use wire::Error;
 
 pub use plan::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 
 use crate::failure::Failure;
-use crate::measure::{Collector, Recorder, Totals};
-use crate::session::{Session, Shared};
-use crate::workload::{Random, Workload};
+use crate::measure::{Collector, Totals};
+use crate::session::Shared;
+use crate::workload::Workload;
 use schedule::Schedule;
-use worker::{Run, Worker};
+use thread::Thread;
+use worker::Run;
 
-/// A thread holds one connection's state and shallow calls; 512 of these take 128 MiB of address space, not of memory.
-const STACK_BYTES: usize = 256 * 1024;
 /// So long after the end may the last answers come.
 const DRAIN_NS: u64 = 30_000_000_000;
 /// So often the live line is renewed and Ctrl-C looked for.
@@ -69,10 +68,13 @@ impl Gate {
     }
 }
 
+/// What a connection says; the last one says it for its thread.
 enum Report {
     Connected,
     Refused(Error),
     Done,
+    /// No memory for the stacks, or the like.
+    NoThread(std::io::Error),
 }
 
 /// Run `workload` as planned. `tick` is called ten times a second with what was measured so far and the seconds since the load began.
@@ -103,12 +105,23 @@ pub fn run(
     });
     let gate = Arc::new(Gate::default());
     let (reports, inbox) = channel();
-    for number in 0..run.plan.connections {
-        let spawned = spawn(number, workload, shared, &run, &collector, &gate, &reports);
-        if let Err(error) = spawned {
+    let threads = run.plan.threads();
+    for first in 0..threads {
+        let thread = Thread {
+            numbers: (first..run.plan.connections)
+                .step_by(threads as usize)
+                .collect(),
+            workload: Arc::clone(workload),
+            shared: shared.clone(),
+            run: Arc::clone(&run),
+            collector: Arc::clone(&collector),
+            gate: Arc::clone(&gate),
+            reports: reports.clone(),
+        };
+        if let Err(error) = thread.spawn() {
             gate.open(false);
             return Err(Failure::new(
-                format!("cannot start thread {number}: {error}"),
+                format!("cannot start thread {first}: {error}"),
                 "ask for fewer --connections",
             )
             .into());
@@ -134,59 +147,19 @@ pub fn run(
     Ok(finish(&run, &collector, &inbox, interrupt, tick))
 }
 
-fn spawn(
-    number: u32,
-    workload: &Arc<dyn Workload>,
-    shared: &Shared,
-    run: &Arc<Run>,
-    collector: &Arc<Collector>,
-    gate: &Arc<Gate>,
-    reports: &Sender<Report>,
-) -> std::io::Result<()> {
-    let (workload, shared, run) = (Arc::clone(workload), shared.clone(), Arc::clone(run));
-    let (collector, gate, reports) = (Arc::clone(collector), Arc::clone(gate), reports.clone());
-    let body = move || {
-        let mut recorder = Recorder::new(collector);
-        if run.plan.warmup.is_zero() {
-            recorder.start();
-        }
-        // Without it sleeps end up to 50 us late, which the result then shows as lag: worse, but true.
-        let _ = crate::sys::sleep_exactly();
-        let session = match Session::open(shared, recorder) {
-            Ok(session) => session,
-            Err(error) => {
-                let _ = reports.send(Report::Refused(error));
-                return;
-            }
-        };
-        let client = workload.client(number, run.plan.connections);
-        let random = Random::seed_from_u64(run.plan.seed.wrapping_add(u64::from(number)));
-        let _ = reports.send(Report::Connected);
-        if gate.wait() {
-            Worker {
-                run,
-                session,
-                client,
-                random,
-            }
-            .work();
-        }
-        let _ = reports.send(Report::Done);
-    };
-    std::thread::Builder::new()
-        .name(format!("connection {number}"))
-        .stack_size(STACK_BYTES)
-        .spawn(body)
-        .map(|_| ())
-}
-
-/// Wait until every thread has logged in.
+/// Wait until every connection has logged in.
 fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
     for number in 0..run.plan.connections {
         match inbox.recv() {
             Ok(Report::Connected) => {}
             Ok(Report::Refused(error)) => {
                 return Err(refused(&error, number, run.plan.connections).into());
+            }
+            Ok(Report::NoThread(error)) => {
+                let hint = "ask for fewer --connections";
+                return Err(
+                    Failure::new(format!("cannot run the connections: {error}"), hint).into(),
+                );
             }
             Ok(Report::Done) | Err(_) => {
                 anyhow::bail!("a connection's thread ended before the load began")

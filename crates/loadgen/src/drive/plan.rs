@@ -52,8 +52,10 @@ pub enum OnError {
 /// How to run a workload.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Connections, a thread each.
+    /// Connections.
     pub connections: u32,
+    /// Threads that they are shared out among.
+    pub client_threads: u32,
     /// Length of the measured part; `None`: until `transactions` are done.
     pub time: Option<Duration>,
     /// Load before the measured part.
@@ -68,4 +70,15 @@ pub struct Plan {
     pub on_error: OnError,
     /// For the random numbers; connection n uses `seed` + n.
     pub seed: u64,
+}
+
+impl Plan {
+    /// How many threads there are: never more than connections, and one for each where the system has no fibers.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        match wire::fibers::available() {
+            Ok(()) => self.client_threads.clamp(1, self.connections),
+            Err(_) => self.connections,
+        }
+    }
 }

@@ -199,6 +199,7 @@ fn drive_many(
     };
     let plan = Plan {
         connections,
+        client_threads: 2,
         time: Some(Duration::from_secs(time_s)),
         warmup: Duration::ZERO,
         transactions: None,

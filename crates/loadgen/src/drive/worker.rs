@@ -1,5 +1,6 @@
-//! What one connection's thread does.
+//! What one connection does.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,18 +8,18 @@ use wire::Error;
 
 use super::plan::{OnDisconnect, OnError, Plan};
 use super::schedule::Schedule;
+use super::thread::CpuTime;
 use crate::clock::Clock;
 use crate::measure::TransactionRecord;
 use crate::session::Session;
-use crate::sys;
 use crate::workload::{Client, Random};
 
 /// So often is one transaction run again before it is given up as an error.
 const RETRIES_MAX: u64 = 100;
-/// A thread that waits looks so often whether the load has ended.
+/// A connection that waits looks so often whether the load has ended.
 const LOOK_NS: u64 = 50_000_000;
 
-/// What all threads of a run share.
+/// What all connections of a run share.
 pub(super) struct Run {
     pub(super) plan: Plan,
     pub(super) schedule: Option<Schedule>,
@@ -73,6 +74,7 @@ pub(super) struct Worker {
     pub(super) session: Session,
     pub(super) client: Box<dyn Client>,
     pub(super) random: Random,
+    pub(super) cpu: Rc<CpuTime>,
 }
 
 impl Worker {
@@ -81,11 +83,12 @@ impl Worker {
         let run = Arc::clone(&self.run);
         let begin_ns = run.begin_ns.load(Ordering::SeqCst);
         let measure_ns = run.measure_ns.load(Ordering::SeqCst);
-        let mut cpu_ns = None;
+        let mut measured = false;
         while let Some(scheduled_ns) = self.next_start(begin_ns) {
-            if cpu_ns.is_none() && scheduled_ns >= measure_ns {
+            if !measured && scheduled_ns >= measure_ns {
+                measured = true;
                 self.session.recorder().start();
-                cpu_ns = Some(sys::thread_cpu_ns());
+                self.cpu.begin();
             }
             if !run.wait_until(scheduled_ns) {
                 break;
@@ -107,11 +110,7 @@ impl Worker {
             }
             self.transaction(scheduled_ns);
         }
-        if let Some(before_ns) = cpu_ns {
-            self.session
-                .recorder()
-                .cpu(sys::thread_cpu_ns() - before_ns);
-        }
+        self.session.recorder().cpu(self.cpu.tell());
         self.session.recorder().flush();
     }
 

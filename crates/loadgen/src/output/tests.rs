@@ -66,6 +66,7 @@ fn small() -> (Commit, Shared, Plan, Finished) {
     };
     let plan = Plan {
         connections: 1,
+        client_threads: 1,
         time: None,
         warmup: Duration::ZERO,
         transactions: Some(1),
