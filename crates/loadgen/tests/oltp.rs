@@ -92,6 +92,7 @@ fn read_write(url: &str, statements: StatementMode) -> Totals {
     };
     let plan = Plan {
         connections: CONNECTIONS,
+        client_threads: 2,
         time: None,
         warmup: Duration::ZERO,
         transactions: Some(TRANSACTIONS),

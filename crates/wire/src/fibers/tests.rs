@@ -1,0 +1,140 @@
+//! Fibers against the other ends of socket pairs.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use super::*;
+
+/// A server's side that sends back what it gets, `bytes` at a time, until the end.
+fn echo(bytes: usize) -> UnixStream {
+    let (ours, mut theirs) = UnixStream::pair().expect("pair");
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; bytes];
+        while theirs.read_exact(&mut buffer).is_ok() {
+            theirs.write_all(&buffer).expect("answer");
+        }
+    });
+    ours
+}
+
+fn exchange(stream: &UnixStream, request: &[u8]) -> Vec<u8> {
+    let mut sent = 0;
+    while sent < request.len() {
+        sent += send(stream.as_raw_fd(), &request[sent..])
+            .expect("a fiber")
+            .expect("sent");
+    }
+    let (mut answer, mut read) = (vec![0; request.len()], 0);
+    while read < answer.len() {
+        let more = receive(stream.as_raw_fd(), &mut answer[read..]).expect("a fiber");
+        read += more.expect("received");
+    }
+    answer
+}
+
+#[test]
+fn each_fiber_gets_its_own_answers() {
+    let bodies = (0..50u8).map(|number| -> Body<u64> {
+        Box::new(move || {
+            let stream = echo(100);
+            for round in 0..100u8 {
+                let request = [number ^ round; 100];
+                assert_eq!(exchange(&stream, &request), request);
+            }
+            take_syscalls()
+        })
+    });
+    run(bodies.collect()).expect("fibers");
+}
+
+#[test]
+fn a_batch_shares_its_system_calls_and_each_is_counted_once() {
+    let bodies = (0..20u8).map(|number| -> Body<u64> {
+        Box::new(move || {
+            let stream = echo(8);
+            let mut syscalls = 0;
+            for _ in 0..50 {
+                assert_eq!(exchange(&stream, &[number; 8]), [number; 8]);
+                syscalls += take_syscalls();
+            }
+            syscalls
+        })
+    });
+    let syscalls: u64 = run(bodies.collect()).expect("fibers").iter().sum();
+    // At least one for each round of the slowest; blocking makes two for each of the 1000 exchanges.
+    assert!((50..=1001).contains(&syscalls), "{syscalls}");
+}
+
+#[test]
+fn what_no_receive_follows_is_sent_all_the_same() {
+    let (ours, mut theirs) = UnixStream::pair().expect("pair");
+    let body: Body<()> = Box::new(move || {
+        for word in [&b"close 1 "[..], b"close 2 ", b"quit"] {
+            assert_eq!(
+                send(ours.as_raw_fd(), word)
+                    .expect("a fiber")
+                    .expect("sent"),
+                word.len()
+            );
+        }
+        flush();
+    });
+    run(vec![body]).expect("fibers");
+    let mut words = String::new();
+    theirs
+        .read_to_string(&mut words)
+        .expect("all until the end");
+    assert_eq!(words, "close 1 close 2 quit");
+}
+
+#[test]
+fn a_request_longer_than_the_sockets_buffer_goes_through() {
+    let body: Body<bool> = Box::new(|| {
+        let stream = echo(2_000_000);
+        let request: Vec<u8> = (0..2_000_000u32).map(|number| number as u8).collect();
+        exchange(&stream, &request) == request
+    });
+    assert_eq!(run(vec![body]).expect("fibers"), [true]);
+}
+
+#[test]
+fn a_closed_connection_is_an_error_and_not_a_wait() {
+    let body: Body<bool> = Box::new(|| {
+        let (ours, theirs) = UnixStream::pair().expect("pair");
+        drop(theirs);
+        let _ = send(ours.as_raw_fd(), b"ping");
+        let received = receive(ours.as_raw_fd(), &mut [0; 8]).expect("a fiber");
+        matches!(received, Ok(0) | Err(_))
+    });
+    assert_eq!(run(vec![body]).expect("fibers"), [true]);
+}
+
+#[test]
+fn sleeping_fibers_do_not_hold_each_other_up() {
+    let began = Instant::now();
+    let bodies = (0..20).map(|_| -> Body<()> { Box::new(|| sleep(Duration::from_millis(50))) });
+    run(bodies.collect()).expect("fibers");
+    let took = began.elapsed();
+    assert!(
+        took >= Duration::from_millis(50) && took < Duration::from_millis(500),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn a_panic_waits_for_the_others() {
+    let (ended, noted) = (std::sync::Arc::default(), 1);
+    let others: std::sync::Arc<std::sync::atomic::AtomicU32> = std::sync::Arc::clone(&ended);
+    let bodies: Vec<Body<()>> = vec![
+        Box::new(|| panic!("first")),
+        Box::new(move || {
+            sleep(Duration::from_millis(20));
+            others.store(noted, std::sync::atomic::Ordering::SeqCst);
+        }),
+    ];
+    assert!(catch_unwind(AssertUnwindSafe(|| run(bodies))).is_err());
+    assert_eq!(ended.load(std::sync::atomic::Ordering::SeqCst), noted);
+    assert!(HERE.get().is_none());
+}
