@@ -39,22 +39,25 @@ pub fn of_new(pid: u32) -> PathBuf {
 
 /// Makes the folder of our pages. One that others own or can enter is refused: they could put a page there that is not a server's.
 pub fn make_folder() -> Result<(), Failure> {
-    let folder = folder();
+    make_private(&folder())
+}
+
+fn make_private(folder: &Path) -> Result<(), Failure> {
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&folder);
-    made.map_err(|error| refused(&folder, &format!("cannot be made: {error}")))?;
+        .create(folder);
+    made.map_err(|error| refused(folder, &format!("cannot be made: {error}")))?;
     let about = folder
         .symlink_metadata()
-        .map_err(|error| refused(&folder, &error.to_string()))?;
+        .map_err(|error| refused(folder, &error.to_string()))?;
     // SAFETY: geteuid takes no arguments and cannot fail.
     if !about.is_dir() || about.uid() != unsafe { libc::geteuid() } {
-        return Err(refused(&folder, "is not a folder of this user's"));
+        return Err(refused(folder, "is not a folder of this user's"));
     }
     if about.mode() & 0o077 != 0 {
         return Err(refused(
-            &folder,
+            folder,
             "can be entered by others (its mode is not 0700)",
         ));
     }
@@ -126,4 +129,27 @@ fn attach(path: &Path) -> Result<StatusPage, Failure> {
             "`upshift cache stat` without --pid and --status finds the running server",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_a_folder_that_no_one_else_can_enter_is_used() {
+        let base = std::env::temp_dir().join(format!("tierctl-place-{}", std::process::id()));
+        std::fs::create_dir(&base).expect("folder");
+        let (own, link) = (base.join("own"), base.join("link"));
+        let made = (make_private(&own), make_private(&own));
+        std::os::unix::fs::symlink(&own, &link).expect("link");
+        let linked = make_private(&link);
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        let open = make_private(&own);
+        std::fs::remove_dir_all(&base).expect("remove");
+        assert!(made.0.is_ok() && made.1.is_ok());
+        assert!(linked.is_err_and(|failure| failure.message.contains("not a folder")));
+        assert!(open.is_err_and(|failure| failure.message.contains("0700")));
+    }
 }

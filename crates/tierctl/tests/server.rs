@@ -1,28 +1,13 @@
 //! `upshift-cache` with a real MariaDB: run, stat, mode, drop, a clean stop; and what it refuses.
 
+mod common;
+
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-fn cache(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upshift-cache"));
-    command.args(arguments);
-    command
-}
-
-/// The library that cargo built: beside this test's own executable, or one folder up.
-fn library() -> PathBuf {
-    let own = std::env::current_exe().expect("the test has a path");
-    let folders = own.ancestors().skip(1).take(2);
-    let found = folders
-        .map(|folder| folder.join("libupshift_tier.so"))
-        .find(|path| path.is_file());
-    found.expect("libupshift_tier.so beside the test: cargo build -p tierlib")
-}
-
-fn text(done: &Output) -> String {
-    String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
-}
+use common::{cache, text};
 
 struct Server {
     child: Child,
@@ -65,7 +50,6 @@ impl Server {
         ])
         .args(["--innodb-buffer-pool-size=8M", &data])
         .arg(format!("--socket={}", folder.join("s").display()))
-        .env("UPSHIFT_TIER_LIBRARY", library())
         .env("PATH", "/usr/sbin:/usr/bin:/bin")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -101,6 +85,21 @@ impl Server {
         let done = self.ask(&["stat", "--json"]);
         serde_json::from_slice(&done.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", text(&done)))
+    }
+
+    fn a_reader_that_goes_ends_the_watch(&self) {
+        let mut watch = cache(&["stat", "--watch", "--status"])
+            .arg(self.folder.join("status"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("upshift-cache runs");
+        let mut first = [0];
+        let mut out = watch.stdout.take().expect("piped");
+        out.read_exact(&mut first).expect("something is shown");
+        drop(out);
+        let done = watch.wait_with_output().expect("the command ends");
+        assert_eq!((done.status.code(), text(&done)), (Some(0), String::new()));
     }
 
     fn stop(&mut self) {
@@ -161,6 +160,26 @@ fn a_real_server_is_served_and_its_tier_changed_while_it_runs() {
         text(&exported)
     );
 
+    for series in [
+        "hit_latency_seconds_bucket{le=\"+Inf\"}",
+        "file_misses_total{file=",
+    ] {
+        assert!(text(&exported).contains(series), "{series}");
+    }
+    let checked = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| server.ask(&["check", "--seconds", "2"]));
+        while !asked.is_finished() {
+            server.sql("UPDATE t.a SET pad = id; SELECT SUM(id) FROM t.a");
+        }
+        asked.join().expect("the command ends")
+    });
+    assert!(
+        checked.status.success() && text(&checked).contains("none escaped"),
+        "{}",
+        text(&checked)
+    );
+    server.a_reader_that_goes_ends_the_watch();
+
     server.stop();
     assert_eq!(server.stat()["alive"], false);
     let late = server.ask(&["drop"]);
@@ -196,6 +215,33 @@ fn what_cannot_be_meant_is_refused_before_a_server_starts() {
         (vec!["resize", "lots"], "size"),
         (vec!["mode", "sideways"], "mode"),
         (vec!["bench", "--dir", "/no/such/folder"], "not a folder"),
+        (vec!["bench", "--dir", "/etc"], "not an innodb directory"),
+        (
+            vec![
+                "run",
+                "--size",
+                "1M",
+                "--medium",
+                "file:/no/such/x",
+                "--",
+                "sh",
+            ],
+            "medium",
+        ),
+        (
+            vec![
+                "run",
+                "--size",
+                "900T",
+                "--page-size",
+                "64K",
+                "--medium",
+                "file:/tmp/x",
+                "--",
+                "sh",
+            ],
+            "size",
+        ),
     ] {
         let done = cache(&arguments)
             .env("UPSHIFT_TIER_LIBRARY", "/bin/sh")
@@ -214,6 +260,18 @@ fn what_cannot_be_meant_is_refused_before_a_server_starts() {
             text(&done)
         );
     }
+}
+
+#[test]
+fn a_dry_run_prints_a_line_for_a_shell() {
+    let done = cache(&["run", "--size", "1M", "--dry-run", "--status", "/tmp/a b"])
+        .args(["--", "sh", "-c", "echo 'said '$UPSHIFT_TIER_STATUS"])
+        .output()
+        .expect("upshift-cache runs");
+    assert!(done.status.success(), "{}", text(&done));
+    let line = text(&done);
+    let said = Command::new("sh").args(["-c", &line]).output().expect("sh");
+    assert_eq!(text(&said).trim(), "said /tmp/a b", "{line}");
 }
 
 #[test]

@@ -101,7 +101,11 @@ impl Traced {
             while let Some(next) = lines.next_if(|next| next.starts_with(" > ")) {
                 frame = frame.or(next.contains(LIBRARY).then_some(next));
             }
-            let Some((call, rest)) = line.split_once('(') else {
+            // A call that the end of the trace cut off has neither answer nor stack.
+            let Some((call, rest)) = line
+                .split_once('(')
+                .filter(|_| line.contains(") ") && line.contains(" = "))
+            else {
                 continue;
             };
             let file = paths(rest).find(|path| is_data(path)).unwrap_or_default();
@@ -190,6 +194,7 @@ io_submit(0x7f00, 1, [{aio_data=0x1, aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes=
 mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 10</d/t/a.ibd>, 0) = 0x7f0000000000
  > /usr/lib/libc.so.6(mmap+0x13) [0xf63d3]
 io_uring_enter(5<anon_inode:[io_uring]>, 1, 0, 0, NULL, 8) = 1
+pwrite64(10</d/t/a.ibd>, \"\"..., 16384, 0 <detached ...>
 +++ exited with 0 +++
 ";
 
