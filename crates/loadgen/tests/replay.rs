@@ -4,8 +4,9 @@ mod common;
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
-use common::{fill, filled, load, path};
+use common::{fill, filled, load, path, start, wait};
 use serde_json::Value;
 use testserver::{Kind, Server, one, run};
 
@@ -293,4 +294,41 @@ fn a_full_disk_ends_the_recording_and_keeps_what_is_there() {
             > 1000,
         "{kept:#}"
     );
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_server_that_is_killed_under_a_replay() {
+    let mut server = Server::mariadb(&[]);
+    let url = filled(&server, 1, ROWS);
+    let trace = path(&common::file(&server, "trace")).to_owned();
+    let line = format!("record {trace} oltp update_index run --table-size {ROWS} -c 2 --time 4");
+    load(&line, &url).done();
+    let digest = common::file(&server, "digest");
+    for (way, code, reconnects) in [("reconnect", 1, 1), ("stop", 1, 0)] {
+        let line = format!(
+            "replay {trace} --digest {} --on-disconnect {way} --json",
+            path(&digest)
+        );
+        let child = start(&line, &url);
+        std::thread::sleep(Duration::from_millis(1000));
+        server.kill();
+        server.restart();
+        let ran = wait(child);
+        let result = ran.json(code);
+        assert_eq!(result["reconnects"], reconnects, "{result:#}");
+        if way == "stop" {
+            assert!(ran.stderr.contains("was not written"), "{}", ran.stderr);
+            ran.refused(1, &["--on-disconnect reconnect"]);
+            continue;
+        }
+        // The transaction that the connection was lost in, and no other.
+        assert_eq!(result["replay"]["ended_otherwise"], 1, "{result:#}");
+        let text = fs::read_to_string(&digest).expect("a digest");
+        assert_eq!(text.matches("\tlost\t").count(), 1);
+        assert_eq!(
+            text.lines().count() as u64,
+            3 + result["replay"]["requests"].as_u64().expect("a count")
+        );
+    }
 }

@@ -241,18 +241,15 @@ impl Kind {
         match self {
             Self::MariaDb => {
                 let mut command = Command::new("mariadb-install-db");
-                command.args(["--no-defaults", "--user=root", "--skip-test-db"]);
+                command.args(["--no-defaults", "--skip-test-db"]);
                 command.args(["--auth-root-authentication-method=normal", &folder]);
+                command.args(as_root());
                 command
             }
             Self::MySql => {
                 let mut command = Command::new(self.program());
-                command.args([
-                    "--no-defaults",
-                    "--initialize-insecure",
-                    "--user=root",
-                    &folder,
-                ]);
+                command.args(["--no-defaults", "--initialize-insecure", &folder]);
+                command.args(as_root());
                 command
             }
             Self::Postgres => {
@@ -271,7 +268,8 @@ impl Kind {
             Self::MariaDb | Self::MySql => {
                 let mut command = Command::new(self.program());
                 command
-                    .args(["--no-defaults", "--user=root", "--skip-networking"])
+                    .args(["--no-defaults", "--skip-networking"])
+                    .args(as_root())
                     .args(["--local-infile=1", "--innodb-buffer-pool-size=64M"])
                     .arg(format!("--datadir={}", data.display()))
                     .arg(format!("--socket={place}/s"))
@@ -315,10 +313,19 @@ fn send(pid: i32, signal: i32) -> bool {
     unsafe { libc::kill(pid, signal) == 0 }
 }
 
+/// Whether the tests run as root: a process's own folder in /proc belongs to its user.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").expect("Linux").uid() == 0
+}
+
+/// MySQL and MariaDB run as root only where they are told to.
+fn as_root() -> Option<&'static str> {
+    is_root().then_some("--user=root")
+}
+
 /// PostgreSQL's user, where the tests run as root.
 fn other_user() -> Option<u32> {
-    // A process's own folder in /proc belongs to its user.
-    if fs::metadata("/proc/self").expect("Linux").uid() != 0 {
+    if !is_root() {
         return None;
     }
     let output = Command::new("id").args(["-u", POSTGRES_USER]).output();

@@ -1,29 +1,22 @@
 //! `replay`: from a trace to measurements, a digest and a comparison.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use wire::{Connection, Error, Family};
+use wire::{Connection, Error};
 
 use super::load::{Live, account, interrupt_flag, look, parse, put_out, target, verdict};
 use super::options::{KnobOptions, OutputOptions, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::drive::{Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Failure;
-use crate::measure::{Names, connected_sums};
-use crate::output::{self, About, AnswerResult, DifferingRequest};
-use crate::replay::{
-    Answer, Difference, Digest, DigestHead, Event, Played, PlayerPlan, Trace, play,
-};
-use crate::session::{Shared, StatementId, StatementSpec};
-
-/// So many differing requests are listed with their statements.
-const LISTED_MAX: usize = 100;
+use crate::measure::{Collector, Names, ServerTime, connected_sums};
+use crate::output::{self, About};
+use crate::replay::{Digest, DigestHead, Played, PlayerPlan, Trace, play};
+use crate::session::{Shared, StatementSpec};
 
 /// What to replay and what to do with the answers.
 #[derive(Debug, Args)]
@@ -80,7 +73,6 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     if let Some(earlier) = &earlier {
         earlier.check(&trace, options.unordered, knobs.rows)?;
     }
-    let _ = crate::sys::raise_file_limit();
     let specs: Vec<StatementSpec> = trace.meta.statements.iter().map(|one| one.spec()).collect();
     let server = look(&connector, |connection| check(connection, &specs, &trace))?;
     let shared = Shared {
@@ -90,59 +82,66 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         knobs,
         clock: Arc::new(MonotonicClock::start()),
     };
-    let interrupt = interrupt_flag()?;
-    let before = connected_sums(|| (shared.connector)());
-    let mut live = Live::new();
+    let (played, server_time) = perform(options, &trace, &shared)?;
     let Played {
         finished,
         answers,
         ended_otherwise,
-    } = play(
-        &trace,
-        &shared,
-        options.plan(),
-        &interrupt,
-        &mut |collector, elapsed_s| live.tick(collector, elapsed_s),
-    )?;
-    live.end();
-    let head = DigestHead {
-        trace: trace.id_text(),
-        requests: trace.ending.statements,
-        unordered: options.unordered,
-        rows: knobs.rows,
-        family: server.family.clone(),
-        version: server.version.clone(),
-    };
-    let digest = Digest { head, answers };
+    } = played;
     let complete = !finished.interrupted && finished.failure.is_none();
-    if let (Some(path), true) = (&options.digest, complete) {
-        digest.write(path)?;
-    }
+    let digest = Digest {
+        head: DigestHead {
+            trace: trace.id_text(),
+            requests: trace.ending.statements,
+            unordered: options.unordered,
+            rows: knobs.rows,
+            family: server.family.clone(),
+            version: server.version.clone(),
+        },
+        answers,
+    };
     let differences = match &earlier {
         Some(earlier) if complete => Some(digest.differences(earlier)),
         _ => None,
     };
     let about = about(&trace);
-    let server_time = account(&shared, before);
     let plan = run_plan(options);
     let mut result = output::result(&about, &shared, &plan, server, server_time, &finished);
-    let listed = differences.as_deref().unwrap_or_default();
-    result.replay = Some(output::Replay {
-        trace: options.trace.display().to_string(),
-        recorded_on: output::Server {
-            family: trace.meta.family.clone(),
-            version: trace.meta.version.clone(),
-        },
-        truncated: !trace.whole,
-        requests: trace.ending.statements,
-        ended_otherwise,
-        differences: differences.as_ref().map(|all| all.len() as u64),
-        differing: differing(&trace, family, &listed[..listed.len().min(LISTED_MAX)])?,
-    });
+    let told = output::replay(&trace, family, ended_otherwise, differences.as_deref())?;
+    result.replay = Some(told);
     put_out(&result, &about, &shared, &finished, &options.output)?;
+    match &options.digest {
+        Some(path) if complete => digest.write(path)?,
+        Some(path) => eprintln!(
+            "WARNING: {} was not written: the replay did not end",
+            path.display()
+        ),
+        None => {}
+    }
     let code = verdict(&finished)?;
-    judge(listed.len(), ended_otherwise, complete)?;
+    judge(
+        differences.map_or(0, |all| all.len()),
+        ended_otherwise,
+        complete,
+    )?;
     Ok(code)
+}
+
+/// Replay, with the live line and Ctrl-C.
+fn perform(
+    options: &ReplayOptions,
+    trace: &Trace,
+    shared: &Shared,
+) -> anyhow::Result<(Played, ServerTime)> {
+    // Without it the system's refusal of one more connection says what is wrong.
+    let _ = crate::sys::raise_file_limit();
+    let interrupt = interrupt_flag()?;
+    let before = connected_sums(|| (shared.connector)());
+    let mut live = Live::new();
+    let tick = &mut |collector: &Collector, elapsed_s| live.tick(collector, elapsed_s);
+    let played = play(trace, shared, options.plan(), &interrupt, tick)?;
+    live.end();
+    Ok((played, account(shared, before)))
 }
 
 /// Whether the server takes every statement of the trace.
@@ -202,85 +201,6 @@ fn run_plan(options: &ReplayOptions) -> Plan {
         on_disconnect: options.on_disconnect,
         on_error: OnError::Continue,
         seed: 0,
-    }
-}
-
-/// Find the statements of the requests that differ.
-fn differing(
-    trace: &Trace,
-    family: Family,
-    differences: &[Difference],
-) -> anyhow::Result<Vec<DifferingRequest>> {
-    let mut wanted: BTreeMap<u64, &Difference> = differences
-        .iter()
-        .map(|difference| (difference.now.ordinal, difference))
-        .collect();
-    let mut found = Vec::new();
-    let mut malformed = None;
-    trace.each(|recorded| {
-        let after = recorded.ordinal + recorded.events;
-        if wanted.range(recorded.ordinal..after).next().is_some() {
-            match recorded.events() {
-                Err(error) => malformed = Some(error),
-                Ok(events) => {
-                    for (ordinal, event) in (recorded.ordinal..).zip(events) {
-                        if let Some(difference) = wanted.remove(&ordinal) {
-                            found.push(describe(trace, family, difference, &event));
-                        }
-                    }
-                }
-            }
-        }
-        if wanted.is_empty() || malformed.is_some() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    malformed.map_or(Ok(found), |error| Err(error.into()))
-}
-
-fn describe(
-    trace: &Trace,
-    family: Family,
-    difference: &Difference,
-    event: &Event,
-) -> DifferingRequest {
-    let named = |id: &StatementId| &trace.meta.statements[usize::from(id.0)];
-    let (statement, sql) = match event {
-        Event::Begin => ("begin".to_owned(), "BEGIN".to_owned()),
-        Event::Commit => ("commit".to_owned(), "COMMIT".to_owned()),
-        Event::Rollback => ("rollback".to_owned(), "ROLLBACK".to_owned()),
-        Event::Statement { id, parameters } => {
-            let known = named(id);
-            (
-                known.name.clone(),
-                wire::render(family, &known.sql, parameters),
-            )
-        }
-        Event::Batch { id, rows, .. } => {
-            let known = named(id);
-            (
-                known.name.clone(),
-                format!("{} -- {} rows", known.sql, rows.len()),
-            )
-        }
-    };
-    DifferingRequest {
-        request: difference.now.ordinal,
-        statement,
-        sql,
-        earlier: answer(&difference.earlier),
-        now: answer(&difference.now),
-    }
-}
-
-fn answer(answer: &Answer) -> AnswerResult {
-    AnswerResult {
-        answer: answer.state.to_text(),
-        rows: answer.rows,
-        affected: answer.affected,
-        hash: format!("{:016x}", answer.hash),
     }
 }
 

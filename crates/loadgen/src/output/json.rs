@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use wire::Counters;
 
+use super::replay::Replay;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, Plan};
 use crate::measure::{Errors, Names, ServerTime};
 use crate::session::{Knobs, Shared};
@@ -70,40 +71,6 @@ impl<'a> From<&'a dyn Workload> for About<'a> {
             notes: workload.notes(),
         }
     }
-}
-
-/// What a replay adds.
-#[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "as above")]
-pub struct Replay {
-    pub trace: String,
-    pub recorded_on: Server,
-    pub truncated: bool,
-    pub requests: u64,
-    pub ended_otherwise: u64,
-    pub differences: Option<u64>,
-    pub differing: Vec<DifferingRequest>,
-}
-
-/// A request that was answered differently.
-#[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "as above")]
-pub struct DifferingRequest {
-    pub request: u64,
-    pub statement: String,
-    pub sql: String,
-    pub earlier: AnswerResult,
-    pub now: AnswerResult,
-}
-
-/// One of the two answers.
-#[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "as above")]
-pub struct AnswerResult {
-    pub answer: String,
-    pub rows: u64,
-    pub affected: u64,
-    pub hash: String,
 }
 
 /// What answered.

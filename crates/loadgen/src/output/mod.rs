@@ -2,6 +2,7 @@
 
 mod hdr;
 mod json;
+mod replay;
 mod series;
 mod table;
 #[cfg(test)]
@@ -9,8 +10,8 @@ mod tests;
 
 pub use hdr::write_hdr;
 pub use json::{
-    About, AnswerResult, Arrival, DifferingRequest, Latency, OpenLoop, Replay, Result, Server,
-    StatementResult, TransactionResult, result,
+    About, Arrival, Latency, OpenLoop, Result, Server, StatementResult, TransactionResult, result,
 };
+pub use replay::{AnswerResult, DifferingRequest, Replay, replay};
 pub use series::write_parquet;
 pub use table::table;

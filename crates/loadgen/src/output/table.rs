@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::json::{AnswerResult, Latency, Replay, Result, Wire};
+use super::json::{Latency, Result, Wire};
+use super::replay::{AnswerResult, Replay};
 
 /// A few lines of summary and a row for each transaction and statement.
 #[must_use]

@@ -110,6 +110,12 @@ impl Trace {
         Ok(trace)
     }
 
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// [`Trace::id`] in hexadecimal.
     #[must_use]
     pub fn id_text(&self) -> String {
