@@ -1,6 +1,9 @@
 //! The protocol against real servers: a MariaDB of the system, and the MySQL that `UPSHIFT_TEST_MYSQLD` names.
 
 mod bulk;
+#[path = "../common/capture.rs"]
+mod capture;
+mod captured;
 #[path = "../common/mod.rs"]
 mod common;
 mod ending;
@@ -145,6 +148,7 @@ fn passwords(server: &Server, connection: &mut dyn Connection) {
         connection,
         "CREATE USER far@127.0.0.1 IDENTIFIED BY 'se@cret'",
     );
+    texts(connection, "GRANT ALL ON *.* TO far@127.0.0.1");
     for _ in 0..2 {
         let url = format!("mysql://far:se%40cret@127.0.0.1:{}", server.port);
         let url = ServerUrl::parse(&url).expect("valid");
@@ -179,6 +183,7 @@ fn everything(server: &Server) {
     metadata::everything(server);
     bulk::everything(&mut *connection);
     literals::everything(&mut *connection);
+    captured::everything(server);
     ending::everything(server, &mut *connection);
     values_longer_than_a_packet(server, &mut *connection);
 }

@@ -1,5 +1,8 @@
 //! PostgreSQL's protocol against a real server, started here on a socket and a loopback port of its own.
 
+#[path = "../common/capture.rs"]
+mod capture;
+mod captured;
 #[path = "../common/mod.rs"]
 mod common;
 mod server;
@@ -42,6 +45,7 @@ fn everything_against_a_real_server() {
     batches(connection);
     loads(connection);
     calls(connection);
+    captured::everything(&server);
     endings(&server, connection);
     literals(connection);
 }

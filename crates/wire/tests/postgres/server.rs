@@ -21,7 +21,7 @@ host all scram 127.0.0.1/32 scram-sha-256
 pub struct Server {
     programs: PathBuf,
     pub folder: PathBuf,
-    port: u16,
+    pub port: u16,
     pub certificates: Certificates,
 }
 
