@@ -3,6 +3,7 @@
 use libc::c_int;
 
 use super::changing;
+use crate::descriptors::lose;
 use crate::raw::keep_errno;
 use crate::real;
 
@@ -14,6 +15,10 @@ fn bracket(fd: c_int, sync: impl FnOnce() -> c_int) -> c_int {
     let answer = sync();
     if answer == 0 {
         keep_errno(|| tier.synced(token));
+    } else {
+        // The kernel may have dropped what it could not write and say nothing at the next sync: nobody knows from
+        // here on what the disk has.
+        lose(fd);
     }
     answer
 }
