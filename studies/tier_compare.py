@@ -3,12 +3,12 @@
     PYTHONPATH=src .venv/bin/python studies/tier_compare.py --mysqld BIN/mysqld --cache PATH/upshift-cache --work FOLDER
 
 Data of four times the buffer pool, in `--work`. Arms: the server as it is; with a tier in memory of 2, 4 and 8 times the pool;
-with twice the pool's memory more in the buffer pool; with the kernel's page cache (innodb_flush_method=fsync), which may take
-all memory that is free. One server runs at a time; each round starts every arm once, in another order. Ratios are against the
-server as it is in the same round: geometric mean and Student's 95 % interval over rounds (upshift.measure.statistics). Prints
-a table; all figures go to `--json`. Workloads:
+with LZ4 in 2 times the pool; with twice the pool's memory more in the buffer pool; with the kernel's page cache
+(innodb_flush_method=fsync), which may take all memory that is free. One server runs at a time; each round starts every arm
+once, in another order. Ratios are against the server as it is in the same round: geometric mean and Student's 95 % interval
+over rounds (upshift.measure.statistics). Prints a table; all figures go to `--json`. Workloads:
 
-- `read_only`, `write_only`: sysbench's OLTP scripts with uniform keys, queries a second
+- `read_only`, `write_only`: sysbench's OLTP scripts, queries a second
 - `inside`: oltp_read_only on a table that the buffer pool holds, queries a second: there the tier can only cost
 - `statement_1` to `_7`: joins and scans over hosts, groups and plugins (studies/tier_schema.sql), statements a second
 
@@ -49,6 +49,7 @@ class Arm:
     name: str
     pool: int = 1
     tier: int = 0
+    medium: str = "memory"
     options: tuple[str, ...] = ()
 
 
@@ -57,6 +58,7 @@ ARMS = (
     Arm("tier_2x", tier=2),
     Arm("tier_4x", tier=4),
     Arm("tier_8x", tier=8),
+    Arm("tier_2x_lz4", tier=2, medium="memory-lz4"),
     Arm("tier_2x_no_aio", tier=2, options=("--innodb-use-native-aio=0",)),
     Arm("pool_3x", pool=3),
     Arm("page_cache", options=("--innodb-flush-method=fsync",)),
@@ -83,7 +85,13 @@ class Bench:
 
     def sysbench(self, script: str, *words: str, rows: int, tables: int, database: str = "sbtest") -> str:
         command = ["sysbench", script, "--db-driver=mysql", f"--mysql-socket={self.work / 'socket'}", "--mysql-user=root"]
-        command += [f"--mysql-db={database}", f"--tables={tables}", f"--table-size={rows}", "--rand-type=uniform", *words]
+        command += [
+            f"--mysql-db={database}",
+            f"--tables={tables}",
+            f"--table-size={rows}",
+            f"--rand-type={self.args.rand_type}",
+            *words,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"ERROR: sysbench: {done.stderr.strip() or done.stdout[-500:]}")
@@ -98,7 +106,8 @@ class Bench:
         command += ["--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-redo-log-capacity=512M"]
         command += [f"--innodb-buffer-pool-size={arm.pool * self.args.pool_mb}M", *arm.options]
         if arm.tier:
-            tier = ["run", "--size", f"{arm.tier * self.args.pool_mb}M", "--cutoff", "0", "--status", str(self.work / "status")]
+            tier = ["run", "--size", f"{arm.tier * self.args.pool_mb}M", "--medium", arm.medium, "--cutoff", "0"]
+            tier += ["--status", str(self.work / "status")]
             command = [str(self.args.cache), *tier, "--", *command]
         with (self.work / "server.log").open("ab") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log)
@@ -224,23 +233,40 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--warm-seconds", type=int, default=4)
-    parser.add_argument("--arms", default=",".join(arm.name for arm in ARMS))
+    parser.add_argument("--rand-type", default="uniform", help="which rows sysbench reads: uniform, pareto, special")
+    parser.add_argument("--minutes", type=float, default=15, help="no further round that would end later")
+    usual = [arm.name for arm in ARMS if not arm.name.endswith("no_aio")]
+    parser.add_argument("--arms", default=",".join(usual), help="of " + ", ".join(arm.name for arm in ARMS))
     args = parser.parse_args()
+    started = time.monotonic()
+    unknown = set(args.arms.split(",")) - {arm.name for arm in ARMS}
+    if unknown:
+        parser.error(f"unknown arms: {', '.join(sorted(unknown))}")
     chosen = [arm for arm in ARMS if arm.name in {BASELINE, *args.arms.split(",")}]
     bench = Bench(args)
     bench.prepare()
     rounds: list[dict[str, dict[str, float]]] = []
     order = random.Random(args.rounds)
     for number in range(args.rounds):
+        begun = time.monotonic()
         values = {}
         for arm in order.sample(chosen, len(chosen)):
             print(f"round {number + 1} of {args.rounds}: {arm.name}", file=sys.stderr)
             values[arm.name] = bench.measure(arm)
         rounds.append({arm.name: values[arm.name] for arm in chosen})
+        if 2 * time.monotonic() - begun - started > args.minutes * 60:
+            break
     rows = compare(rounds)
     print_table(rows, rounds)
     if args.json:
-        result = {"schema_version": 1, "cpus": os.cpu_count(), "pool_mb": args.pool_mb, "rounds": rounds, "comparisons": rows}
+        result = {
+            "schema_version": 1,
+            "cpus": os.cpu_count(),
+            "pool_mb": args.pool_mb,
+            "rand_type": args.rand_type,
+            "rounds": rounds,
+            "comparisons": rows,
+        }
         args.json.write_text(json.dumps(result, indent=1))
 
 

@@ -7,8 +7,8 @@ use tiercache::config::{Mode, parse_size_bytes};
 use tiercache::status::Request;
 
 use crate::failure::Failure;
-use crate::output;
 use crate::place::{self, Which};
+use crate::{memory, output};
 
 /// A new size.
 #[derive(clap::Args)]
@@ -50,6 +50,10 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
             "a tier of size 0 is none",
             "use `mode pass-through`",
         ));
+    }
+    let now = place::find(&options.plain.which)?.snapshot();
+    if now.medium.starts_with("memory") {
+        memory::refuse_more_than_available(size_bytes.saturating_sub(now.size_bytes))?;
     }
     ask(&options.plain, "resize", Request::Resize(size_bytes))
 }

@@ -25,6 +25,15 @@ while time.monotonic() < end:
     time.sleep(0.02)
 ";
 
+/// The interpreter itself: `python3` on PATH may be a script that finds it.
+fn python() -> String {
+    let asked = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .expect("python3 is installed");
+    String::from_utf8_lossy(&asked.stdout).trim().to_owned()
+}
+
 struct Folder(PathBuf);
 
 impl Folder {
@@ -48,8 +57,9 @@ impl Folder {
             own.get_program().to_str().expect("text"),
             self.path("status"),
         );
+        let python = python();
         words.extend([
-            program, "run", "--size", "16M", "--status", &status, "--", "python3",
+            program, "run", "--size", "16M", "--status", &status, "--", &python,
         ]);
         let mut command = Command::new(words[0]);
         command
