@@ -167,7 +167,14 @@ pub fn closing_range(first: usize, last: usize) {
 
 /// The file may from now on change unseen through this descriptor.
 pub fn lose(fd: RawFd) {
-    if let (Some(file), Side::Owner(tier)) = (file(fd), process::side()) {
+    if let Some(file) = file(fd) {
+        lose_file(file);
+    }
+}
+
+/// As `lose`, where the descriptor is closed already.
+pub fn lose_file(file: &File) {
+    if let Side::Owner(tier) = process::side() {
         keep_errno(|| file.bypass(tier));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, mode_t};
 
-use crate::descriptors::{closed, closing, closing_range, duplicated, file, opened};
+use crate::descriptors::{closed, closing, closing_range, duplicated, file, lose_file, opened};
 use crate::{process, real};
 
 /// # Safety
@@ -57,6 +57,10 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     let taken = closing(fd);
     // SAFETY: the caller's promise.
     let answer = unsafe { real::close(fd) };
+    // Network file systems may write at the close only, and say here that they could not.
+    if let (true, Some((file, _))) = (answer != 0, &taken) {
+        lose_file(file);
+    }
     closed(taken);
     answer
 }
