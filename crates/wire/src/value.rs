@@ -27,9 +27,7 @@ pub enum Cell<'a> {
     Null,
     /// An integer from the binary protocol.
     Int(i64),
-    /// A floating point number from the binary protocol.
-    Float(f64),
-    /// What the text protocol carries, and all other types, as the server's text.
+    /// What the text protocol carries, and all other types, floating point numbers too, as the server's text.
     Bytes(&'a [u8]),
 }
 
@@ -40,7 +38,7 @@ impl Cell<'_> {
         match self {
             Self::Int(number) => Some(*number),
             Self::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
-            Self::Null | Self::Float(_) => None,
+            Self::Null => None,
         }
     }
 
@@ -50,7 +48,6 @@ impl Cell<'_> {
         match self {
             Self::Null => None,
             Self::Int(number) => Some(number.to_string()),
-            Self::Float(number) => Some(number.to_string()),
             Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         }
     }
