@@ -89,6 +89,29 @@ struct Cell {
     data: Data,
 }
 
+/// Files of media that were not there before, removed at the end.
+struct Media(Vec<PathBuf>);
+
+impl Media {
+    fn of(options: &Options) -> Self {
+        let media = options.medium.iter().filter_map(|text| text.parse().ok());
+        let paths = media.filter_map(|medium| match medium {
+            MediumChoice::File(path) | MediumChoice::Direct(path) => Some(path),
+            MediumChoice::Memory | MediumChoice::MemoryLz4 => None,
+        });
+        Self(paths.filter(|path| !path.exists()).collect())
+    }
+}
+
+impl Drop for Media {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // One that no row came to was never made.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// Measure, and print the table.
 pub fn bench(options: &Options) -> Result<(), Failure> {
     let file_bytes = parse_size_bytes(&options.file_size).map_err(usage)?;
@@ -99,6 +122,7 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     // fio gets Ctrl-C too and ends; this program goes on just long enough to take its files away.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
         .map_err(|error| Failure::failed(format!("SIGINT: {error}"), ""))?;
+    let _media = Media::of(options);
     let disk = Folder::new(&options.dir)?;
     let memory = Folder::new(Path::new(TMPFS))
         .and_then(|folder| folder.fill(Data::Random, file_bytes).map(|()| folder))

@@ -5,7 +5,7 @@ use super::Row;
 /// A line for each row; `x disk` is against the disk alone at the same size.
 pub fn text(rows: &[Row]) -> String {
     let mut lines = vec![format!(
-        "{:>6}  {:<14} {:<7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>8}",
+        "{:>6}  {:<24} {:<7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>8}",
         "size",
         "medium",
         "data",
@@ -35,7 +35,7 @@ fn line(row: &Row, rows: &[Row]) -> String {
         &row.medium
     };
     format!(
-        "{:>5}K  {:<14} {:<7} {:>10.0} {:>9.0} {:>9.2} {:>9.2} {:>9.2} {:>7} {:>7} {:>8}",
+        "{:>5}K  {:<24} {:<7} {:>10.0} {:>9.0} {:>9.2} {:>9.2} {:>9.2} {:>7} {:>7} {:>8}",
         row.block_size_bytes >> 10,
         name,
         row.data,
