@@ -59,6 +59,8 @@ _TEST: tuple[Need, ...] = (
     ("postgresql",),
     ("fio",),
     ("strace",),
+    ("tcpdump",),
+    ("openssl",),
     ("libaio-dev",),
     ("sysbench",),
 )
@@ -69,7 +71,20 @@ _LLVM_VERSIONS = tuple(range(22, 15, -1))
 _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
     "launcher": (),
     "native": ("cc",),
-    "test": ("g++", "cmake", "ninja", "clang", "ld.lld", "llvm-profdata", "mariadbd", "psql", "fio", "strace"),
+    "test": (
+        "g++",
+        "cmake",
+        "ninja",
+        "clang",
+        "ld.lld",
+        "llvm-profdata",
+        "mariadbd",
+        "psql",
+        "fio",
+        "strace",
+        "tcpdump",
+        "openssl",
+    ),
     "gcc-only": ("g++", "cmake", "ninja", "bison", "protoc", "pkg-config", "perl", "sysbench"),
     "mysql": (
         "g++",
