@@ -137,6 +137,24 @@ fn modes_differ_in_what_a_write_leaves() {
     }
 }
 
+/// As InnoDB's page cleaner does: all submitted, then all reaped.
+#[test]
+fn a_batch_of_writes_under_way_at_once_comes_in_whole() {
+    const BATCH: u64 = 512;
+    let tier = Tier::open(config(2 * BATCH)).expect("tier");
+    let file = file(&tier, 1);
+    let tokens: Vec<_> = (0..BATCH)
+        .map(|number| tier.write_begin(file, number * PAGE as u64, PAGE as u64))
+        .collect();
+    for (number, token) in tokens.into_iter().enumerate() {
+        tier.write_end(token, Some(&page(number as u8)));
+    }
+    let there =
+        (0..BATCH).filter(|number| reads(&tier, file, *number) == Some(page(*number as u8)));
+    assert_eq!(there.count() as u64, BATCH);
+    assert_eq!(tier.status().snapshot().counter(Counter::FillsStale), 0);
+}
+
 #[test]
 fn overlapping_writes_leave_nothing() {
     let tier = Tier::open(config(64)).expect("tier");
@@ -146,6 +164,7 @@ fn overlapping_writes_leave_nothing() {
     tier.write_end(first, Some(&page(1)));
     tier.write_end(second, Some(&page(2)));
     assert_eq!(reads(&tier, file, 0), None);
+    assert_eq!(tier.status().snapshot().counter(Counter::FillsStale), 2);
     bring(&tier, file, 0, &page(2));
     assert_eq!(reads(&tier, file, 0), Some(page(2)));
 }

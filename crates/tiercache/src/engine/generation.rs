@@ -5,8 +5,10 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Pages next to each other that share a stripe.
-const GROUP_PAGES: u64 = 8;
+/// With fewer, writes that are in flight at once share stripes and their pages stay out: InnoDB flushes hundreds of
+/// pages in one batch. More than `WIDE_PAGES`, so that no operation meets a stripe twice.
+const STRIPES_MIN: u64 = 4096;
+const STRIPES_MAX: u64 = 1 << 20;
 
 /// Writes begun and ended; both only grow.
 #[derive(Default)]
@@ -52,19 +54,18 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// One stripe for so many pages, within reason.
+    /// For a tier of so many pages: a byte for each of them, within reason.
     pub fn new(pages: u64) -> Self {
-        let count = (pages / 64).clamp(256, 1 << 20);
+        let count = (pages / size_of::<Stripe>() as u64).clamp(STRIPES_MIN, STRIPES_MAX);
         Self {
             stripes: (0..count).map(|_| Stripe::default()).collect(),
         }
     }
 
-    /// The stripes of pages `first..=last` of a file. Neighbouring groups have different stripes.
+    /// The stripes of pages `first..=last` of a file: neighbours have different ones.
     pub fn stripes(&self, row: u32, first: u64, last: u64) -> impl Iterator<Item = &Stripe> {
         let start = u64::from(row).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let count = self.stripes.len() as u64;
-        (first / GROUP_PAGES..=last / GROUP_PAGES)
-            .map(move |group| &self.stripes[((start + group) % count) as usize])
+        (first..=last).map(move |page| &self.stripes[((start + page) % count) as usize])
     }
 }

@@ -70,12 +70,12 @@ impl Tier {
     fn refill(&self, row: &Row, token: &WriteToken, pages: (u64, u64), data: &[u8]) {
         let mode = self.mode();
         let wanted = matches!(mode, Mode::WriteThrough | Mode::WriteAround);
+        if !wanted || data.len() as u64 != token.length || self.files.row(token.file).is_none() {
+            return;
+        }
         // Two writes to one page: which of them the file has at the end, only the kernel knows.
-        if !wanted
-            || !token.alone
-            || data.len() as u64 != token.length
-            || self.files.row(token.file).is_none()
-        {
+        if !token.alone {
+            self.status.add(Counter::FillsStale, 1);
             return;
         }
         let landing = Landing {
