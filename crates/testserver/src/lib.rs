@@ -84,6 +84,8 @@ impl Server {
             process: None,
         };
         let mut initialize = kind.initialize(&server.data());
+        // Two MariaDBs that are set up in one folder for temporary files remove each other's.
+        initialize.env("TMPDIR", &server.folder);
         let output = initialize.output().expect("an installed server");
         assert!(output.status.success(), "{initialize:?}: {output:?}");
         server.restart();
@@ -96,6 +98,7 @@ impl Server {
         let mut command = self.kind.run(&self.folder, &self.data());
         command
             .args(&self.options)
+            .env("TMPDIR", &self.folder)
             .stdout(Stdio::null())
             .stderr(log);
         self.process = Some(command.spawn().expect("an installed server"));
