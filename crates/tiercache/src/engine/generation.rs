@@ -6,8 +6,9 @@
 use crate::sync::{AtomicU64, Ordering};
 
 /// With fewer, writes that are in flight at once share stripes and their pages stay out: InnoDB flushes hundreds of
-/// pages in one batch. More than `WIDE_PAGES`, so that no operation meets a stripe twice.
-const STRIPES_MIN: u64 = 4096;
+/// pages in one batch, and how many does not depend on the size of the tier. 1 MiB; more than `WIDE_PAGES`, so that no
+/// operation meets a stripe twice.
+const STRIPES_MIN: u64 = 1 << 16;
 const STRIPES_MAX: u64 = 1 << 20;
 
 /// Writes begun and ended; both only grow.
