@@ -1,5 +1,7 @@
 //! What a load is made of: the seam that OLTP, TPC-C, the commit stress and replay implement.
 
+use std::time::Duration;
+
 use rand::rngs::SmallRng;
 use wire::{Connection, Error};
 
@@ -58,7 +60,22 @@ pub trait Client: Send {
     /// Draw the next transaction and its inputs.
     fn draw(&mut self, random: &mut Random) -> TransactionKind;
 
-    /// Run the transaction that was drawn, from BEGIN to COMMIT. After a deadlock or a serialization failure it is rolled back and called
+    /// How long the person at the terminal types before what was drawn is sent. No part of its latency.
+    fn keying(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// How long that person looks at the answer before the next is drawn.
+    fn thinking(&mut self, _random: &mut Random) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether a transaction that met this error is rolled back and run again.
+    fn retries(&self, error: &Error) -> bool {
+        error.is_retryable()
+    }
+
+    /// Run the transaction that was drawn, from BEGIN to COMMIT. After an error that [`Client::retries`] it is rolled back and called
     /// again with the same inputs, and counted as a retry.
     ///
     /// # Errors

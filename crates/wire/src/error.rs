@@ -38,12 +38,13 @@ impl Error {
         )
     }
 
-    /// Whether the same transaction can be tried again: a deadlock, a lock wait timeout or a serialization failure.
+    /// Whether the same transaction can be tried again: a deadlock, a lock wait timeout or a serialization failure
+    /// (MariaDB's 1020 since 11.6: the row changed after the snapshot).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Server { code, sqlstate, .. } => {
-                matches!(code, 1205 | 1213)
+                matches!(code, 1020 | 1205 | 1213)
                     || matches!(sqlstate.as_str(), "40001" | "40P01" | "55P03")
             }
             _ => false,

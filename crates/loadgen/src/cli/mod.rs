@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand};
 
 pub use load::{connector, run_workload};
+pub(crate) use options::on_or_off;
 pub use options::{LoadOptions, ServerOptions};
 
 use replay::{ReplayOptions, replay_trace};

@@ -33,7 +33,7 @@ pub struct KnobOptions {
     #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
     pub rows: RowsMode,
     /// Column definitions with results; `off` is `metadata=off` in --server (MySQL, MariaDB).
-    #[arg(long, default_value = "on", value_parser = switch, action = ArgAction::Set)]
+    #[arg(long, default_value = "on", value_parser = on_or_off, action = ArgAction::Set)]
     pub metadata: bool,
 }
 
@@ -151,7 +151,8 @@ fn cpus() -> u32 {
 /// A week is longer than any load.
 const SECONDS_MAX: f64 = 604_800.0;
 
-fn switch(text: &str) -> Result<bool, String> {
+/// `on` or `off`.
+pub(crate) fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),

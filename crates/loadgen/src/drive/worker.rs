@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use wire::Error;
 
@@ -18,6 +19,10 @@ use crate::workload::{Client, Random};
 const RETRIES_MAX: u64 = 100;
 /// A connection that waits looks so often whether the load has ended.
 const LOOK_NS: u64 = 50_000_000;
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
+}
 
 /// What all connections of a run share.
 pub(super) struct Run {
@@ -125,6 +130,9 @@ impl Worker {
 
     fn transaction(&mut self, scheduled_ns: u64) {
         let kind = self.client.draw(&mut self.random);
+        let Some(scheduled_ns) = self.typed(scheduled_ns) else {
+            return;
+        };
         let began_ns = match self.run.schedule {
             Some(_) => self.run.clock.now_ns(),
             None => scheduled_ns,
@@ -132,7 +140,7 @@ impl Worker {
         let mut retries = 0;
         let outcome = loop {
             match self.client.run(&mut self.session) {
-                Err(error) if error.is_retryable() && retries < RETRIES_MAX => {
+                Err(error) if self.client.retries(&error) && retries < RETRIES_MAX => {
                     match self.session.rollback() {
                         Ok(()) => retries += 1,
                         Err(error) => break Err(error),
@@ -154,12 +162,26 @@ impl Worker {
         if let Err(error) = outcome {
             self.recover(&error);
         }
+        let thinking = self.client.thinking(&mut self.random);
+        if !thinking.is_zero() {
+            self.run.wait_until(ended_ns + nanoseconds(thinking));
+        }
+    }
+
+    /// When the transaction that was drawn is to begin, once it has been typed; none if the load ends first.
+    fn typed(&mut self, scheduled_ns: u64) -> Option<u64> {
+        let keying = self.client.keying();
+        if keying.is_zero() {
+            return Some(scheduled_ns);
+        }
+        let sent_ns = self.run.clock.now_ns() + nanoseconds(keying);
+        self.run.wait_until(sent_ns).then_some(sent_ns)
     }
 
     /// After a transaction that failed: undo it, connect again, or end the run.
     fn recover(&mut self, error: &Error) {
         if !error.is_disconnect() {
-            if self.run.plan.on_error == OnError::Stop && !error.is_retryable() {
+            if self.run.plan.on_error == OnError::Stop && !self.client.retries(error) {
                 self.run.fail(error);
             }
             match self.session.rollback() {

@@ -190,6 +190,13 @@ impl Client for OltpClient {
         TransactionKind(0)
     }
 
+    /// A delete that waited for another connection's delete and insert of its row finds neither row under READ COMMITTED
+    /// (PostgreSQL), and the insert after it a duplicate: sysbench tries again too.
+    fn retries(&self, error: &Error) -> bool {
+        let duplicate = matches!(error, Error::Server { sqlstate, .. } if sqlstate == "23505");
+        duplicate || error.is_retryable()
+    }
+
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
         if self.in_transaction {
             session.begin()?;

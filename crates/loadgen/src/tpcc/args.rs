@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 
-use super::{BatchMode, Choice, Tpcc, prepare};
-use crate::cli::{LoadOptions, ServerOptions, connector, run_workload};
+use super::{BatchMode, Choice, Pace, Tpcc, prepare};
+use crate::cli::{LoadOptions, ServerOptions, connector, on_or_off, run_workload};
 use crate::failure::Usage;
 use crate::session::TransactionMode;
 
@@ -44,6 +44,12 @@ enum Action {
         /// How an order's lines and its changes of stock are sent.
         #[arg(long, value_enum, default_value_t = BatchMode::Multirow)]
         batch: BatchMode,
+        /// Wait before each transaction as long as the specification wants it to be typed.
+        #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+        keying_time: bool,
+        /// Wait after each transaction as long as the specification wants its answer to be looked at.
+        #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+        think_time: bool,
         #[command(flatten)]
         load: Box<LoadOptions>,
     },
@@ -111,8 +117,22 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
         Action::Run {
             choice,
             batch,
+            keying_time,
+            think_time,
             load,
         } => {
+            let pace = Pace {
+                keying: keying_time,
+                thinking: think_time,
+            };
+            if load.rate.is_some() && (pace.keying || pace.thinking) {
+                let hint = "leave --rate out, or the times off";
+                return Err(Usage::new(
+                    "with keying or think time the terminals set the rate",
+                    hint,
+                )
+                .into());
+            }
             if load.knobs.transaction == TransactionMode::Autocommit {
                 let hint = "use --transaction begin or implicit";
                 return Err(
@@ -120,7 +140,7 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
                 );
             }
             return run_workload(
-                Arc::new(Tpcc::new(&choice.choice(), batch, load.seed)?),
+                Arc::new(Tpcc::new(&choice.choice(), batch, pace, load.seed)?),
                 &load,
             );
         }

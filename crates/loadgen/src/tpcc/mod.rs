@@ -13,6 +13,7 @@ mod delivery;
 mod new_order;
 mod one;
 mod order_status;
+mod pace;
 mod part;
 mod payment;
 mod prepare;
@@ -36,6 +37,7 @@ pub use batch::BatchMode;
 pub use check::{CheckArgs, check};
 pub use choice::Choice;
 pub use one::{OneArgs, run as run_one};
+pub use pace::Pace;
 
 use crate::failure::Usage;
 use crate::session::StatementSpec;
@@ -67,6 +69,7 @@ pub struct Tpcc {
     choice: Choice,
     statements: Arc<Statements>,
     batch: BatchMode,
+    pace: Pace,
     seed: u64,
     config: OnceLock<Config>,
 }
@@ -76,11 +79,12 @@ impl Tpcc {
     ///
     /// # Errors
     /// A flavour or statement that is not there.
-    pub fn new(choice: &Choice, batch: BatchMode, seed: u64) -> Result<Self, Usage> {
+    pub fn new(choice: &Choice, batch: BatchMode, pace: Pace, seed: u64) -> Result<Self, Usage> {
         Ok(Self {
             choice: choice.clone(),
             statements: Arc::new(Statements::read(choice)?),
             batch,
+            pace,
             seed,
             config: OnceLock::new(),
         })
@@ -136,6 +140,7 @@ impl Workload for Tpcc {
             home,
             Arc::clone(&self.statements),
             self.batch,
+            self.pace,
         ))
     }
 
@@ -150,7 +155,7 @@ impl Workload for Tpcc {
                 "{warehouses} warehouses, {}, batch {}",
                 self.choice, self.batch
             ),
-            "keying and think time off: not comparable with published tpmC".to_owned(),
+            self.pace.note().to_owned(),
         ]
     }
 }

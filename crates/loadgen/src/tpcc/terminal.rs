@@ -1,6 +1,7 @@
 //! One connection's work: a terminal with its home warehouse and district.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::RngExt;
 use wire::Error;
@@ -11,6 +12,7 @@ use super::deck::Deck;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
+use super::pace::Pace;
 use super::payment::Payment;
 use super::random::NurandConstants;
 use super::scale::DISTRICTS;
@@ -65,16 +67,23 @@ pub(super) struct Terminal {
     deck: Deck,
     statements: Arc<Statements>,
     batch: BatchMode,
-    drawn: Option<Drawn>,
+    pace: Pace,
+    drawn: Option<(Transaction, Drawn)>,
 }
 
 impl Terminal {
-    pub(super) fn new(home: Home, statements: Arc<Statements>, batch: BatchMode) -> Self {
+    pub(super) fn new(
+        home: Home,
+        statements: Arc<Statements>,
+        batch: BatchMode,
+        pace: Pace,
+    ) -> Self {
         Self {
             home,
             deck: Deck::default(),
             statements,
             batch,
+            pace,
             drawn: None,
         }
     }
@@ -96,8 +105,20 @@ impl Terminal {
 impl Client for Terminal {
     fn draw(&mut self, random: &mut Random) -> TransactionKind {
         let (card, drawn) = self.deal(random);
-        self.drawn = Some(drawn);
+        self.drawn = Some((card, drawn));
         card.kind()
+    }
+
+    fn keying(&mut self) -> Duration {
+        self.drawn
+            .as_ref()
+            .map_or(Duration::ZERO, |(card, _)| self.pace.keying(*card))
+    }
+
+    fn thinking(&mut self, random: &mut Random) -> Duration {
+        self.drawn.as_ref().map_or(Duration::ZERO, |(card, _)| {
+            self.pace.thinking(*card, random)
+        })
     }
 
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
@@ -105,7 +126,8 @@ impl Client for Terminal {
             session,
             statements: &self.statements,
         };
-        match self.drawn.as_ref().expect("drawn before it is run") {
+        let (_, drawn) = self.drawn.as_ref().expect("drawn before it is run");
+        match drawn {
             Drawn::NewOrder(order) => order.run(&mut runner, self.batch),
             Drawn::Payment(payment) => payment.run(&mut runner),
             Drawn::OrderStatus(status) => status.run(&mut runner),

@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::terminal::{Drawn, Home, Terminal};
-use super::{BatchMode, Choice, Tpcc, Transaction, scale};
+use super::{BatchMode, Choice, Pace, Tpcc, Transaction, scale};
 use crate::clock::MonotonicClock;
 use crate::measure::{Collector, Names, Recorder};
 use crate::session::{Knobs, Session, Shared};
@@ -95,7 +95,8 @@ fn choice() -> Choice {
 
 #[test]
 fn mix_and_rollbacks_are_the_specification_s() {
-    let tpcc = Tpcc::new(&choice(), BatchMode::None, 1).expect("a flavour that is there");
+    let tpcc =
+        Tpcc::new(&choice(), BatchMode::None, Pace::default(), 1).expect("a flavour that is there");
     let executed = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&executed);
     let shared = Shared {
@@ -140,7 +141,7 @@ fn inputs_are_the_specification_s() {
     let constants = super::random::NurandConstants::for_run(0, &mut Random::seed_from_u64(1));
     let home = Home::of(23, 10, constants);
     assert_eq!((home.w_id, home.d_id), (4, 3));
-    let mut terminal = Terminal::new(home, Arc::new(statements), BatchMode::None);
+    let mut terminal = Terminal::new(home, Arc::new(statements), BatchMode::None, Pace::default());
     let mut random = Random::seed_from_u64(2);
     let (mut lines, mut remote_lines, mut orders) = (0, 0, 0);
     let (mut payments, mut remote, mut by_last) = (0, 0, 0);
