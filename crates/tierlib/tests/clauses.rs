@@ -2,51 +2,7 @@
 
 mod common;
 
-use std::ffi::{CStr, CString, c_int};
-
-use common::{counter, preloaded};
-
-/// Runs a worker under the library; what it printed.
-fn run(worker: &str) -> String {
-    let done = preloaded(worker, worker)
-        .output()
-        .expect("the test program runs");
-    let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{text}");
-    text.into_owned()
-}
-
-fn is_worker() -> bool {
-    std::env::var_os("LD_PRELOAD").is_some()
-}
-
-fn path(name: &str) -> CString {
-    CString::new(format!("{}/{name}", common::folder())).expect("no zero byte")
-}
-
-fn open(path: &CStr, flags: c_int) -> c_int {
-    // SAFETY: the path ends in a zero byte.
-    let fd = unsafe { libc::open64(path.as_ptr(), flags | libc::O_CREAT, 0o600) };
-    assert!(fd >= 0);
-    fd
-}
-
-fn put(fd: c_int, byte: u8, offset: i64) {
-    // SAFETY: the array has as many bytes.
-    let answer = unsafe { libc::pwrite64(fd, [byte; 8192].as_ptr().cast(), 8192, offset) };
-    assert_eq!(answer, 8192);
-}
-
-fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
-    let mut data = [0u8; 4096];
-    // SAFETY: data has as many bytes.
-    match unsafe { libc::pread64(fd, data.as_mut_ptr().cast(), 4096, offset) } {
-        4096 => Ok(data[0]),
-        // SAFETY: errno of this thread.
-        -1 => Err(unsafe { *libc::__errno_location() }),
-        other => panic!("short read of {other}"),
-    }
-}
+use common::{counter, get, is_worker, open, path, put, run};
 
 #[test]
 fn c1_files_no_rule_names_are_untouched() {

@@ -1,6 +1,7 @@
 //! Starting a test again under the preloaded library, and what the tier counted.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,6 +36,53 @@ pub fn preloaded(test: &str, name: &str) -> Command {
 /// The folder of a preloaded test.
 pub fn folder() -> String {
     std::env::var("UPSHIFT_TEST_FOLDER").expect("started by preloaded()")
+}
+
+/// Runs a worker under the library; what it printed.
+pub fn run(worker: &str) -> String {
+    let done = preloaded(worker, worker)
+        .output()
+        .expect("the test program runs");
+    let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{text}");
+    text.into_owned()
+}
+
+/// Whether this is the process that has the library preloaded.
+pub fn is_worker() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some()
+}
+
+/// A path in the folder of a preloaded test.
+pub fn path(name: &str) -> CString {
+    CString::new(format!("{}/{name}", folder())).expect("no zero byte")
+}
+
+/// Opens or creates.
+pub fn open(path: &CStr, flags: c_int) -> c_int {
+    // SAFETY: the path ends in a zero byte.
+    let fd = unsafe { libc::open64(path.as_ptr(), flags | libc::O_CREAT, 0o600) };
+    assert!(fd >= 0);
+    fd
+}
+
+/// Writes two pages of this byte.
+pub fn put(fd: c_int, byte: u8, offset: i64) {
+    // SAFETY: the array has as many bytes.
+    let answer = unsafe { libc::pwrite64(fd, [byte; 8192].as_ptr().cast(), 8192, offset) };
+    assert_eq!(answer, 8192);
+}
+
+/// The first byte of the page that a read gives, or errno.
+pub fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
+    let mut data = [0u8; 4096];
+    // SAFETY: data has as many bytes.
+    match unsafe { libc::pread64(fd, data.as_mut_ptr().cast(), 4096, offset) } {
+        4096 => Ok(data[0]),
+        // SAFETY: errno of this thread.
+        -1 => Err(unsafe { *libc::__errno_location() }),
+        other => panic!("short read of {other}"),
+    }
 }
 
 /// Every counter of the running tier as `name=value`, on stderr.

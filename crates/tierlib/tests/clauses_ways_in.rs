@@ -1,0 +1,293 @@
+//! The clauses of docs/explanation/tier-contract.md about descriptors, names, and ways around pread and pwrite.
+
+mod common;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::process::Command;
+
+use common::{counter, get, is_worker, open, path, put, run};
+
+/// Makes sure that the page is in the tier: what the next read gives is what the tier has.
+fn bring(fd: c_int, byte: u8, offset: i64) {
+    put(fd, byte, offset);
+    assert_eq!(get(fd, offset), Ok(byte));
+}
+
+/// Another program, which has no tier, overwrites the file.
+fn overwrite(file: &CStr) {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"printf 'c%.0s' $(seq 8192) > "$1""#, "sh"]);
+    command.env_remove("LD_PRELOAD");
+    command.arg(file.to_str().expect("a name in UTF-8"));
+    assert!(command.status().expect("sh runs").success());
+}
+
+#[test]
+fn c2_closed_numbers_and_files_changed_while_closed() {
+    run("c2_worker");
+}
+
+#[test]
+#[ignore = "started by c2"]
+fn c2_worker() {
+    if !is_worker() {
+        return;
+    }
+    // The number of a closed descriptor goes to another file at once.
+    let closes: [fn(c_int); 3] = [
+        // SAFETY: our own descriptor.
+        |fd| unsafe { assert_eq!(libc::close(fd), 0) },
+        // SAFETY: as above.
+        |fd| unsafe { assert_eq!(libc::close_range(fd as u32, fd as u32, 0), 0) },
+        // SAFETY: the call has no other arguments.
+        |fd| unsafe { assert_eq!(libc::syscall(libc::SYS_close, fd), 0) },
+    ];
+    for close in closes {
+        let fd = open(&path("c2.ibd"), libc::O_RDWR);
+        bring(fd, 1, 0);
+        close(fd);
+        assert_eq!(get(fd, 0), Err(libc::EBADF));
+        let other = open(&path("c2b.ibd"), libc::O_RDWR);
+        assert_eq!(other, fd, "the lowest number is free again");
+        bring(other, 2, 0);
+        let again = open(&path("c2.ibd"), libc::O_RDWR);
+        assert_eq!((get(again, 0), get(other, 0)), (Ok(1), Ok(2)));
+        // SAFETY: our own descriptors.
+        unsafe { (libc::close(again), libc::close(other)) };
+    }
+    let fd = open(&path("c2.ibd"), libc::O_RDWR);
+    bring(fd, 3, 0);
+    // SAFETY: our own descriptor.
+    unsafe { libc::close(fd) };
+    overwrite(&path("c2.ibd"));
+    assert_eq!(get(open(&path("c2.ibd"), libc::O_RDWR), 0), Ok(b'c'));
+}
+
+#[test]
+fn c6_reads_at_the_descriptors_position_are_the_files() {
+    let text = run("c6_worker");
+    assert_eq!(counter(&text, "bypass_unsupported"), 3, "{text}");
+}
+
+#[test]
+#[ignore = "started by c6"]
+fn c6_worker() {
+    if !is_worker() {
+        return;
+    }
+    let fd = open(&path("c6.ibd"), libc::O_RDWR);
+    bring(fd, 1, 0);
+    bring(fd, 2, 8192);
+    // A duplicate shares the position: only the kernel knows where a read starts.
+    // SAFETY: our own descriptor; data has as many bytes as are read.
+    unsafe {
+        let twin = libc::dup(fd);
+        for (which, byte) in [(fd, 1), (twin, 2)] {
+            let mut data = [0u8; 8192];
+            let answer = libc::read(which, data.as_mut_ptr().cast(), 8192);
+            assert_eq!((answer, data[0]), (8192, byte));
+        }
+        let mut byte = 0u8;
+        assert_eq!(libc::read(fd, (&raw mut byte).cast(), 1), 0, "the end");
+    }
+    common::print_counters();
+}
+
+#[test]
+fn c12_copies_into_a_data_file_are_seen() {
+    run("c12_worker");
+}
+
+type Copy = fn(c_int, c_int) -> isize;
+
+#[test]
+#[ignore = "started by c12"]
+fn c12_worker() {
+    if !is_worker() {
+        return;
+    }
+    let copies: [Copy; 3] = [
+        // SAFETY: our own descriptors, and null for their own positions.
+        |from, to| unsafe { libc::sendfile64(to, from, std::ptr::null_mut(), 8192) },
+        // SAFETY: our own descriptors, and null for their own positions.
+        |from, to| unsafe {
+            libc::copy_file_range(
+                from,
+                std::ptr::null_mut(),
+                to,
+                std::ptr::null_mut(),
+                8192,
+                0,
+            )
+        },
+        // SAFETY: our own descriptors, and null for their own positions.
+        |from, to| unsafe {
+            let mut pipe = [0; 2];
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            let null = std::ptr::null_mut();
+            assert_eq!(libc::splice(from, null, pipe[1], null, 8192, 0), 8192);
+            let moved = libc::splice(pipe[0], null, to, null, 8192, 0);
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+            moved
+        },
+    ];
+    for (number, copy) in copies.into_iter().enumerate() {
+        let from = open(&path(&format!("c12a{number}.ibd")), libc::O_RDWR);
+        let to = open(&path(&format!("c12b{number}.ibd")), libc::O_RDWR);
+        bring(from, 5, 0);
+        bring(to, 1, 0);
+        assert_eq!(copy(from, to), 8192, "copy {number}");
+        assert_eq!((get(from, 0), get(to, 0)), (Ok(5), Ok(5)), "copy {number}");
+        bring(from, 6, 0);
+        assert_eq!((get(from, 0), get(to, 0)), (Ok(6), Ok(5)));
+    }
+}
+
+#[test]
+fn c14_names_that_move() {
+    run("c14_worker");
+}
+
+fn rename(old: &str, new: &str, flags: u32) {
+    let (old, new, here) = (path(old), path(new), libc::AT_FDCWD);
+    // SAFETY: both paths end in a zero byte.
+    let answer = unsafe {
+        if flags == 0 {
+            libc::rename(old.as_ptr(), new.as_ptr())
+        } else {
+            libc::renameat2(here, old.as_ptr(), here, new.as_ptr(), flags)
+        }
+    };
+    assert_eq!(answer, 0);
+}
+
+#[test]
+#[ignore = "started by c14"]
+fn c14_worker() {
+    if !is_worker() {
+        return;
+    }
+    let read = |name: &str| get(open(&path(name), libc::O_RDWR), 0);
+    for (name, byte) in [("a.ibd", 1), ("b.ibd", 2), ("c.ibd", 3)] {
+        bring(open(&path(name), libc::O_RDWR), byte, 0);
+    }
+    // Kept under the new name; the file that was there counts as removed.
+    let replaced = open(&path("b.ibd"), libc::O_RDWR);
+    rename("a.ibd", "b.ibd", 0);
+    assert_eq!((read("b.ibd"), get(replaced, 0)), (Ok(1), Ok(2)));
+    rename("b.ibd", "c.ibd", libc::RENAME_EXCHANGE);
+    assert_eq!((read("b.ibd"), read("c.ibd")), (Ok(3), Ok(1)));
+    // A file from a name that no rule names may have descriptors that nobody watches.
+    type GivesName = fn(&CStr, &CStr) -> c_int;
+    let ways: [GivesName; 2] = [
+        // SAFETY: both paths end in a zero byte.
+        |old, new| unsafe { libc::rename(old.as_ptr(), new.as_ptr()) },
+        // SAFETY: both paths end in a zero byte.
+        |old, new| unsafe { libc::link(old.as_ptr(), new.as_ptr()) },
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let (old, new) = (path("plain"), path(&format!("in{number}.ibd")));
+        let unwatched = open(&old, libc::O_RDWR);
+        put(unwatched, 7, 0);
+        assert_eq!(way(&old, &new), 0);
+        let fd = open(&new, libc::O_RDWR);
+        assert_eq!(get(fd, 0), Ok(7));
+        put(unwatched, 8, 0);
+        assert_eq!(get(fd, 0), Ok(8), "way {number}");
+    }
+}
+
+#[test]
+fn c18_posix_aio_ends_the_caching() {
+    let text = run("c18_worker");
+    assert!(counter(&text, "bypass_unsupported") > 0, "{text}");
+}
+
+#[test]
+#[ignore = "started by c18"]
+fn c18_worker() {
+    if !is_worker() {
+        return;
+    }
+    let fd = open(&path("c18.ibd"), libc::O_RDWR);
+    bring(fd, 1, 0);
+    let data = [9u8; 8192];
+    // SAFETY: the request and its data live until it is done.
+    unsafe {
+        let mut request: libc::aiocb = std::mem::zeroed();
+        request.aio_fildes = fd;
+        request.aio_buf = data.as_ptr().cast_mut().cast::<c_void>();
+        request.aio_nbytes = data.len();
+        assert_eq!(libc::aio_write(&raw mut request), 0);
+        let waited = [&raw const request];
+        while libc::aio_error(&raw const request) == libc::EINPROGRESS {
+            libc::aio_suspend(waited.as_ptr(), 1, std::ptr::null());
+        }
+        assert_eq!(libc::aio_return(&raw mut request), 8192);
+    }
+    assert_eq!(get(fd, 0), Ok(9));
+    common::print_counters();
+}
+
+#[test]
+fn c21_a_child_of_a_fork_reads_what_the_owner_wrote() {
+    run("c21_reads_worker");
+}
+
+#[test]
+#[ignore = "started by c21"]
+fn c21_reads_worker() {
+    if !is_worker() {
+        return;
+    }
+    let fd = open(&path("c21r.ibd"), libc::O_RDWR);
+    for byte in 1..50 {
+        bring(fd, byte, 0);
+        // SAFETY: the child calls only pread and _exit.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(i32::from(get(fd, 0) != Ok(byte)));
+            }
+            let mut status = 1;
+            libc::waitpid(child, &raw mut status, 0);
+            assert_eq!(status, 0, "the child read something else than {byte}");
+        }
+    }
+}
+
+#[test]
+fn c22_programs_that_inherit_the_library() {
+    let text = run("c22_worker");
+    assert!(text.contains("going on without a cache"), "{text}");
+    assert_eq!(counter(&text, "writes"), 1, "only the owner's: {text}");
+}
+
+#[test]
+#[ignore = "started by c22"]
+fn c22_worker() {
+    if !is_worker() {
+        return;
+    }
+    let fd = open(&path("c22.ibd"), libc::O_RDWR);
+    bring(fd, 1, 0);
+    // One that opens no data file, and one that does: it works on the file, and has no tier.
+    let quiet = Command::new("true").output().expect("true runs");
+    assert_eq!((quiet.status.code(), quiet.stderr), (Some(0), vec![]));
+    let own = path("c22own.ibd");
+    let mut command = Command::new("dd");
+    command.args([
+        "if=/dev/zero",
+        "bs=8192",
+        "count=1",
+        "conv=notrunc",
+        "status=none",
+    ]);
+    command.arg(format!("of={}", own.to_str().expect("UTF-8")));
+    let done = command.output().expect("dd runs");
+    assert!(done.status.success());
+    eprint!("{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(get(fd, 0), Ok(1));
+    common::print_counters();
+}
