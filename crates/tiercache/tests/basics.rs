@@ -293,3 +293,49 @@ fn files_of_other_names_are_left_alone_and_counted() {
         "a known file keeps its id under any name"
     );
 }
+
+#[test]
+fn a_smaller_compressed_tier_holds_less_at_once() {
+    let tier = Tier::open(Config {
+        medium: MediumChoice::MemoryLz4,
+        ..config(256)
+    })
+    .expect("tier");
+    let file = file(&tier, 1);
+    // Does not compress, so that bytes count before slots do.
+    let noise = |number: u64| -> Vec<u8> {
+        let mut word = number + 1;
+        (0..PAGE)
+            .map(|_| {
+                word ^= word << 13;
+                word ^= word >> 7;
+                word ^= word << 17;
+                word as u8
+            })
+            .collect()
+    };
+    (0..256).for_each(|number| bring(&tier, file, number, &noise(number)));
+    let held = || (0..256).filter(|number| reads(&tier, file, *number).is_some());
+    assert!(held().count() > 200);
+    let size_bytes = 64 * PAGE as u64;
+    tier.perform(tiercache::status::Request::Resize(size_bytes))
+        .expect("smaller");
+    let kept: Vec<u64> = held().collect();
+    assert!((32..=64).contains(&kept.len()), "{} pages", kept.len());
+    for number in kept {
+        assert_eq!(reads(&tier, file, number), Some(noise(number)));
+    }
+}
+
+#[test]
+fn bytes_of_writes_are_counted_where_they_are_known() {
+    let tier = Tier::open(config(64)).expect("tier");
+    let file = file(&tier, 1);
+    for (offset, length) in [(0, 8192), (4096, u64::MAX - 4096), (0, u64::MAX)] {
+        let token = tier.write_begin(file, offset, length);
+        tier.write_end(token, None);
+    }
+    let seen = tier.status().snapshot();
+    assert_eq!(seen.counter(Counter::Writes), 3);
+    assert_eq!(seen.counter(Counter::WriteBytes), 8192);
+}

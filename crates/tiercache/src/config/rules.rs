@@ -11,7 +11,8 @@ pub enum Action {
     Cache,
     /// The file is left alone.
     Skip,
-    /// Cached, and kept while they hold no more than this share of the tier, in percent.
+    /// Cached, and kept while all pinned pages, whichever rule pinned them, hold no more than this share of the tier, in
+    /// percent.
     Pin(u8),
 }
 

@@ -78,6 +78,13 @@ impl Tier {
         } else {
             self.index.resize(slots, |slot| self.medium.release(slot));
             self.medium.resize(size_bytes).map_err(failed)?;
+            // Compressed pages: fewer slots may still hold more bytes than the new size.
+            let too_full = || {
+                self.medium
+                    .used_bytes()
+                    .is_some_and(|used| used > size_bytes)
+            };
+            while too_full() && self.index.evict_each(|slot| self.medium.release(slot)) {}
         }
         self.status
             .page()

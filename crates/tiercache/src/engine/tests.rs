@@ -117,6 +117,106 @@ fn whichever_access_of_the_medium_fails_the_data_is_right() {
     });
 }
 
+/// Memory that takes its time, each access another one, and now and then stalls.
+struct Slow {
+    pages: std::sync::Mutex<Vec<u8>>,
+    accesses: AtomicU64,
+}
+
+impl Slow {
+    fn wait(&self) {
+        let number = self.accesses.fetch_add(1, Ordering::Relaxed);
+        let wait_us = if number % 97 == 0 {
+            20_000
+        } else {
+            number % 7 * 100
+        };
+        std::thread::sleep(std::time::Duration::from_micros(wait_us));
+    }
+}
+
+impl Medium for Slow {
+    fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
+        let at = slot as usize * PAGE + offset;
+        let (end, half) = (at + dst.len(), dst.len() / 2);
+        // In two halves: what a writer puts between them must not be served.
+        dst[..half].copy_from_slice(&self.pages.lock().expect("lock")[at..at + half]);
+        self.wait();
+        dst[half..].copy_from_slice(&self.pages.lock().expect("lock")[at + half..end]);
+        Ok(())
+    }
+
+    fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
+        let at = slot as usize * PAGE;
+        self.pages.lock().expect("lock")[at..at + PAGE / 2].copy_from_slice(&data[..PAGE / 2]);
+        self.wait();
+        self.pages.lock().expect("lock")[at + PAGE / 2..at + PAGE]
+            .copy_from_slice(&data[PAGE / 2..]);
+        Ok(())
+    }
+
+    fn resize(&self, _size_bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Each page holds its version; a hit shows one between the last ended before it and the last begun after it.
+#[test]
+fn a_medium_that_stalls_serves_neither_old_nor_torn_pages() {
+    let config = Config {
+        size_bytes: PAGES * PAGE as u64,
+        page_size_bytes: PAGE,
+        sequential_cutoff_bytes: 0,
+        ..Config::default()
+    };
+    let medium = Box::new(Slow {
+        pages: std::sync::Mutex::new(vec![0; PAGES as usize * PAGE]),
+        accesses: AtomicU64::new(0),
+    });
+    let status = StatusPage::private(&config).expect("status");
+    let tier = Tier::with_medium(config, status, medium, PAGES * PAGE as u64).expect("tier");
+    let identity = Identity {
+        inode: 1,
+        ..Identity::default()
+    };
+    let file = tier.file(b"t.ibd", identity).expect("file");
+    let version = || (0..12).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let (begun, stored, ended) = (version(), version(), version());
+    let content = |version: u64| vec![version as u8; PAGE];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (0..12).cycle().take(240) {
+                let now = begun[number].fetch_add(1, Ordering::SeqCst) + 1;
+                let token = tier.write_begin(file, (number * PAGE) as u64, PAGE as u64);
+                stored[number].store(now, Ordering::SeqCst);
+                tier.write_end(token, (now % 4 > 0).then(|| content(now)).as_deref());
+                ended[number].store(now, Ordering::SeqCst);
+            }
+        });
+        for start in 0..3 {
+            let (begun, stored, ended, tier) = (&begun, &stored, &ended, &tier);
+            scope.spawn(move || {
+                for number in (0..12).cycle().skip(start * 5).take(300) {
+                    let lowest = ended[number].load(Ordering::SeqCst);
+                    let mut dst = vec![0; PAGE];
+                    match tier.read(file, (number * PAGE) as u64, &mut dst) {
+                        Lookup::Hit => {
+                            let highest = begun[number].load(Ordering::SeqCst);
+                            assert_eq!(dst, content(u64::from(dst[0])), "a torn page");
+                            assert!((lowest..=highest).contains(&u64::from(dst[0])));
+                        }
+                        Lookup::Miss(token) => {
+                            tier.fill(token, &content(stored[number].load(Ordering::SeqCst)));
+                        }
+                        Lookup::Bypass(_) => (),
+                    }
+                }
+            });
+        }
+    });
+    assert!(tier.status().snapshot().counter(Counter::Hits) > 50);
+}
+
 #[test]
 fn a_slot_costs_at_most_32_bytes() {
     println!("index: {} bytes a page", crate::index::SLOT_BYTES);

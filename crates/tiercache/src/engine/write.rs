@@ -13,7 +13,10 @@ impl Tier {
     /// Before a write: its pages leave the tier, and reads of them go to the file until `write_end`.
     pub fn write_begin(&self, file: FileId, offset: u64, length: u64) -> WriteToken {
         self.status.add(Counter::Writes, 1);
-        self.status.add(Counter::WriteBytes, length);
+        // A bracket to the end of the largest file stands for a size that only the kernel knows.
+        if length < u64::MAX - offset {
+            self.status.add(Counter::WriteBytes, length);
+        }
         self.unseal();
         let mut token = WriteToken {
             file,

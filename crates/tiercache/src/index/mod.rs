@@ -191,6 +191,20 @@ impl Index {
         }
     }
 
+    /// Makes one page of each shard leave; false when none could.
+    pub fn evict_each(&self, mut gone: impl FnMut(u32)) -> bool {
+        let mut any = false;
+        for shard in &self.shards {
+            // Released under the lock: the slot must not be another page's by then.
+            let mut shard = lock(shard);
+            if let Some(slot) = shard.evict(&self.slots) {
+                gone(slot);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Changes the number of slots; `gone` hears of each page that had to leave. Waits for fills under way.
     pub fn resize(&self, capacity: u32, mut gone: impl FnMut(u32)) {
         let capacity = capacity.min(self.capacity_max);

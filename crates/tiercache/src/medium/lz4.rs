@@ -192,8 +192,8 @@ impl Medium for Lz4 {
         Some(free.used * self.block() as u64)
     }
 
-    /// Only the limit changes: blocks of one page lie anywhere, so a smaller size takes hold as pages leave,
-    /// and memory once touched stays with the process.
+    /// Only the limit changes: blocks of one page lie anywhere. The engine makes pages leave until the rest fits; memory
+    /// once touched stays with the process, for the pages that come.
     fn resize(&self, size_bytes: u64) -> io::Result<()> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.limit = (size_bytes as usize / self.page * BLOCKS_A_PAGE) as u64;

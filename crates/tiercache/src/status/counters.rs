@@ -46,7 +46,7 @@ named! {
         Invalidations = "invalidations",
         /// Writes seen.
         Writes = "writes",
-        /// Bytes of writes seen.
+        /// Bytes of writes whose size was known before they were made: not of appends and truncations.
         WriteBytes = "write_bytes",
         /// Copies that a writer overtook and that were not returned.
         TornReads = "torn_reads",
