@@ -1,73 +1,15 @@
-//! C4 to C20 at once: random calls of the C library under the preloaded library, against a plain model in memory.
-//!
-//! `oracle` starts this test program again with the library preloaded; there `worker` makes the calls.
-//! UPSHIFT_ORACLE_OPERATIONS (default 200000), UPSHIFT_ORACLE_SEED (default: one fixed seed, then a fresh one).
-
-mod common;
+//! One thread of the oracle: its file, its model of it, and the calls it makes.
 
 use std::ffi::{CStr, CString, c_int, c_long, c_void};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use common::{Numbers, counter, preloaded};
+use crate::common::{self, Numbers};
 
 const SIZE_MAX: usize = 1 << 20;
 const PAGE: usize = 4096;
-const THREADS: u64 = 4;
-
-#[test]
-fn oracle() {
-    let fresh = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("a clock after 1970")
-        .as_nanos() as u64;
-    let seeds = match std::env::var("UPSHIFT_ORACLE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a number as seed")],
-        Err(_) => vec![1, fresh],
-    };
-    for seed in seeds {
-        println!("seed {seed}");
-        let mut command = preloaded("worker", &format!("oracle-{seed}"));
-        command.env("UPSHIFT_ORACLE_SEED", seed.to_string());
-        let done = command.output().expect("the test program runs");
-        let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success(), "seed {seed}: {text}");
-        let hits = counter(&text, "hits");
-        assert!(hits > 1000, "seed {seed}: only {hits} hits: {text}");
-        println!("seed {seed}: {hits} hits");
-    }
-}
-
-#[test]
-#[ignore = "started by oracle, with the library preloaded"]
-fn worker() {
-    if std::env::var_os("LD_PRELOAD").is_none() {
-        return;
-    }
-    let seed: u64 = std::env::var("UPSHIFT_ORACLE_SEED")
-        .expect("a seed")
-        .parse()
-        .expect("a number");
-    let operations: u64 = std::env::var("UPSHIFT_ORACLE_OPERATIONS")
-        .map_or(200_000, |text| text.parse().expect("a number"));
-    let threads: Vec<_> = (0..THREADS)
-        .map(|number| {
-            std::thread::spawn(move || {
-                let mut actor = Actor::new(seed.wrapping_mul(THREADS).wrapping_add(number), number);
-                for step in 0..operations / THREADS {
-                    actor.step(step);
-                }
-                actor.check_all();
-            })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().expect("no difference");
-    }
-    common::print_counters();
-}
 
 /// One thread with its own file and several descriptors of it.
-struct Actor {
+pub struct Actor {
+    seed: u64,
     numbers: Numbers,
     path: CString,
     other: CString,
@@ -92,18 +34,25 @@ fn found<T: Copy>(name: &CStr) -> T {
 }
 
 impl Actor {
-    fn new(seed: u64, number: u64) -> Self {
+    /// Thread `number`, with an empty file.
+    pub fn new(seed: u64, number: u64) -> Self {
         let folder = common::folder();
         let name =
             |suffix| CString::new(format!("{folder}/t{number}{suffix}.ibd")).expect("no zero byte");
+        let (path, other) = (name(""), name("b"));
+        for left in [&path, &other] {
+            // SAFETY: the path ends in a zero byte. What an earlier run left, if any.
+            unsafe { libc::unlink(left.as_ptr()) };
+        }
         let mut aio = 0usize;
         // SAFETY: room for the context.
         let answer = unsafe { libc::syscall(libc::SYS_io_setup, 32, &raw mut aio) };
         assert_eq!(answer, 0);
         let mut actor = Self {
+            seed,
             numbers: Numbers(seed),
-            path: name(""),
-            other: name("b"),
+            path,
+            other,
             fds: vec![],
             model: vec![],
             aio,
@@ -186,8 +135,11 @@ impl Actor {
         self.model[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    fn step(&mut self, step: u64) {
+    /// Makes one call and looks at its answer. What it does depends on the seed and the number of the step alone, so that
+    /// others can be left out.
+    pub fn step(&mut self, step: u64) {
         self.step = step;
+        self.numbers = Numbers(Numbers(self.seed ^ step.rotate_left(32)).next());
         match self.numbers.below(1000) {
             0..600 => self.pread(),
             600..680 => self.preadv(),
@@ -446,7 +398,8 @@ impl Actor {
         }
     }
 
-    fn check_all(&mut self) {
+    /// Compares the whole file.
+    pub fn check_all(&mut self) {
         let fd = self.fd();
         for offset in (0..self.model.len()).step_by(PAGE) {
             let size = PAGE.min(self.model.len() - offset);
