@@ -39,6 +39,7 @@ pub enum Kind {
 pub struct Server {
     kind: Kind,
     folder: PathBuf,
+    prefix: Vec<String>,
     options: Vec<String>,
     process: Option<Child>,
 }
@@ -80,6 +81,7 @@ impl Server {
         let mut server = Self {
             kind,
             folder,
+            prefix: Vec::new(),
             options: options.iter().map(|&option| option.to_owned()).collect(),
             process: None,
         };
@@ -92,10 +94,16 @@ impl Server {
         server
     }
 
-    /// Start it again after [`Server::kill`], and wait until it answers.
+    /// What its command line begins with from the next [`Server::restart`] on: a program, with its arguments, that becomes the
+    /// server it is given. Empty: nothing.
+    pub fn set_prefix(&mut self, prefix: &[String]) {
+        self.prefix = prefix.to_vec();
+    }
+
+    /// Start it again after [`Server::kill`] or [`Server::stop`], and wait until it answers.
     pub fn restart(&mut self) {
         let log = fs::File::create(self.folder.join("log")).expect("a log");
-        let mut command = self.kind.run(&self.folder, &self.data());
+        let mut command = prefixed(&self.prefix, self.kind.run(&self.folder, &self.data()));
         command
             .args(&self.options)
             .env("TMPDIR", &self.folder)
@@ -189,12 +197,29 @@ impl Server {
         }
     }
 
+    /// Ask MySQL or MariaDB to stop, and wait until it has.
+    pub fn stop(&mut self) {
+        self.signal(libc::SIGTERM);
+        let mut process = self.process.take().expect("a running server");
+        let begin = Instant::now();
+        while process.try_wait().expect("a child").is_none() {
+            if begin.elapsed() > START {
+                let _ = process.kill();
+                let _ = process.wait();
+                panic!("the server does not stop\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn postmaster(&self) -> Option<i32> {
         let text = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
         text.lines().next()?.parse().ok()
     }
 
-    fn data(&self) -> PathBuf {
+    /// Its data folder.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 }
@@ -293,6 +318,16 @@ impl Kind {
             }
         }
     }
+}
+
+fn prefixed(prefix: &[String], server: Command) -> Command {
+    let [program, arguments @ ..] = prefix else {
+        return server;
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).arg(server.get_program());
+    command.args(server.get_args());
+    command
 }
 
 /// Debian's place of the newest version's programs, or those of PATH.

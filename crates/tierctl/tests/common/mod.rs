@@ -13,7 +13,7 @@ pub fn cache(arguments: &[&str]) -> Command {
 }
 
 /// The library that cargo built: beside this test's own executable, or one folder up.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let own = std::env::current_exe().expect("the test has a path");
     let folders = own.ancestors().skip(1).take(2);
     let found = folders

@@ -1,0 +1,126 @@
+//! A server under the tier, and the state of its tier and of its files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use testserver::{Kind, MYSQLD, Server};
+
+use crate::common::{cache, library, text};
+
+/// Small, so that pages are read again and again.
+const OPTIONS: [&str; 2] = [
+    "--innodb-buffer-pool-size=8M",
+    "--innodb-log-buffer-size=1M",
+];
+const SIZE: &str = "96M";
+
+/// A server and the file that its tier keeps pages in.
+pub struct Tiered {
+    pub server: Server,
+    kind: Kind,
+    medium: String,
+}
+
+impl Tiered {
+    /// A new server, which runs without the tier until [`Tiered::start`].
+    pub fn new(kind: Kind) -> Self {
+        let server = Server::start(kind, &OPTIONS);
+        let medium = format!("file:{}", server.folder().join("cache").display());
+        Self {
+            server,
+            kind,
+            medium,
+        }
+    }
+
+    /// Names another server's file for the tier from the next start on.
+    pub fn share_medium(&mut self, other: &Self) {
+        self.medium.clone_from(&other.medium);
+    }
+
+    /// Starts the stopped server with its tier.
+    pub fn start(&mut self) {
+        let prefix = [
+            "env".to_owned(),
+            format!("UPSHIFT_TIER_LIBRARY={}", library().display()),
+            env!("CARGO_BIN_EXE_upshift-cache").to_owned(),
+            "run".to_owned(),
+            format!("--size={SIZE}"),
+            // Sums are long sequential runs.
+            "--cutoff=0".to_owned(),
+            format!("--medium={}", self.medium),
+            format!("--status={}", self.status().display()),
+            "--".to_owned(),
+        ];
+        self.server.set_prefix(&prefix);
+        self.server.restart();
+    }
+
+    fn status(&self) -> PathBuf {
+        self.server.folder().join("status")
+    }
+
+    /// What `upshift cache stat` says.
+    pub fn stat(&self) -> Value {
+        let done = cache(&["stat", "--json", "--status"])
+            .arg(self.status())
+            .output()
+            .expect("upshift-cache runs");
+        serde_json::from_slice(&done.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", text(&done), self.server.log()))
+    }
+
+    /// How the tier started: `warm: N pages` or `cold: reason`.
+    pub fn began(&self) -> String {
+        self.stat()["start"].as_str().expect("a text").to_owned()
+    }
+
+    /// One of the tier's counters.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.stat()["counters"][name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no counter {name}"))
+    }
+
+    /// `innochecksum` on every .ibd file of the stopped server. Not on ibdata1, whose page 64, the first of MariaDB's doublewrite
+    /// buffer, it finds invalid after a load.
+    pub fn check_files(&self) {
+        let files = tablespaces(&self.server.data());
+        assert!(
+            files.iter().any(|file| file.ends_with("bank/account.ibd")),
+            "{files:?}"
+        );
+        for file in files {
+            let done = Command::new(self.innochecksum())
+                .arg(&file)
+                .output()
+                .expect("innochecksum is installed");
+            assert!(done.status.success(), "{}: {}", file.display(), text(&done));
+        }
+    }
+
+    /// The one that belongs to the server.
+    fn innochecksum(&self) -> PathBuf {
+        match self.kind {
+            Kind::MySql => {
+                Path::new(&std::env::var_os(MYSQLD).expect(MYSQLD)).with_file_name("innochecksum")
+            }
+            _ => "innochecksum".into(),
+        }
+    }
+}
+
+/// Files of InnoDB's in a data folder.
+fn tablespaces(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a data folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(tablespaces(&path));
+        } else if path.extension().is_some_and(|end| end == "ibd") {
+            found.push(path);
+        }
+    }
+    found
+}
