@@ -84,7 +84,7 @@ impl Tiered {
     }
 
     /// `innochecksum` on every .ibd file of the stopped server. Not on ibdata1, whose page 64, the first of MariaDB's doublewrite
-    /// buffer, it finds invalid after a load.
+    /// buffer, it finds invalid after a load, with the tier and without.
     pub fn check_files(&self) {
         let files = tablespaces(&self.server.data());
         assert!(
