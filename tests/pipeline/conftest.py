@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,6 +56,10 @@ class Done:
         return Result.model_validate_json(self.stdout)
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Cli:
     """``./upshift`` with a cache of its own."""
 
@@ -80,6 +85,8 @@ class Cli:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A shell that starts the tests in the background has its children ignore it.
+            preexec_fn=_heed_interrupts,
         )
 
     def __call__(self, *arguments: str, env: Mapping[str, str] = {}, timeout_s: float = 900) -> Done:
