@@ -16,6 +16,9 @@ import pytest
 from upshift.paths import CHECKOUT
 from upshift.report.result import Result
 
+# A shell that starts the suite in the background has it ignore Ctrl-C, and what it starts as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
 # The shortest times that still give the hot set, the profile and the measurement enough to work with.
@@ -56,10 +59,6 @@ class Done:
         return Result.model_validate_json(self.stdout)
 
 
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Cli:
     """``./upshift`` with a cache of its own."""
 
@@ -85,8 +84,6 @@ class Cli:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # A shell that starts the tests in the background has its children ignore it.
-            preexec_fn=_heed_interrupts,
         )
 
     def __call__(self, *arguments: str, env: Mapping[str, str] = {}, timeout_s: float = 900) -> Done:
