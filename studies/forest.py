@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-_ROW_PX, _LABEL_PX, _AXIS_PX, _FIGURES_PX, _TOP_PX, _BOTTOM_PX = 26, 300, 420, 200, 44, 46
+_ROW_PX, _LABEL_PX, _AXIS_PX, _FIGURES_PX, _TOP_PX, _BOTTOM_PX = 26, 250, 420, 270, 44, 46
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 10, 15, 20, 30, 50, 100, 200)
 _GREY, _INK, _LINE = "#8a8f98", "#20242a", "#2f6fde"
 
