@@ -21,6 +21,7 @@ def main() -> None:
     print("| metric | workload | threads | server | ratio | 95 % interval | verdict |\n|---|---|---|---|---|---|---|")
     for metric, name in NAMES.items():
         found = [one for one in result["comparisons"] if one["metric"] == metric]
+        found.sort(key=lambda one: one["arm"], reverse=True)
         for workload, threads in sorted({(one["workload"], one["threads"]) for one in found}):
             rows.append(Row(f"{name}: {workload}, {threads} threads"))
             for one in (one for one in found if (one["workload"], one["threads"]) == (workload, threads)):
