@@ -65,6 +65,7 @@ fn more_connections_than_the_server_takes() {
             &url,
         );
         many.refused(1, &[said, "of 40 connections", "max_connections"]);
+        server.wait_until_alone();
         load(
             "oltp point_select run --table-size 200 -c 5 --time 1 --json",
             &url,

@@ -159,6 +159,22 @@ impl Server {
         wire::connect(&ServerUrl::parse(&self.url(database))?)
     }
 
+    /// Wait until the server has freed every connection but the one that asks, however many it had when their clients went away.
+    pub fn wait_until_alone(&self) {
+        let begin = Instant::now();
+        loop {
+            // It may have no room for the one that asks either.
+            let connected = self
+                .connect(self.kind.system_database())
+                .map(|mut connection| one(&mut *connection, self.kind.count_connections()));
+            match connected.as_deref() {
+                Ok("1") => return,
+                others => assert!(begin.elapsed() < START, "{others:?}\n{}", self.log()),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Make a database and return its URL.
     #[must_use]
     pub fn create(&self, database: &str) -> String {
@@ -252,6 +268,23 @@ impl Kind {
         match self {
             Self::MariaDb | Self::MySql => "mysql",
             Self::Postgres => "postgres",
+        }
+    }
+
+    /// Asks how many clients are connected, the one that asks among them, as the server counts them against its limit.
+    fn count_connections(self) -> &'static str {
+        match self {
+            Self::MariaDb => {
+                "SELECT variable_value FROM information_schema.global_status \
+                 WHERE variable_name = 'Threads_connected'"
+            }
+            Self::MySql => {
+                "SELECT variable_value FROM performance_schema.global_status \
+                 WHERE variable_name = 'Threads_connected'"
+            }
+            Self::Postgres => {
+                "SELECT COUNT(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            }
         }
     }
 
