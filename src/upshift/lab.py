@@ -158,6 +158,8 @@ def build_instrumented(
 ) -> Instrumented:
     """The hot set compiled to count its branches, in the plain server; after ``first``, once more behind its inlining."""
 
+    shared = recipe.before_profile() if first is None else recipe.before_post_link()
+
     def action(bench: Workbench) -> Instrumented:
         counters = bench.folder / "counters"
         if first is None:
@@ -165,10 +167,10 @@ def build_instrumented(
         else:
             # Link-time optimisation too, so that the inlining is that of the optimised build.
             extra = flags.instrument_again(recipe.toolchain, first.path, counters) + _lto(lab, recipe)
-        made = build_hot(bench, lab.kind, source, recipe, toolchain, plain, hot_set, extra, jobs=lab.jobs)
+        made = build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, jobs=lab.jobs)
         return Instrumented(build=made, counters=counters)
 
-    inputs = {"recipe": recipe, "toolchain": toolchain, "plain": plain, "hot_set": hot_set}
+    inputs = {"recipe": shared, "toolchain": toolchain, "plain": plain, "hot_set": hot_set}
     if first is None:
         return lab.stages.run("instrumented build", Instrumented, action, inputs=inputs)
     return lab.stages.run("second instrumented build", Instrumented, action, inputs={**inputs, "first": first})
@@ -251,22 +253,23 @@ def build_optimised(
     gated: Gated,
 ) -> Build:
     """The hot set compiled with its profile and LTO, in the plain server."""
+    shared = recipe.before_post_link()
     extra = flags.use(recipe.toolchain, gated.profile.path) + _lto(lab, recipe)
     inputs = {
-        "recipe": recipe,
+        "recipe": shared,
         "toolchain": toolchain,
         "plain": plain,
         "hot_set": hot_set,
         "profile": gated.profile,
     }
-    return lab.stages.run(
+    made = lab.stages.run(
         "optimised build",
         Build,
         lambda bench: build_hot(
             bench,
             lab.kind,
             source,
-            recipe,
+            shared,
             toolchain,
             plain,
             hot_set,
@@ -276,6 +279,7 @@ def build_optimised(
         ),
         inputs=inputs,
     )
+    return made.model_copy(update={"recipe": recipe})
 
 
 def post_link(

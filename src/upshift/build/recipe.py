@@ -20,7 +20,8 @@ ProfileKind = Literal["none", "ir", "csir", "gcc"]
 class Recipe(Value):
     """How a server is built."""
 
-    name: str
+    name: str = ""
+    """The file's, without .toml; empty in a part of a recipe that several share."""
     description: str = ""
     toolchain: Family = "clang"
     version: int | None = None
@@ -64,6 +65,19 @@ class Recipe(Value):
                 'BOLT after GCC needs flags = ["-fno-reorder-blocks-and-partition"]: it cannot read split functions'
             )
         return self
+
+    def before_post_link(self) -> Self:
+        """What of it decides the server that the post-link step is given: recipes that differ elsewhere share that build."""
+        return self._without("name", "description", "post_link", "post_link_flags")
+
+    def before_profile(self) -> Self:
+        """What of it decides the instrumented server: recipes that differ elsewhere share that build and its training."""
+        shared = self.before_post_link()._without("lto")
+        return shared.model_copy(update={"profile": "ir"}) if self.profile == "csir" else shared
+
+    def _without(self, *names: str) -> Self:
+        defaults = {name: type(self).model_fields[name].default for name in names}
+        return self.model_copy(update=defaults)
 
 
 def shipped_recipes() -> tuple[Recipe, ...]:

@@ -11,11 +11,11 @@ from upshift.estimate import estimate
 from upshift.options import Options
 
 
-def show(options: Options, *, as_json: bool) -> None:
-    estimates = estimate(options)
+def show(options: Options, stages: tuple[str, ...], *, as_json: bool) -> None:
+    estimates = estimate(options, stages)
     if as_json:
-        stages = [each.model_dump(mode="json") for each in estimates]
-        console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "stages": stages}, indent=2))
+        told = [each.model_dump(mode="json") for each in estimates]
+        console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "stages": told}, indent=2))
         return
     table = Table("stage", "time", "disk", "memory", "commands", title="what would be done (MySQL 9.7, estimates)")
     for each in estimates:

@@ -54,7 +54,7 @@ def optimize(
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.session import session
     from upshift.options import Options
-    from upshift.plan import prepare, refuse_pointless
+    from upshift.plan import prepare, recipe_of, refuse_pointless
     from upshift.values import checked
 
     options = checked(
@@ -80,18 +80,13 @@ def optimize(
     )
     if resume:
         options = _options_of(resume)
-    if dry_run:
-        show_plan(options, as_json=json)
-        return
     refuse_pointless(options)
+    stages = pipeline.all_stages(options.level, recipe_of(options))
+    if dry_run:
+        show_plan(options, stages, as_json=json)
+        return
     work = prepare(options, allow_install=not no_install)
-    with session(
-        "optimize",
-        options.model_dump(mode="json"),
-        stages=len(pipeline.all_stages(options.level, work.recipe)),
-        jobs=options.jobs,
-        resume=resume,
-    ) as at_work:
+    with session("optimize", options.model_dump(mode="json"), stages=len(stages), jobs=options.jobs, resume=resume) as at_work:
         result: Result = pipeline.optimize(at_work.lab, work)
     show_outcome(result, at_work.run, as_json=json)
     code = exit_code(result, fail_on)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 _JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
 _JOBS = Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")]
+_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates; do nothing.")]
 _NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
 
@@ -21,12 +19,14 @@ def build(
     source: _SOURCE = None,
     workload: Annotated[list[str] | None, typer.Option(help="Train on this, if the recipe has a profile; repeatable.")] = None,
     jobs: _JOBS = 0,
+    dry_run: _DRY_RUN = False,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
     """Build a server by a recipe (with a profile, train it first), and print where it is."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
+    from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
     from upshift.plan import prepare
@@ -41,8 +41,12 @@ def build(
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
+    stages = pipeline.building_stages(wanted)
+    if dry_run:
+        show_plan(options, stages, as_json=json)
+        return
     work = prepare(options, allow_install=not no_install)
-    with session("build", options.model_dump(mode="json"), stages=len(pipeline.building_stages(wanted)), jobs=jobs) as at_work:
+    with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
         made = pipeline.build(at_work.lab, work)
     if json:
         console.result_json(made.model_dump_json(indent=2))
@@ -56,28 +60,34 @@ def train(
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
     seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
     jobs: _JOBS = 0,
+    dry_run: _DRY_RUN = False,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
     """Find the hot set, train an instrumented server, and print the profile that passed the gate."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
+    from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
     from upshift.plan import prepare
 
+    wanted = find_recipe(recipe)
     options = Options(
         source=source,
-        toolchain=find_recipe(recipe).toolchain,
+        toolchain=wanted.toolchain,
         recipe=recipe,
         jobs=jobs,
         train_s=seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
+    stages = pipeline.training_stages(wanted)
+    if dry_run:
+        show_plan(options, stages, as_json=json)
+        return
     work = prepare(options, allow_install=not no_install)
-    stages = len(pipeline.training_stages(work.recipe))
-    with session("train", options.model_dump(mode="json"), stages=stages, jobs=jobs) as at_work:
+    with session("train", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
         trained = pipeline.train(at_work.lab, work)
     if json:
         console.result_json(trained.gated.model_dump_json(indent=2))

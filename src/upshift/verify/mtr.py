@@ -66,10 +66,11 @@ _SERVER = Path("runtime_output_directory") / "mysqld"
 _SUITES = {
     "short": SHORT,
     "main": ("--suite=main",),
+    "innodb": ("--suite=innodb",),
     # MySQL's run-profile-suite target runs some thirty suites for many hours; these two execute most of the server.
     "profile": ("--suite=main,innodb", "--mysqld=--binlog-format=row", "--retry=0"),
 }
-_SUITE_TIMEOUT_S = {"short": 1800.0, "main": 6 * 3600.0, "profile": 6 * 3600.0}
+_SUITE_TIMEOUT_S = {"short": 1800.0, "main": 6 * 3600.0, "innodb": 6 * 3600.0, "profile": 6 * 3600.0}
 
 
 def run_tests(
@@ -82,7 +83,7 @@ def run_tests(
     jobs: int,
     environment: Mapping[str, str] = {},
 ) -> TestOutcome:
-    """Run ``short``, ``main``, ``profile`` (what trains vendor-pgo) or tests separated by commas.
+    """Run ``short``, ``main``, ``innodb``, ``profile`` (what trains vendor-pgo) or tests separated by commas.
 
     A test that passes when MTR repeats it has passed. Raises VerifyFailed when MTR could not test, stopped before the
     end, or tested another executable than ``server``.

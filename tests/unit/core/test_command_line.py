@@ -133,6 +133,16 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [(("build", "plain"), "plain build"), (("build", "max-clang"), "post-link"), (("train",), "profile gate")],
+)
+def test_a_dry_run_of_a_single_command(upshift: Run, arguments: tuple[str, ...], last: str, tmp_path: Path) -> None:
+    code, out, _err = upshift(*arguments, "--dry-run", "--json")
+    assert code == 0 and json.loads(out)["stages"][-1]["stage"] == last
+    assert not (tmp_path / "cache").exists()
+
+
 def test_lists_for_machines_and_for_people(upshift: Run) -> None:
     assert {each["name"] for each in json.loads(upshift("recipes", "--json")[1])} >= {"plain", "max-clang"}
     assert {each["name"] for each in json.loads(upshift("workloads", "--json")[1])} >= {"oltp_read_write"}

@@ -13,7 +13,7 @@ import pytest
 from fakes import DiskUsage, FakeShell, Output, toolchain
 
 from upshift import plan
-from upshift.build.recipe import find_recipe
+from upshift.build.recipe import Recipe, find_recipe, shipped_recipes
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.estimate import estimate
 from upshift.options import Options
@@ -207,18 +207,32 @@ def test_perf_is_not_tried_where_it_is_not_or_is_not_wanted(monkeypatch: pytest.
 
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_every_stage_of_a_level_is_estimated(level: str) -> None:
-    made = estimate(Options.model_validate({"level": level}))
-    assert tuple(each.stage for each in made) == all_stages(level, find_recipe("max-clang"))
+    stages = all_stages(level, find_recipe("max-clang"))
+    made = estimate(Options.model_validate({"level": level}), stages)
+    assert tuple(each.stage for each in made) == stages
     assert all(each.wall_s > 0 and each.disk_bytes >= 0 and each.memory_bytes > 0 for each in made)
 
 
 def test_the_room_that_is_asked_for_holds_the_estimate() -> None:
-    full = estimate(Options())
+    full = estimate(Options(), all_stages("full", find_recipe("max-clang")))
     assert sum(each.disk_bytes for each in full) < plan.NEEDED_DISK_BYTES
 
 
 def wall_s(stage: str, **options: object) -> float:
-    return next(each.wall_s for each in estimate(Options.model_validate(options)) if each.stage == stage)
+    given = Options.model_validate(options)
+    return next(each.wall_s for each in estimate(given, (stage,)))
+
+
+@pytest.mark.parametrize("recipe", shipped_recipes(), ids=lambda recipe: recipe.name)
+def test_every_recipe_that_is_shipped_can_be_estimated(recipe: Recipe) -> None:
+    stages = building_stages(recipe)
+    made = estimate(Options(recipe=recipe.name, toolchain=recipe.toolchain), stages)
+    assert tuple(each.stage for each in made) == stages
+
+
+def test_the_whole_tree_costs_more_than_what_runs() -> None:
+    for stage in ("instrumented build", "optimised build"):
+        assert wall_s(stage, scope="all") > 2 * wall_s(stage, scope="hot")
 
 
 def test_times_follow_the_options() -> None:

@@ -1,0 +1,31 @@
+"""Recipes that differ where a stage does not look share what that stage made."""
+
+from __future__ import annotations
+
+import pytest
+
+from upshift.build.recipe import Recipe, find_recipe
+from upshift.paths import CHECKOUT
+from upshift.values import content_hash
+
+MAX = find_recipe("max-clang")
+
+
+def study(name: str) -> Recipe:
+    return find_recipe(str(CHECKOUT / "studies" / "recipes" / f"{name}.toml"))
+
+
+@pytest.mark.parametrize(
+    ("other", "same_training", "same_build"),
+    [("hugify", True, True), ("cs", True, False), ("march-v3", False, False), ("jemalloc", False, False)],
+)
+def test_what_is_built_and_trained_once(other: str, same_training: bool, same_build: bool) -> None:
+    recipe = study(other)
+    assert (content_hash(recipe.before_profile()) == content_hash(MAX.before_profile())) == same_training
+    assert (content_hash(recipe.before_post_link()) == content_hash(MAX.before_post_link())) == same_build
+
+
+@pytest.mark.parametrize("name", ["max-clang", "gcc-pgo-lto", "vendor-pgo"])
+def test_the_parts_are_recipes_that_can_be_read_back(name: str) -> None:
+    for part in (find_recipe(name).before_profile(), find_recipe(name).before_post_link()):
+        assert Recipe.model_validate_json(part.model_dump_json()) == part
