@@ -11,6 +11,7 @@ pub mod config;
 pub mod engine;
 pub mod index;
 pub mod medium;
+pub mod own;
 pub mod policy;
 pub mod status;
 mod sync;

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use libc::c_int;
-use tiercache::Identity;
+use tiercache::{Identity, own};
 
 use crate::files::{self, File};
 use crate::process::{self, Side};
@@ -65,6 +65,30 @@ fn put(fd: RawFd, file: &'static File, access: c_int) {
     slot.file
         .store(ptr::from_ref(file).cast_mut(), Ordering::Release);
     HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
+}
+
+/// Whether the number is one of the tier's own descriptors: to the program it is not open. Children have tables of their own.
+pub fn is_own(fd: RawFd) -> bool {
+    own::is_own(fd) && process::owns_tables()
+}
+
+/// Calls `close` with each part of `first..=last` that lies between the tier's own descriptors; its first answer that is not 0.
+pub fn around_own(first: u32, last: u32, mut close: impl FnMut(u32, u32) -> c_int) -> c_int {
+    let mut from = first;
+    let lowest = |from| own::lowest_from(from).filter(|own| *own <= last);
+    while let Some(own) = lowest(from).filter(|own| is_own(*own as RawFd)) {
+        if from < own {
+            let answer = close(from, own - 1);
+            if answer != 0 {
+                return answer;
+            }
+        }
+        from = own + 1;
+        if from > last {
+            return 0;
+        }
+    }
+    close(from, last)
 }
 
 /// After the open of a path that a rule names.

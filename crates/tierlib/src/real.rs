@@ -61,7 +61,6 @@ real! {
     close(fd: c_int) -> c_int = call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]);
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int =
         call(libc::SYS_close_range, [first as usize, last as usize, flags as usize, 0, 0, 0]);
-    closefrom(first: c_int) -> () = { call(libc::SYS_close_range, [first.max(0) as usize, c_uint::MAX as usize, 0, 0, 0, 0]); };
     dup(fd: c_int) -> c_int = call(libc::SYS_dup, [fd as usize, 0, 0, 0, 0, 0]);
     dup2(fd: c_int, wanted: c_int) -> c_int =
         if fd == wanted { call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]).min(0) + if fd >= 0 { fd as isize } else { 0 } }

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::Region;
 use crate::config::Config;
+use crate::own::OwnFile;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"UPSTIERF");
 const VERSION: u64 = 1;
@@ -54,7 +55,7 @@ impl Layout {
 
 /// The file, locked against other processes.
 pub struct Backing {
-    file: File,
+    file: OwnFile,
     device: bool,
     layout: Mutex<Layout>,
     data_offset: u64,
@@ -76,6 +77,7 @@ impl Backing {
             .mode(0o600);
         let file = options
             .open(path)
+            .map(OwnFile::new)
             .map_err(|error| failed("cannot be opened", error))?;
         // SAFETY: flock takes no memory; the descriptor is open.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {

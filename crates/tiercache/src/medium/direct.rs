@@ -1,6 +1,6 @@
 //! Pages in a file or on a device that the tier reads and writes itself, past the kernel's page cache.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::{Backing, Medium, MediumError};
 use crate::config::PAGE_SIZE_BYTES_MAX;
+use crate::own::OwnFile;
 
 /// Offsets, lengths and addresses of direct I/O are multiples of this on every device in use.
 const ALIGN: usize = 4096;
@@ -18,7 +19,7 @@ struct Bounce(MaybeUninit<[u8; PAGE_SIZE_BYTES_MAX]>);
 
 /// The medium.
 pub struct Direct {
-    file: File,
+    file: OwnFile,
     backing: Backing,
     page_size_bytes: usize,
 }
@@ -31,7 +32,7 @@ impl Direct {
             .write(true)
             .custom_flags(libc::O_DIRECT)
             .open(path);
-        let file = file.map_err(|error| {
+        let file = file.map(OwnFile::new).map_err(|error| {
             format!(
                 "tier file {}: no direct I/O: {error}; use medium file: there",
                 path.display()

@@ -15,13 +15,14 @@ pub use snapshot::{FileStatus, Snapshot, quantile_ns};
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::config::Config;
 use crate::medium::Region;
+use crate::own::OwnFile;
 use layout::{MAGIC, Page};
 
 /// A mapped statistics page.
@@ -29,7 +30,7 @@ pub struct StatusPage {
     region: Region,
     writable: bool,
     // Held for its lock: two servers must not count into one page.
-    _file: Option<OwnedFd>,
+    _file: Option<OwnFile>,
 }
 
 /// Why a statistics page could not be created or attached.
@@ -102,7 +103,7 @@ impl StatusPage {
         let page = Self {
             region,
             writable: true,
-            _file: Some(file.into()),
+            _file: Some(OwnFile::new(file)),
         };
         page.page().describe(config);
         Ok(page)

@@ -3,6 +3,7 @@
 mod aio;
 mod change;
 mod name;
+mod number;
 mod open;
 mod read;
 mod refuse;

@@ -4,7 +4,10 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, mode_t};
 
-use crate::descriptors::{closed, closing, closing_range, duplicated, file, lose_file, opened};
+use crate::descriptors::{
+    around_own, closed, closing, closing_range, duplicated, file, is_own, lose_file, opened,
+};
+use crate::raw::{keep_errno, kernel, set_errno};
 use crate::{process, real};
 
 /// # Safety
@@ -48,12 +51,21 @@ opens! {
 
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// C2.
+/// The answer for the tier's own descriptors, which are not open as far as the program knows.
+fn not_open() -> c_int {
+    set_errno(libc::EBADF);
+    -1
+}
+
+/// C2 and C23.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if is_own(fd) {
+        return not_open();
+    }
     let taken = closing(fd);
     // SAFETY: the caller's promise.
     let answer = unsafe { real::close(fd) };
@@ -65,7 +77,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     answer
 }
 
-/// C2.
+/// C2 and C23.
 ///
 /// # Safety
 /// As the C library's function.
@@ -74,19 +86,37 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         closing_range(first as usize, last as usize);
     }
-    // SAFETY: the caller's promise.
-    unsafe { real::close_range(first, last, flags) }
+    around_own(first, last, |first, last| {
+        // SAFETY: the caller's promise.
+        unsafe { real::close_range(first, last, flags) }
+    })
 }
 
-/// C2.
+/// C2 and C23.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closefrom(first: c_int) {
-    closing_range(first.max(0) as usize, usize::MAX);
-    // SAFETY: the caller's promise.
-    unsafe { real::closefrom(first) }
+    let first = first.max(0) as c_uint;
+    closing_range(first as usize, usize::MAX);
+    keep_errno(|| {
+        // SAFETY: the caller's promise.
+        let close = |first, last| unsafe { real::close_range(first, last, 0) };
+        if around_own(first, c_uint::MAX, close) != 0 {
+            close_each_from(first);
+        }
+    });
+}
+
+/// For kernels without close_range (before Linux 5.9).
+fn close_each_from(first: c_uint) {
+    // SAFETY: the call has no argument but a constant.
+    let limit = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for fd in (first as usize..limit.max(0) as usize).filter(|fd| !is_own(*fd as c_int)) {
+        // SAFETY: the program asked for it.
+        unsafe { kernel(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// C3.
@@ -103,12 +133,15 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     answer
 }
 
-/// C3.
+/// C3 and C23.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(fd: c_int, wanted: c_int) -> c_int {
+    if is_own(fd) || is_own(wanted) {
+        return not_open();
+    }
     // SAFETY: the caller's promise.
     let answer = unsafe { real::dup2(fd, wanted) };
     if answer >= 0 {
@@ -117,12 +150,15 @@ pub unsafe extern "C" fn dup2(fd: c_int, wanted: c_int) -> c_int {
     answer
 }
 
-/// C3.
+/// C3 and C23.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(fd: c_int, wanted: c_int, flags: c_int) -> c_int {
+    if is_own(fd) || is_own(wanted) {
+        return not_open();
+    }
     // SAFETY: the caller's promise.
     let answer = unsafe { real::dup3(fd, wanted, flags) };
     if answer >= 0 {

@@ -2,12 +2,11 @@
 
 use std::ffi::CStr;
 
-use libc::{c_char, c_int, c_long, c_void, off_t, size_t};
+use libc::{c_char, c_int, c_void, off_t, size_t};
 
-use super::aio;
 use crate::descriptors::{self, closed, closing, lose, writable};
 use crate::process::{self, Side};
-use crate::raw::{call, keep_errno, set_errno};
+use crate::raw::keep_errno;
 use crate::{files, real};
 
 /// C16.
@@ -165,45 +164,4 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
 ) -> c_int {
     process::refuse_io_uring();
     -libc::ENOSYS
-}
-
-/// C19: a system call by number. Closes and reaped completions are seen, io_uring is refused, everything else goes on as it is.
-///
-/// # Safety
-/// As the system call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    if process::is_ready() {
-        match number {
-            libc::SYS_io_uring_setup => {
-                process::refuse_io_uring();
-                set_errno(libc::ENOSYS);
-                return -1;
-            }
-            libc::SYS_close => closed(closing(a as c_int)),
-            // MariaDB reaps its completions so, because libaio's own io_getevents looks into the ring.
-            libc::SYS_io_getevents => {
-                // SAFETY: the caller's promise.
-                let answer = unsafe {
-                    aio::io_getevents(a, b as c_long, c as c_long, d as *mut _, e as *mut _)
-                };
-                if answer < 0 {
-                    set_errno(-answer);
-                    return -1;
-                }
-                return c_long::from(answer);
-            }
-            _ => {}
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe { call(number, [a, b, c, d, e, f]) as c_long }
 }

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tiercache::status::Snapshot;
 use tiercache::{Counter, Reason, StatusPage};
 
 /// The library that cargo built beside this test program.
@@ -40,9 +41,23 @@ pub fn folder() -> String {
 
 /// Runs a worker under the library; what it printed.
 pub fn run(worker: &str) -> String {
-    let done = preloaded(worker, worker)
-        .output()
-        .expect("the test program runs");
+    run_as(&mut preloaded(worker, worker))
+}
+
+/// As `run`, with the tier on a medium of this kind, in a file of the worker's folder.
+pub fn run_on(medium: &str, worker: &str) -> String {
+    let name = format!("{worker}-{medium}");
+    let file = std::env::temp_dir().join(format!("tierlib-{name}-{}/medium", std::process::id()));
+    let mut command = preloaded(worker, &name);
+    run_as(command.env(
+        "UPSHIFT_TIER_MEDIUM",
+        format!("{medium}:{}", file.display()),
+    ))
+}
+
+/// Runs a command that `preloaded` made, as the caller changed it.
+pub fn run_as(command: &mut Command) -> String {
+    let done = command.output().expect("the test program runs");
     let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{text}");
     text.into_owned()
@@ -85,11 +100,16 @@ pub fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
     }
 }
 
-/// Every counter of the running tier as `name=value`, on stderr.
-pub fn print_counters() {
+/// The counters of the running tier.
+pub fn snapshot() -> Snapshot {
     let page =
         StatusPage::attach(&Path::new(&folder()).join("status")).expect("the tier's status page");
-    let snapshot = page.snapshot();
+    page.snapshot()
+}
+
+/// Every counter of the running tier as `name=value`, on stderr.
+pub fn print_counters() {
+    let snapshot = snapshot();
     for counter in Counter::ALL {
         eprintln!("{}={}", counter.name(), snapshot.counter(*counter));
     }
