@@ -49,10 +49,10 @@ def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
     """Estimates for these stages of the pipeline. Measuring and training times follow from the options."""
     cpus = options.jobs or len(os.sched_getaffinity(0))
     recipe = recipe_of(options)
-    costs = {**_COSTS, f"{recipe.name} build": _COSTS["plain build"]}
+    costs = _COSTS
     timed = _timed(options)
     if recipe.scope == "all" and recipe.profile != "none":
-        costs |= _COSTS_OF_ALL
+        costs = {**_COSTS, **_COSTS_OF_ALL}
         timed["hot set"] = 0.0
 
     def of(name: str) -> Estimate:

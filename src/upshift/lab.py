@@ -84,13 +84,15 @@ def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
 
 def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain) -> Build:
     """The whole tree by a recipe without a profile."""
-    inputs = {"source": source, "recipe": recipe, "toolchain": toolchain, "targets": lab.kind.targets}
-    return lab.stages.run(
-        f"{recipe.name} build",
+    shared = recipe.before_post_link()
+    inputs = {"source": source, "recipe": shared, "toolchain": toolchain, "targets": lab.kind.targets}
+    made = lab.stages.run(
+        "plain build",
         Build,
-        lambda bench: build_whole(bench, lab.kind, source, recipe, toolchain, extra=_lto(lab, recipe), jobs=lab.jobs),
+        lambda bench: build_whole(bench, lab.kind, source, shared, toolchain, extra=_lto(lab, recipe), jobs=lab.jobs),
         inputs=inputs,
     )
+    return made.model_copy(update={"recipe": recipe})
 
 
 def fill_data(lab: Lab, program: Program, workloads: tuple[Workload, ...], name: str = "data") -> Filled:

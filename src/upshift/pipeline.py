@@ -58,7 +58,7 @@ def building_stages(recipe: Recipe) -> tuple[str, ...]:
     """The names of the stages that ``build`` goes through, in order."""
     if recipe.profile != "none":
         return (*training_stages(recipe), "optimised build", "post-link")
-    return ("source", f"{recipe.name} build", *(("data", "post-link") if recipe.post_link != "none" else ()))
+    return ("source", "plain build", *(("data", "post-link") if recipe.post_link != "none" else ()))
 
 
 def all_stages(level: str, recipe: Recipe) -> tuple[str, ...]:

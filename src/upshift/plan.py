@@ -53,7 +53,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         return Work(
             options=options,
             source_identity=_identity(options.source),
-            plain=_plain(recipe),
+            plain=plain_of(recipe),
             recipe=recipe,
             toolchain=find(recipe.toolchain, version=version, shell=shell),
             train_on=train_on,
@@ -109,7 +109,7 @@ def recipe_of(options: Options) -> Recipe:
     return recipe
 
 
-def _plain(recipe: Recipe) -> Recipe:
+def plain_of(recipe: Recipe) -> Recipe:
     """What the recipe's server is compared with, and linked into: the same compiler and CMake options, nothing else."""
     shared = ("toolchain", "version", "build_type", "options", "precompiled_headers")
     return find_recipe("plain").model_copy(update={name: getattr(recipe, name) for name in shared})

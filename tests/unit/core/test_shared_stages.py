@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from upshift import plan
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.paths import CHECKOUT
 from upshift.values import content_hash
@@ -23,6 +24,11 @@ def test_what_is_built_and_trained_once(other: str, same_training: bool, same_bu
     recipe = study(other)
     assert (content_hash(recipe.before_profile()) == content_hash(MAX.before_profile())) == same_training
     assert (content_hash(recipe.before_post_link()) == content_hash(MAX.before_post_link())) == same_build
+
+
+def test_stock_gcc_is_what_vendor_pgo_starts_from() -> None:
+    start, stock = plan.plain_of(find_recipe("vendor-pgo")), find_recipe("stock-gcc")
+    assert content_hash(start.before_post_link()) == content_hash(stock.before_post_link())
 
 
 @pytest.mark.parametrize("name", ["max-clang", "gcc-pgo-lto", "vendor-pgo"])
