@@ -37,14 +37,14 @@ unsafe extern "C" {
 /// Ways to close whatever is open from 3 on.
 const SWEEPS: [(&str, fn()); 7] = [
     ("close, one after the other", || {
-        // SAFETY: nothing in this process needs them.
         (3..20_000).for_each(|fd| {
+            // SAFETY: nothing in this process needs them.
             unsafe { libc::close(fd) };
         });
     }),
     ("/proc/self/fd", || {
-        // SAFETY: as above.
         listed().into_iter().for_each(|fd| {
+            // SAFETY: as above.
             unsafe { libc::close(fd) };
         });
     }),

@@ -30,7 +30,7 @@ pub struct Config {
     pub promotion: Promotion,
     /// A sequential run longer than this is not let in; 0 turns the cutoff off.
     pub sequential_cutoff_bytes: u64,
-    /// Whether asynchronous read-ahead (io_submit) is let in. Kept here for the caller that sees it.
+    /// Whether pages missed by asynchronous reads (io_submit), which are read-ahead in InnoDB, are let in.
     pub admit_read_ahead: bool,
     /// Which files are ours.
     pub rules: Rules,

@@ -13,35 +13,67 @@ use crate::status::{Counter, Reason};
 /// One hit in so many is timed and counted by file: the clock costs as much as the index.
 const SAMPLE: u64 = 16;
 
+/// What was found of a read's pages.
+enum Found<'a> {
+    /// All of them; the destination holds their bytes.
+    All,
+    /// Some are not there: the file, first and last page.
+    Missing(&'a Row, (u64, u64)),
+    /// Not looked for, or not to be trusted.
+    Past(Reason),
+}
+
 impl Tier {
     /// Serves a read, or says how to go on. On anything but `Hit`, `dst` may hold garbage.
     ///
     /// A hit allocates nothing, takes no lock and (memory media) makes no system call.
     pub fn read(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
+        match self.serve(file, offset, dst) {
+            Found::All => Lookup::Hit,
+            Found::Missing(row, pages) => self.miss(row, file, offset, dst.len() as u64, pages),
+            Found::Past(reason) => self.past(reason),
+        }
+    }
+
+    /// As `read`, for pages that the program asks for ahead of its need: what is missing comes in only if the
+    /// configuration admits it.
+    pub fn read_ahead(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
+        match self.serve(file, offset, dst) {
+            Found::All => Lookup::Hit,
+            Found::Missing(row, pages) if self.config.admit_read_ahead => {
+                self.miss(row, file, offset, dst.len() as u64, pages)
+            }
+            Found::Missing(..) => self.past(Reason::ReadAhead),
+            Found::Past(reason) => self.past(reason),
+        }
+    }
+
+    #[inline]
+    fn serve(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Found<'_> {
         if self.mode.load(Ordering::Relaxed) == Mode::PassThrough as u32 {
-            return self.past(if self.stopped.load(Ordering::Relaxed) {
+            return Found::Past(if self.stopped.load(Ordering::Relaxed) {
                 Reason::Stopped
             } else {
                 Reason::PassThrough
             });
         }
         let Some(row) = self.files.row(file) else {
-            return self.past(Reason::Forgotten);
+            return Found::Past(Reason::Forgotten);
         };
         let length = dst.len() as u64;
         let Some(pages) = self.pages(offset, length) else {
-            return self.past(Reason::Unaligned);
+            return Found::Past(Reason::Unaligned);
         };
         let started = self
             .status
             .samples(Counter::Hits, SAMPLE)
             .then(Instant::now);
         if !self.copy(file.row, offset, dst) {
-            return self.miss(row, file, offset, length, pages);
+            return Found::Missing(row, pages);
         }
         // An id that ended meanwhile: the row may be another file's by now.
         if row.generation.load(Ordering::Acquire) != file.generation {
-            return self.past(Reason::Forgotten);
+            return Found::Past(Reason::Forgotten);
         }
         self.status.add(Counter::Hits, 1);
         self.status.add(Counter::HitBytes, length);
@@ -50,7 +82,7 @@ impl Tier {
                 .record_hit_ns(started.elapsed().as_nanos() as u64);
             row.hits.fetch_add(SAMPLE, Ordering::Relaxed);
         }
-        Lookup::Hit
+        Found::All
     }
 
     fn past(&self, reason: Reason) -> Lookup {

@@ -4,7 +4,7 @@ use libc::{c_int, c_long, c_uint};
 
 use super::{aio, open};
 use crate::process;
-use crate::raw::{call, set_errno};
+use crate::raw::{call, kernel, set_errno};
 
 /// libaio's functions answer with errors as negative numbers, the C library's `syscall` with -1 and errno.
 fn with_errno(answer: c_int) -> c_long {
@@ -53,6 +53,10 @@ pub unsafe extern "C" fn syscall(
                 d as *mut _,
                 e as *mut _,
             )),
+            aio::IO_PGETEVENTS => {
+                let answer = kernel(number, [a, b, c, d, e, f]);
+                with_errno(aio::reaped(answer, d as *const _))
+            }
             _ => call(number, [a, b, c, d, e, f]) as c_long,
         }
     }

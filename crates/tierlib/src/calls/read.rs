@@ -12,7 +12,7 @@ use crate::real;
 
 /// The tier and the file of a descriptor whose reads may be served.
 #[inline]
-fn served(fd: c_int) -> Option<(&'static Tier, FileId)> {
+pub(super) fn served(fd: c_int) -> Option<(&'static Tier, FileId)> {
     let id = file(fd)?.id()?;
     match process::side() {
         Side::Owner(tier) if readable(fd) => {
@@ -29,7 +29,7 @@ fn served(fd: c_int) -> Option<(&'static Tier, FileId)> {
 
 /// Whether a hit may copy there: what the kernel would refuse with EFAULT or EINVAL is left to it.
 #[inline]
-fn plausible(data: *mut c_void, size: usize, offset: off_t) -> bool {
+pub(super) fn plausible(data: *mut c_void, size: usize, offset: off_t) -> bool {
     let top = isize::MAX as usize;
     size > 0
         && size <= 0x7fff_f000
@@ -130,17 +130,16 @@ pub unsafe extern "C" fn __pread_chk(
     unsafe { __pread64_chk(fd, data, size, offset, room) }
 }
 
-/// Serves all parts of a vectored read, or none: whether it did, in bytes.
+/// Serves all parts of a vectored read with `read`, which is given an offset and a place, or none: how many bytes.
 ///
 /// # Safety
 /// `parts` must be `count` parts of writable memory.
-unsafe fn serve_parts(
-    fd: c_int,
+pub(super) unsafe fn each_part(
     parts: *const iovec,
     count: c_int,
     offset: off_t,
+    read: impl Fn(u64, &mut [u8]) -> Lookup,
 ) -> Option<ssize_t> {
-    let (tier, id) = served(fd)?;
     if parts.is_null() || !(1..=1024).contains(&count) || offset < 0 {
         return None;
     }
@@ -152,12 +151,25 @@ unsafe fn serve_parts(
         }
         // SAFETY: the caller's promise.
         let place = unsafe { slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
-        if !matches!(keep_errno(|| tier.read(id, at as u64, place)), Lookup::Hit) {
+        if !matches!(keep_errno(|| read(at as u64, place)), Lookup::Hit) {
             return None;
         }
         at += part.iov_len as off_t;
     }
     Some((at - offset) as ssize_t)
+}
+
+/// # Safety
+/// As `each_part`.
+unsafe fn serve_parts(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> Option<ssize_t> {
+    let (tier, id) = served(fd)?;
+    // SAFETY: the caller's promise.
+    unsafe { each_part(parts, count, offset, |at, place| tier.read(id, at, place)) }
 }
 
 /// C4, for several parts; a miss is not filled.

@@ -298,7 +298,16 @@ impl Actor {
     fn aio_read(&mut self) {
         let (offset, size) = self.range();
         let mut got = vec![0xEE; size];
-        let answer = self.aio(0, got.as_mut_ptr(), offset, size);
+        let answer = if self.numbers.below(3) > 0 {
+            self.aio(0, got.as_mut_ptr(), offset, size)
+        } else {
+            let (left, right) = got.split_at_mut(size / 2);
+            let mut parts = [
+                part(left.as_mut_ptr(), left.len()),
+                part(right.as_mut_ptr(), right.len()),
+            ];
+            self.aio(7, parts.as_mut_ptr().cast(), offset, 2)
+        };
         got.truncate(answer as usize);
         if offset < self.model.len() {
             self.expect(offset, &got, "aio read");

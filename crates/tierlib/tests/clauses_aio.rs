@@ -1,0 +1,305 @@
+//! Clause C20 of docs/explanation/tier-contract.md: what goes through io_submit.
+
+#[path = "common/aio.rs"]
+mod aio;
+mod common;
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use aio::{Block, Event, READ, READ_PARTS, WRITE, block, reap, submit};
+use common::{counter, get, is_worker, open, path, preloaded, put, run, run_as};
+use tiercache::Counter;
+
+const PAGE: usize = 4096;
+
+/// Hits so far.
+fn hits() -> u64 {
+    common::snapshot().counter(Counter::Hits)
+}
+
+/// A data file of two pages of `byte`, both in the tier.
+fn file(name: &str, byte: u8) -> c_int {
+    let fd = open(&path(name), libc::O_RDWR);
+    put(fd, byte, 0);
+    fd
+}
+
+/// Submits one block and waits for its completion.
+fn one(context: usize, block: &mut Block) -> Event {
+    // SAFETY: the caller keeps the block and its buffer.
+    assert_eq!(unsafe { submit(context, &mut [&raw mut *block]) }, 1);
+    reap(context)
+}
+
+#[test]
+fn c20_a_read_whose_pages_are_there_is_served() {
+    run("c20_served_worker");
+}
+
+#[test]
+#[ignore = "started by c20"]
+fn c20_served_worker() {
+    if !is_worker() {
+        return;
+    }
+    let (fd, context) = (file("served.ibd", 5), aio::context(8));
+    let mut data = vec![0u8; 2 * PAGE];
+    // SAFETY: the call has no other arguments.
+    let signal = unsafe { libc::eventfd(0, 0) };
+    let mut whole = block(READ, fd, data.as_mut_ptr(), 2 * PAGE, 0);
+    whole[7] = 1 | (signal as u64) << 32;
+    let (before, submitted) = (hits(), whole);
+    let event = one(context, &mut whole);
+    assert_eq!(event, [77, (&raw const whole) as u64, 2 * PAGE as u64, 0]);
+    assert_eq!((hits() - before, &data), (1, &vec![5; 2 * PAGE]));
+    assert_eq!(whole, submitted, "the block is the program's again");
+    let mut count = 0u64;
+    // SAFETY: an eventfd gives eight bytes.
+    assert_eq!(unsafe { libc::read(signal, (&raw mut count).cast(), 8) }, 8);
+    assert_eq!(count, 1, "the eventfd heard of it");
+
+    let (mut left, mut right) = (vec![0u8; 100], vec![0u8; PAGE]);
+    let part = |data: &mut Vec<u8>| libc::iovec {
+        iov_base: data.as_mut_ptr().cast(),
+        iov_len: data.len(),
+    };
+    let mut parts = [part(&mut left), part(&mut right)];
+    let mut vectored = block(READ_PARTS, fd, parts.as_mut_ptr().cast(), 2, 50);
+    assert_eq!(one(context, &mut vectored)[2], 100 + PAGE as u64);
+    assert_eq!((hits() - before, left[99], right[PAGE - 1]), (3, 5, 5));
+
+    // Over the end of the file: not all of it can be there.
+    let mut over = block(READ, fd, data.as_mut_ptr(), 2 * PAGE, PAGE as u64);
+    assert_eq!(one(context, &mut over)[2], PAGE as u64);
+    // What the kernel refuses, it refuses as before.
+    over[5] = u64::MAX;
+    // SAFETY: the block and its buffer are there.
+    let answer = |block: &mut Block| unsafe { submit(context, &mut [&raw mut *block]) };
+    assert_eq!(answer(&mut over), -libc::EINVAL);
+    let other = open(&path("served.ibd"), libc::O_WRONLY);
+    let mut unreadable = block(READ, other, data.as_mut_ptr(), PAGE, 0);
+    assert_eq!(answer(&mut unreadable), -libc::EBADF);
+    assert_eq!(hits() - before, 3);
+}
+
+#[test]
+fn c20_batches_of_all_kinds_keep_their_order_and_count() {
+    run("c20_batch_worker");
+}
+
+#[test]
+#[ignore = "started by c20"]
+fn c20_batch_worker() {
+    if !is_worker() {
+        return;
+    }
+    const COUNT: usize = 100;
+    let (fd, plain) = (file("batch.ibd", 5), open(&path("plain"), libc::O_RDWR));
+    put(plain, 7, 0);
+    let context = aio::context(COUNT as i64 + 10);
+    let mut buffers = vec![[0u8; PAGE]; COUNT];
+    let mut written = [9u8; PAGE];
+    let mut blocks: Vec<Block> = (0..COUNT)
+        .map(|number| match number % 4 {
+            // Hits, in runs of two; then a file that no rule names; then a page that is nowhere in the tier.
+            0 | 1 => block(READ, fd, buffers[number].as_mut_ptr(), PAGE, 0),
+            2 => block(READ, plain, buffers[number].as_mut_ptr(), PAGE, 0),
+            _ => block(
+                WRITE,
+                fd,
+                written.as_mut_ptr(),
+                PAGE,
+                (number * PAGE) as u64,
+            ),
+        })
+        .collect();
+    let mut pointers: Vec<*mut Block> = blocks.iter_mut().map(|block| &raw mut *block).collect();
+    // A block that the kernel refuses ends the batch; those before it are done.
+    let mut wrong = block(99, fd, written.as_mut_ptr(), PAGE, 0);
+    pointers.insert(90, &raw mut wrong);
+    let before = hits();
+    // SAFETY: blocks and buffers live to the end of the test.
+    assert_eq!(unsafe { submit(context, &mut pointers) }, 90);
+    for _ in 0..90 {
+        assert_eq!(reap(context)[2], PAGE as u64);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { submit(context, &mut pointers[91..]) }, 10);
+    for _ in 0..10 {
+        assert_eq!(reap(context)[2], PAGE as u64);
+    }
+    assert!(hits() - before >= 50, "{}", hits() - before);
+    for (number, buffer) in buffers.iter().enumerate() {
+        let wanted = [5, 5, 7, 0][number % 4];
+        assert_eq!(*buffer, [wanted; PAGE], "number {number}");
+        if wanted == 0 {
+            assert_eq!(get(fd, (number * PAGE) as i64), Ok(9));
+        }
+    }
+}
+
+#[test]
+fn c20_pages_of_a_write_in_flight_are_not_served() {
+    run("c20_in_flight_worker");
+}
+
+#[test]
+#[ignore = "started by c20"]
+fn c20_in_flight_worker() {
+    if !is_worker() {
+        return;
+    }
+    let (fd, writes, reads) = (file("flight.ibd", 5), aio::context(4), aio::context(4));
+    let (mut new, mut data) = (vec![6u8; PAGE], vec![0u8; PAGE]);
+    let mut write = block(WRITE, fd, new.as_mut_ptr(), PAGE, 0);
+    let mut read = block(READ, fd, data.as_mut_ptr(), PAGE, 0);
+    let before = hits();
+    // SAFETY: block and buffer live to the end of the test.
+    assert_eq!(unsafe { submit(writes, &mut [&raw mut write]) }, 1);
+    assert_eq!(one(reads, &mut read)[2], PAGE as u64);
+    assert_eq!(hits(), before, "its completion is not reaped");
+    assert_eq!(reap(writes)[2], PAGE as u64);
+    assert_eq!(one(reads, &mut read)[2], PAGE as u64);
+    assert_eq!((data[0], hits()), (6, before + 1));
+    // The same calls by number, as MariaDB reaps.
+    let (mut event, mut pointer) = (Event::default(), &raw mut read);
+    // SAFETY: as above; room for one event.
+    unsafe {
+        let null = std::ptr::null_mut::<u8>();
+        assert_eq!(
+            libc::syscall(libc::SYS_io_submit, reads, 1, &raw mut pointer),
+            1
+        );
+        assert_eq!(
+            libc::syscall(libc::SYS_io_getevents, reads, 1, 1, &raw mut event, null),
+            1
+        );
+    }
+    assert_eq!((event[2], hits()), (PAGE as u64, before + 2));
+}
+
+#[test]
+fn c20_read_ahead_comes_in_only_where_the_setting_says_so() {
+    let text = run("c20_admit_worker");
+    assert_eq!(
+        (counter(&text, "hits"), counter(&text, "bypass_read_ahead")),
+        (0, 2),
+        "{text}"
+    );
+    let mut admitting = preloaded("c20_admit_worker", "c20_admit_on");
+    let text = run_as(admitting.env("UPSHIFT_TIER_READ_AHEAD", "on"));
+    assert_eq!(
+        (counter(&text, "hits"), counter(&text, "misses")),
+        (1, 1),
+        "{text}"
+    );
+}
+
+#[test]
+#[ignore = "started by c20"]
+fn c20_admit_worker() {
+    if !is_worker() {
+        return;
+    }
+    std::fs::write(path("admit.ibd").to_str().expect("UTF-8"), [3u8; 2 * PAGE]).expect("a file");
+    let (fd, context) = (open(&path("admit.ibd"), libc::O_RDWR), aio::context(4));
+    for _ in 0..2 {
+        let mut data = vec![0u8; 2 * PAGE];
+        let mut read = block(READ, fd, data.as_mut_ptr(), 2 * PAGE, 0);
+        assert_eq!(one(context, &mut read)[2], 2 * PAGE as u64);
+        assert_eq!(data, [3; 2 * PAGE]);
+    }
+    common::print_counters();
+}
+
+#[test]
+fn c20_a_block_may_be_used_again_by_whoever_reaps_it() {
+    run("c20_reuse_worker");
+}
+
+/// A block and its buffer, handed from thread to thread.
+struct Shared {
+    block: [AtomicU64; 8],
+    buffer: Vec<AtomicU64>,
+    round: AtomicU32,
+}
+
+impl Shared {
+    fn prepare(&self, fd: c_int) -> Block {
+        let buffer = self.buffer.as_ptr().cast::<u8>().cast_mut();
+        let new = block(READ, fd, buffer, 2 * PAGE, 0);
+        for (word, new) in self.block.iter().zip(new) {
+            word.store(new, Ordering::Relaxed);
+        }
+        new
+    }
+
+    fn submit(&self, context: usize) {
+        let pointer = self.block.as_ptr().cast::<Block>().cast_mut();
+        // SAFETY: block and buffer live as long as this.
+        assert_eq!(unsafe { submit(context, &mut [pointer]) }, 1);
+    }
+
+    /// Whether the block is as prepared and the buffer holds what that file has.
+    fn check(&self, event: Event, block: Block, byte: u8) {
+        assert_eq!(event, [77, self.block.as_ptr() as u64, 2 * PAGE as u64, 0]);
+        let word = u64::from_ne_bytes([byte; 8]);
+        assert!(
+            self.buffer
+                .iter()
+                .all(|each| each.load(Ordering::Relaxed) == word)
+        );
+        let now: Vec<u64> = self
+            .block
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed))
+            .collect();
+        assert_eq!(now, block, "nobody changes it any more");
+    }
+}
+
+#[test]
+#[ignore = "started by c20"]
+fn c20_reuse_worker() {
+    if !is_worker() {
+        return;
+    }
+    let (first, second, context) = (file("first.ibd", 1), file("second.ibd", 2), aio::context(8));
+    for reap in [aio::reap, aio::reap_in_ring] {
+        let shared = Shared {
+            block: Default::default(),
+            buffer: (0..2 * PAGE / 8).map(|_| AtomicU64::new(0)).collect(),
+            round: AtomicU32::new(0),
+        };
+        std::thread::scope(|scope| {
+            let (shared, rounds) = (&shared, 4000u32);
+            let end = Instant::now() + Duration::from_secs(60);
+            let wait_for = move |round| {
+                while shared.round.load(Ordering::Acquire) != round {
+                    assert!(Instant::now() < end, "the other thread failed");
+                    std::thread::yield_now();
+                }
+            };
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    wait_for(2 * round);
+                    shared.prepare(first);
+                    shared.round.store(2 * round + 1, Ordering::Release);
+                    shared.submit(context);
+                }
+            });
+            // While the first thread may still be inside its io_submit, the block is the second file's.
+            for round in 0..rounds {
+                wait_for(2 * round + 1);
+                assert_eq!(reap(context)[2], 2 * PAGE as u64);
+                let block = shared.prepare(second);
+                shared.submit(context);
+                shared.check(reap(context), block, 2);
+                shared.round.store(2 * round + 2, Ordering::Release);
+            }
+        });
+    }
+    assert!(hits() > 15_000);
+}
