@@ -3,6 +3,7 @@
 //! Everything here panics when it fails, as a test should, with the server's log.
 
 mod rows;
+mod tls;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use wire::{Connection, Error, ServerUrl};
 
 pub use rows::{ALL, Texts, one, rows, run};
+pub use tls::{Certificates, free_port};
 
 /// What names a MySQL for the tests: the path of a `mysqld` 8.0 or newer. No distribution packages one beside MariaDB.
 pub const MYSQLD: &str = "UPSHIFT_TEST_MYSQLD";
@@ -41,7 +43,14 @@ pub struct Server {
     folder: PathBuf,
     prefix: Vec<String>,
     options: Vec<String>,
+    network: Option<Network>,
     process: Option<Child>,
+}
+
+/// What a server on a loopback port has.
+struct Network {
+    port: u16,
+    certificates: Certificates,
 }
 
 impl Server {
@@ -54,11 +63,17 @@ impl Server {
     /// The MySQL that [`MYSQLD`] names; none, said on stderr, where it names none.
     #[must_use]
     pub fn mysql(options: &[&str]) -> Option<Self> {
-        if std::env::var_os(MYSQLD).is_none() {
+        Self::has_mysql().then(|| Self::start(Kind::MySql, options))
+    }
+
+    /// Whether [`MYSQLD`] names a server; said on stderr where it names none.
+    #[must_use]
+    pub fn has_mysql() -> bool {
+        let named = std::env::var_os(MYSQLD).is_some();
+        if !named {
             eprintln!("NOT RUN: {MYSQLD} names no server");
-            return None;
         }
-        Some(Self::start(Kind::MySql, options))
+        named
     }
 
     /// The system's PostgreSQL, with pg_stat_statements loaded.
@@ -70,6 +85,31 @@ impl Server {
     /// A new, empty server of this kind.
     #[must_use]
     pub fn start(kind: Kind, options: &[&str]) -> Self {
+        let mut server = Self::new(kind, options);
+        server.initialize();
+        server.restart();
+        server
+    }
+
+    /// The same, on a loopback port of its own too, with TLS.
+    #[must_use]
+    pub fn start_with_tls(kind: Kind, options: &[&str]) -> Self {
+        let mut server = Self::new(kind, options);
+        let network = Network {
+            port: free_port(),
+            certificates: Certificates::make(&server.folder),
+        };
+        if let (Kind::Postgres, Some(user)) = (kind, other_user()) {
+            chown(&network.certificates.key, Some(user), None).expect("the key's owner changes");
+        }
+        server.options.extend(kind.on_network(&network));
+        server.network = Some(network);
+        server.initialize();
+        server.restart();
+        server
+    }
+
+    fn new(kind: Kind, options: &[&str]) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("upshift-{kind:?}-{}-{number}", std::process::id()).to_lowercase();
@@ -78,20 +118,22 @@ impl Server {
         if let (Kind::Postgres, Some(user)) = (kind, other_user()) {
             chown(&folder, Some(user), None).expect("the folder's owner changes");
         }
-        let mut server = Self {
+        Self {
             kind,
             folder,
             prefix: Vec::new(),
             options: options.iter().map(|&option| option.to_owned()).collect(),
+            network: None,
             process: None,
-        };
-        let mut initialize = kind.initialize(&server.data());
+        }
+    }
+
+    fn initialize(&self) {
+        let mut initialize = self.kind.initialize(&self.data());
         // Two MariaDBs that are set up in one folder for temporary files remove each other's.
-        initialize.env("TMPDIR", &server.folder);
+        initialize.env("TMPDIR", &self.folder);
         let output = initialize.output().expect("an installed server");
         assert!(output.status.success(), "{initialize:?}: {output:?}");
-        server.restart();
-        server
     }
 
     /// What its command line begins with from the next [`Server::restart`] on: a program, with its arguments, that becomes the
@@ -147,8 +189,39 @@ impl Server {
         let folder = self.folder.display();
         match self.kind {
             Kind::MariaDb | Kind::MySql => format!("mysql://{login}@/{database}?socket={folder}/s"),
-            Kind::Postgres => format!("postgres://{login}@/{database}?socket={folder}"),
+            // The port is a part of the socket file's name.
+            Kind::Postgres => match &self.network {
+                Some(_) => format!("{}?socket={folder}", self.url_over_tcp(login, database)),
+                None => format!("postgres://{login}@/{database}?socket={folder}"),
+            },
         }
+    }
+
+    /// The URL for a login over TCP, to a server that was started with TLS.
+    #[must_use]
+    pub fn url_over_tcp(&self, login: &str, database: &str) -> String {
+        let scheme = match self.kind {
+            Kind::MariaDb | Kind::MySql => "mysql",
+            Kind::Postgres => "postgres",
+        };
+        let port = self.network().port;
+        format!("{scheme}://{login}@127.0.0.1:{port}/{database}")
+    }
+
+    /// The files of a server that was started with TLS.
+    #[must_use]
+    pub fn certificates(&self) -> &Certificates {
+        &self.network().certificates
+    }
+
+    /// The port of a server that was started with TLS.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.network().port
+    }
+
+    fn network(&self) -> &Network {
+        self.network.as_ref().expect("a server started with TLS")
     }
 
     /// Connect as the superuser.
@@ -161,16 +234,26 @@ impl Server {
 
     /// Wait until the server has freed every connection but the one that asks, however many it had when their clients went away.
     pub fn wait_until_alone(&self) {
+        self.wait_for_connections(|connections| connections == 1);
+    }
+
+    /// Wait until a load of so many connections has logged in.
+    pub fn wait_for_load(&self, connections: u32) {
+        self.wait_for_connections(|all| all > connections);
+    }
+
+    /// Wait until the number of connections, the one that asks among them, is right.
+    fn wait_for_connections(&self, right: impl Fn(u32) -> bool) {
         let begin = Instant::now();
         loop {
-            // It may have no room for the one that asks either.
-            let connected = self
+            // It may have no room for the one that asks.
+            let counted = self
                 .connect(self.kind.system_database())
                 .map(|mut connection| one(&mut *connection, self.kind.count_connections()));
-            match connected.as_deref() {
-                Ok("1") => return,
-                others => assert!(begin.elapsed() < START, "{others:?}\n{}", self.log()),
+            if matches!(&counted, Ok(text) if right(text.parse().expect("a number"))) {
+                return;
             }
+            assert!(begin.elapsed() < START, "{counted:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -320,6 +403,37 @@ impl Kind {
                     .arg(data);
                 command
             }
+        }
+    }
+
+    /// Options that open a port and offer TLS on it.
+    fn on_network(self, network: &Network) -> Vec<String> {
+        let Network { port, certificates } = network;
+        let (ca, certificate) = (
+            certificates.ca.display(),
+            certificates.certificate.display(),
+        );
+        let key = certificates.key.display();
+        match self {
+            Self::MariaDb | Self::MySql => vec![
+                "--skip-networking=0".to_owned(),
+                "--skip-name-resolve".to_owned(),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--port={port}"),
+                format!("--ssl-ca={ca}"),
+                format!("--ssl-cert={certificate}"),
+                format!("--ssl-key={key}"),
+            ],
+            Self::Postgres => [
+                "listen_addresses=127.0.0.1".to_owned(),
+                format!("port={port}"),
+                "ssl=on".to_owned(),
+                format!("ssl_cert_file={certificate}"),
+                format!("ssl_key_file={key}"),
+            ]
+            .into_iter()
+            .flat_map(|setting| ["-c".to_owned(), setting])
+            .collect(),
         }
     }
 

@@ -18,10 +18,23 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// From microseconds since 1970-01-01 00:00:00. Years are counted from March, so that the leap day is a year's last.
+    /// From microseconds since 1970-01-01 00:00:00.
     pub(crate) fn from_epoch_us(epoch_us: i64) -> Self {
-        let days = epoch_us.div_euclid(DAY_US) + 719_468;
         let of_day_us = epoch_us.rem_euclid(DAY_US);
+        let seconds = of_day_us / SECOND_US;
+        Self {
+            hour: (seconds / 3600) as u8,
+            minute: (seconds / 60 % 60) as u8,
+            second: (seconds % 60) as u8,
+            micro: (of_day_us % SECOND_US) as u32,
+            ..Self::from_epoch_days(epoch_us.div_euclid(DAY_US))
+        }
+    }
+
+    /// The beginning of a day, counted from 1970-01-01; a 32-bit number of days from any epoch fits. Years are counted from March, so
+    /// that the leap day is a year's last.
+    pub(crate) fn from_epoch_days(days: i64) -> Self {
+        let days = days + 719_468;
         let era = days.div_euclid(146_097);
         let day_of_era = days.rem_euclid(146_097);
         let year_of_era =
@@ -33,15 +46,14 @@ impl Civil {
         } else {
             march_month - 9
         };
-        let seconds = of_day_us / SECOND_US;
         Self {
             year: era * 400 + year_of_era + i64::from(month <= 2),
             month: month as u8,
             day: (day_of_year - (153 * march_month + 2) / 5 + 1) as u8,
-            hour: (seconds / 3600) as u8,
-            minute: (seconds / 60 % 60) as u8,
-            second: (seconds % 60) as u8,
-            micro: (of_day_us % SECOND_US) as u32,
+            hour: 0,
+            minute: 0,
+            second: 0,
+            micro: 0,
         }
     }
 }

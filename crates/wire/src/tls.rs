@@ -10,7 +10,8 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::{Error, TlsMode};
@@ -28,12 +29,8 @@ impl Tls {
         let verifier: Arc<dyn ServerCertVerifier> = match mode {
             TlsMode::Off => return Ok(None),
             TlsMode::Required => Arc::new(AnyCertificate(Arc::clone(&provider))),
-            TlsMode::Verify(ca) => WebPkiServerVerifier::builder_with_provider(
-                roots(ca)?.into(),
-                Arc::clone(&provider),
-            )
-            .build()
-            .map_err(|error| Error::Tls(format!("{}: {error}", ca.display())))?,
+            TlsMode::Verify(ca) => authority(ca, &provider)?,
+            TlsMode::VerifyCa(ca) => Arc::new(AnyName(authority(ca, &provider)?)),
         };
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -104,6 +101,16 @@ fn broken(error: rustls::Error) -> Error {
     Error::Tls(error.to_string())
 }
 
+/// Takes certificates that name the host and lead to one of the file.
+fn authority(
+    ca: &Path,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, Error> {
+    WebPkiServerVerifier::builder_with_provider(roots(ca)?.into(), Arc::clone(provider))
+        .build()
+        .map_err(|error| Error::Tls(format!("{}: {error}", ca.display())))
+}
+
 fn roots(ca: &Path) -> Result<RootCertStore, Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::Tls(format!("{}: {error}", ca.display()));
     let mut roots = RootCertStore::empty();
@@ -115,6 +122,56 @@ fn roots(ca: &Path) -> Result<RootCertStore, Error> {
         return Err(wrong(&"no certificate in PEM format"));
     }
     Ok(roots)
+}
+
+/// Takes certificates that lead to a known authority, whatever host they name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified =
+            self.0
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // The name is looked at last, when all else is right.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, but proves that the server has its key.

@@ -1,10 +1,11 @@
 //! The socket: one write a request, as few reads as the answer allows, each system call counted.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::net::ToSocketAddrs;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+
+use socket2::{SockAddr, Socket as Stream, Type};
 
 use crate::tls::Tls;
 use crate::{Counters, Error, Family, ServerUrl, fibers};
@@ -12,37 +13,36 @@ use crate::{Counters, Error, Family, ServerUrl, fibers};
 /// How much the buffer holds before a long answer makes it grow, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
+/// Make a socket and connect it; in a fiber the others go on meanwhile.
+fn connected(address: &SockAddr) -> io::Result<Stream> {
+    let stream = Stream::new(address.domain(), Type::STREAM, None)?;
+    match fibers::connect(stream.as_raw_fd(), address) {
+        Some(connected) => connected?,
+        None => stream.connect(address)?,
+    }
+    Ok(stream)
 }
 
-impl Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
+/// The first of a host's addresses that takes a connection. Looking the name up blocks the thread.
+fn over_tcp(host: &str, port: u16) -> io::Result<Stream> {
+    let mut refused = io::Error::other("the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match connected(&address.into()) {
+            Ok(stream) => {
+                stream.set_tcp_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => refused = error,
         }
     }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn fd(&self) -> RawFd {
-        match self {
-            Self::Unix(stream) => stream.as_raw_fd(),
-            Self::Tcp(stream) => stream.as_raw_fd(),
-        }
-    }
+    Err(refused)
 }
 
 /// The stream, and what it counts.
 struct Socket {
     stream: Stream,
+    /// A unix socket.
+    local: bool,
     /// Something was sent that nothing has been waited for yet.
     unanswered: bool,
     counters: Counters,
@@ -50,7 +50,7 @@ struct Socket {
 
 impl Socket {
     fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(written) = fibers::send(self.stream.fd(), bytes) {
+        if let Some(written) = fibers::send(self.stream.as_raw_fd(), bytes) {
             self.counters.syscalls += fibers::take_syscalls();
             return written;
         }
@@ -59,7 +59,7 @@ impl Socket {
     }
 
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(read) = fibers::receive(self.stream.fd(), buffer) {
+        if let Some(read) = fibers::receive(self.stream.as_raw_fd(), buffer) {
             self.counters.syscalls += fibers::take_syscalls();
             return read;
         }
@@ -136,21 +136,17 @@ impl Transport {
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
-        let stream = match socket_file(url) {
-            Some(path) => Stream::Unix(UnixStream::connect(path)?),
-            None => {
-                let stream = TcpStream::connect((url.host.as_str(), url.port))?;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
-            }
-        };
-        Ok(Self::over(stream))
+        Ok(match socket_file(url) {
+            Some(path) => Self::over(connected(&SockAddr::unix(path)?)?, true),
+            None => Self::over(over_tcp(&url.host, url.port)?, false),
+        })
     }
 
-    fn over(stream: Stream) -> Self {
+    fn over(stream: Stream, local: bool) -> Self {
         Self {
             socket: Socket {
                 stream,
+                local,
                 unanswered: false,
                 counters: Counters::default(),
             },
@@ -201,7 +197,7 @@ impl Transport {
 
     /// Whether nobody on a network can listen: a password may be sent as it is.
     pub(crate) fn is_private(&self) -> bool {
-        self.encryption.is_some() || matches!(self.socket.stream, Stream::Unix(_))
+        self.encryption.is_some() || self.socket.local
     }
 
     /// Send all of it, in one system call unless the kernel takes less.
@@ -287,12 +283,15 @@ fn socket_file(url: &ServerUrl) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     #[test]
     fn a_long_answer_grows_the_buffer_and_everything_is_counted() {
         let (ours, mut theirs) = UnixStream::pair().expect("pair");
-        let mut transport = Transport::over(Stream::Unix(ours));
+        let mut transport = Transport::over(OwnedFd::from(ours).into(), true);
         let answer: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
         let sent = answer.clone();
         let server = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...&tls-ca=...&metadata=...`.
+//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...&tls-ca=...&metadata=...&binary-results=...`.
 
 use std::path::PathBuf;
 
@@ -22,6 +22,8 @@ pub enum TlsMode {
     Required,
     /// Encrypted, and the certificate names the URL's host and leads to one of this PEM file.
     Verify(PathBuf),
+    /// Encrypted, and the certificate leads to one of this PEM file, whatever it names: MySQL's and MariaDB's own name no host.
+    VerifyCa(PathBuf),
 }
 
 /// A server and how to log in.
@@ -48,6 +50,9 @@ pub struct ServerUrl {
     /// changed since, so prepare again after one. MariaDB 10.6 and newer out of prepared statements' while they stay the same.
     /// PostgreSQL sends none with prepared statements and always some with text: refused there.
     pub metadata: bool,
+    /// True (`binary-results=on`): PostgreSQL sends the results of prepared statements in binary format where the type allows: integers,
+    /// numerics, booleans, dates and timestamps. MySQL's protocol leaves no choice: refused there.
+    pub binary_results: bool,
 }
 
 impl ServerUrl {
@@ -83,6 +88,7 @@ impl ServerUrl {
             socket: None,
             tls: TlsMode::Off,
             metadata: true,
+            binary_results: false,
         };
         if url.user.is_empty() {
             family.superuser().clone_into(&mut url.user);
@@ -97,21 +103,29 @@ impl ServerUrl {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             match (name, value) {
                 ("socket", path) if !path.is_empty() => self.socket = Some(decode(path)?.into()),
-                ("tls", "off" | "required" | "verify") => tls = value,
+                ("tls", "off" | "required" | "verify" | "verify-ca") => tls = value,
                 ("tls-ca", path) if !path.is_empty() => ca = Some(PathBuf::from(decode(path)?)),
                 ("metadata", "on") => self.metadata = true,
                 ("metadata", "off") => self.metadata = false,
+                ("binary-results", "on") => self.binary_results = true,
+                ("binary-results", "off") => self.binary_results = false,
                 _ => {
                     return Err(Error::Url(format!(
-                        "option {option}: not socket=PATH, tls=off|required|verify, tls-ca=FILE or metadata=on|off"
+                        "option {option}: not socket=PATH, tls=off|required|verify|verify-ca, tls-ca=FILE, metadata=on|off or binary-results=on|off"
                     )));
                 }
             }
         }
         self.tls = match (tls, ca) {
             ("verify", Some(ca)) => TlsMode::Verify(ca),
-            ("verify", None) => return Err(Error::Url("tls=verify needs tls-ca=FILE".to_owned())),
-            (_, Some(_)) => return Err(Error::Url("tls-ca=FILE needs tls=verify".to_owned())),
+            ("verify-ca", Some(ca)) => TlsMode::VerifyCa(ca),
+            ("verify" | "verify-ca", None) => {
+                return Err(Error::Url(format!("tls={tls} needs tls-ca=FILE")));
+            }
+            (_, Some(_)) => {
+                let why = "tls-ca=FILE needs tls=verify or tls=verify-ca";
+                return Err(Error::Url(why.to_owned()));
+            }
             ("required", None) => TlsMode::Required,
             (_, None) => TlsMode::Off,
         };
@@ -186,7 +200,7 @@ mod tests {
     #[test]
     fn all_parts() {
         let url = ServerUrl::parse(
-            "mariadb://me:a%40b@db.local:3307/shop?socket=/tmp/x.sock&tls-ca=/tmp/ca.pem&tls=verify&metadata=off",
+            "mariadb://me:a%40b@db.local:3307/shop?socket=/tmp/x.sock&tls-ca=/tmp/ca.pem&tls=verify&metadata=off&binary-results=on",
         )
         .expect("valid");
         assert_eq!(url.family, Family::Mysql);
@@ -195,7 +209,7 @@ mod tests {
         assert_eq!(url.database, "shop");
         assert_eq!(url.socket, Some(PathBuf::from("/tmp/x.sock")));
         assert_eq!(url.tls, TlsMode::Verify("/tmp/ca.pem".into()));
-        assert!(!url.metadata);
+        assert!(!url.metadata && url.binary_results);
     }
 
     #[test]
@@ -219,6 +233,7 @@ mod tests {
             ("mysql://h/d%zz", "hexadecimal"),
             ("mysql://h/d?tls=maybe", "tls=maybe"),
             ("mysql://h/d?tls=verify", "tls-ca"),
+            ("mysql://h/d?tls=verify-ca", "tls-ca"),
             ("mysql://h/d?tls-ca=x&tls=required", "tls=verify"),
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();

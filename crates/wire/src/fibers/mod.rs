@@ -18,6 +18,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use io_uring::{opcode, types};
+use socket2::SockAddr;
 
 use ring::{NOBODY, Ring, SHORT_BYTES};
 
@@ -45,7 +46,8 @@ thread_local! {
 /// Whether this system lets the process have fibers.
 ///
 /// # Errors
-/// The system's refusal: a kernel before 6.1, `kernel.io_uring_disabled`, or a container's filter of system calls.
+/// The system's refusal: a kernel before 6.1, `kernel.io_uring_disabled`, or a container's filter of system calls. The user's:
+/// `UPSHIFT_LOAD_IO_URING=off` in the environment.
 pub fn available() -> io::Result<()> {
     Ring::new(1).map(|_| ())
 }
@@ -126,10 +128,28 @@ impl Here {
         usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
     }
 
+    /// What the kernel says back with an operation that is no socket's system call: the odd number says so.
+    fn user_besides(self) -> u64 {
+        self.user() | 1
+    }
+
     fn send_now(self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
         with_ring(|ring| ring.queue_send(fd, bytes.as_ptr(), bytes.len(), self.user()));
         self.wait()
     }
+}
+
+/// Connect a socket. `None` outside of a fiber.
+pub(crate) fn connect(fd: RawFd, address: &SockAddr) -> Option<io::Result<()>> {
+    let here = HERE.get()?;
+    with_ring(|ring| {
+        ring.push(
+            &opcode::Connect::new(types::Fd(fd), address.as_ptr().cast(), address.len())
+                .build()
+                .user_data(here.user_besides()),
+        );
+    });
+    Some(here.wait().map(|_| ()))
 }
 
 /// Send `bytes`, all of them or as many as the kernel takes. A short request goes out with the receive after it. `None` outside of a fiber.
@@ -204,11 +224,10 @@ pub fn sleep(duration: Duration) {
     };
     let time = types::Timespec::from(duration);
     with_ring(|ring| {
-        // The odd number says that it is no socket's.
         ring.push(
             &opcode::Timeout::new(&raw const time)
                 .build()
-                .user_data(here.user() | 1),
+                .user_data(here.user_besides()),
         );
     });
     // "The time has passed" comes as an error.

@@ -10,6 +10,8 @@ use io_uring::{IoUring, opcode, squeue, types};
 pub(super) const SHORT_BYTES: usize = 4096;
 /// The kernel allows no longer queue; a full one is submitted early.
 const QUEUE_MAX: usize = 32_768;
+/// `off` in the environment: as on a system that has no io_uring for us.
+const SWITCH: &str = "UPSHIFT_LOAD_IO_URING";
 /// Marks what nobody waits for: a short send, which completes silently unless it fails, and then the receive fails too.
 pub(super) const NOBODY: u64 = u64::MAX;
 
@@ -62,6 +64,9 @@ impl Ring {
     /// # Errors
     /// The system's refusal.
     pub(super) fn new(fibers: usize) -> io::Result<Self> {
+        if std::env::var_os(SWITCH).is_some_and(|value| value == "off") {
+            return Err(io::Error::other(format!("{SWITCH}=off")));
+        }
         Ok(Self {
             // A send and a receive each.
             uring: uring((2 * fibers.max(4)).min(QUEUE_MAX))?,

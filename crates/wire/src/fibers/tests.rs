@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use socket2::{Domain, Socket, Type};
+
 use super::*;
 
 /// A server's side that sends back what it gets, `bytes` at a time, until the end.
@@ -114,13 +116,51 @@ fn a_closed_connection_is_an_error_and_not_a_wait() {
 #[test]
 fn sleeping_fibers_do_not_hold_each_other_up() {
     let began = Instant::now();
-    let bodies = (0..20).map(|_| -> Body<()> { Box::new(|| sleep(Duration::from_millis(50))) });
+    let bodies = (0..20).map(|_| -> Body<()> { Box::new(|| sleep(Duration::from_millis(250))) });
     run(bodies.collect()).expect("fibers");
     let took = began.elapsed();
     assert!(
-        took >= Duration::from_millis(50) && took < Duration::from_millis(500),
+        took >= Duration::from_millis(250) && took < Duration::from_millis(2500),
         "{took:?}"
     );
+}
+
+#[test]
+fn a_server_that_accepts_late_holds_nobody_up() {
+    let folder = std::env::temp_dir().join(format!("upshift-connect-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let address = SockAddr::unix(folder.join("s")).expect("a short path");
+    let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    let listener = socket();
+    listener.bind(&address).expect("a free path");
+    listener.listen(0).expect("listens");
+    // Nobody accepts, so that the queue is full sooner or later.
+    let mut queued = Vec::new();
+    loop {
+        let stream = socket();
+        stream.set_nonblocking(true).expect("set");
+        if stream.connect(&address).is_err() {
+            break;
+        }
+        queued.push(stream);
+    }
+    let others = queued.len();
+    let waits: Body<()> = Box::new(move || {
+        let stream = socket();
+        connect(stream.as_raw_fd(), &address)
+            .expect("a fiber")
+            .expect("accepted");
+    });
+    let accepting = listener.try_clone().expect("a second descriptor");
+    // On the same thread: it gets to accept only because the other one's connect does not block.
+    let accepts: Body<()> = Box::new(move || {
+        sleep(Duration::from_millis(50));
+        for _ in 0..others {
+            accepting.accept().expect("a connection");
+        }
+    });
+    run(vec![waits, accepts]).expect("fibers");
+    std::fs::remove_dir_all(&folder).expect("removes");
 }
 
 #[test]

@@ -28,6 +28,10 @@ const COM_STMT_CLOSE: u8 = 0x19;
 
 /// Connect and log in.
 pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
+    if url.binary_results {
+        let why = "binary-results=on with MySQL, whose protocol leaves no choice";
+        return Err(Error::Unsupported(why.to_owned()));
+    }
     let mut packets = Packets::new(Transport::connect(url)?);
     let Agreement {
         version,

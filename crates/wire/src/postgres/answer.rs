@@ -1,7 +1,10 @@
 //! What the server says to a request, up to the point where it waits for the next.
 
+use std::sync::Arc;
+
 use postgres_protocol::message::frontend;
 
+use super::binary::{self, Column};
 use super::{channel::Channel, login::Parameters, message};
 use crate::{Cell, Done, Error, RowSink, RowsWanted};
 
@@ -24,20 +27,31 @@ pub(super) struct Answer {
     pub(super) copying: bool,
     pub(super) parameters: u16,
     pub(super) columns: u16,
+    /// Its columns, where they are to be read from their types.
+    pub(super) described: Vec<Column>,
 }
 
 /// Reads answers, with a row's cells in one place for all rows.
 pub(super) struct Reader {
     cells: Vec<Cell<'static>>,
+    /// What had to be written as text in a row of binary format.
+    text: Vec<u8>,
+    /// How the rows of the answer at hand are to be read; `None`: all of them as text.
+    pub(super) columns: Option<Arc<[Column]>>,
+    /// Whether the columns of a statement that is described are to be read from their types.
+    pub(super) binary: bool,
     /// As the last ReadyForQuery said.
     pub(super) in_transaction: bool,
     pub(super) parameters: Parameters,
 }
 
 impl Reader {
-    pub(super) fn new(parameters: Parameters) -> Self {
+    pub(super) fn new(parameters: Parameters, binary: bool) -> Self {
         Self {
             cells: Vec::new(),
+            text: Vec::new(),
+            columns: None,
+            binary,
             in_transaction: false,
             parameters,
         }
@@ -75,7 +89,13 @@ impl Reader {
                     commands += 1;
                 }
                 message::PARAMETERS => answer.parameters = message::count(received.body)?,
-                message::ROW_DESCRIPTION => answer.columns = message::count(received.body)?,
+                message::ROW_DESCRIPTION => {
+                    answer.columns = message::count(received.body)?;
+                    if self.binary {
+                        let types = message::column_types(received.body)?;
+                        answer.described = types.into_iter().map(Column::of).collect();
+                    }
+                }
                 message::PARAMETER_STATUS => self.parameters.set(received.body),
                 message::COPY_IN => answer.copying = true,
                 message::READY => {
@@ -103,6 +123,9 @@ impl Reader {
         // The same allocation for every row, though each row's cells borrow from another message.
         let mut cells: Vec<Cell<'_>> = std::mem::take(&mut self.cells);
         message::row(body, &mut cells)?;
+        if let Some(columns) = &self.columns {
+            binary::read(columns, &mut cells, &mut self.text)?;
+        }
         rows.row(&cells);
         cells.clear();
         self.cells = cells.into_iter().map(|_| Cell::Null).collect();

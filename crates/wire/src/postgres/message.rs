@@ -34,6 +34,25 @@ pub(super) fn count(body: &[u8]) -> Result<u16, Error> {
         .ok_or_else(cut_off)
 }
 
+/// The types of the columns that a RowDescription names.
+///
+/// # Errors
+/// [`Error::Protocol`] for one that ends too early.
+pub(super) fn column_types(body: &[u8]) -> Result<Vec<u32>, Error> {
+    let columns = count(body)?;
+    let mut rest = &body[2..];
+    let mut types = Vec::with_capacity(columns.into());
+    for _ in 0..columns {
+        let name = rest.iter().position(|byte| *byte == 0);
+        // After the name: table, column in it, type, its length, its modifier, format.
+        let field = name.and_then(|end| rest.get(end + 1..end + 1 + 18));
+        let field: &[u8; 18] = field.and_then(<[u8]>::first_chunk).ok_or_else(cut_off)?;
+        types.push(u32::from_be_bytes([field[6], field[7], field[8], field[9]]));
+        rest = &rest[name.unwrap_or_default() + 1 + 18..];
+    }
+    Ok(types)
+}
+
 /// Two of an authentication's parts: which request it is, and what belongs to it.
 ///
 /// # Errors
@@ -152,6 +171,7 @@ mod tests {
         fn garbage_never_panics(body in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = row(&body, &mut Vec::new());
             let _ = authentication(&body);
+            let _ = column_types(&body);
             let _ = (affected(&body), error(&body));
         }
     }

@@ -1,12 +1,16 @@
-//! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, all values as text.
+//! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, parameters as text, results as text
+//! or, where the URL wants it and the type allows it, in binary format.
 
 mod answer;
+mod binary;
 mod channel;
 mod load;
 mod login;
 mod message;
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use postgres_protocol::{IsNull, message::frontend};
 
@@ -17,6 +21,7 @@ use crate::{
     tls::Tls,
 };
 use answer::{Reader, Until};
+use binary::Column;
 use channel::Channel;
 
 /// Requests of a pipeline before their answers are read: what the server says to them (some 20 bytes each) fits into the
@@ -44,8 +49,9 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
     let parameters = login::log_in(&mut channel, url)?;
     Ok(Box::new(Postgres {
         channel,
-        reader: Reader::new(parameters),
+        reader: Reader::new(parameters, url.binary_results),
         statements: 0,
+        columns: HashMap::new(),
         name: String::new(),
         text: String::new(),
     }))
@@ -56,6 +62,8 @@ struct Postgres {
     reader: Reader,
     /// How many were prepared; the last one's number.
     statements: u32,
+    /// How to read the rows of prepared statements, by number; none where all results come as text.
+    columns: HashMap<u32, Arc<[Column]>>,
     /// A statement's name, and a value's text: kept for their allocations.
     name: String,
     text: String,
@@ -79,6 +87,7 @@ impl Postgres {
 
     fn put_bind(&mut self, parameters: &[Value]) -> Result<(), Error> {
         let (name, text) = (&self.name, &mut self.text);
+        let columns = self.reader.columns.as_deref().unwrap_or_default();
         self.channel.put(|out| {
             frontend::bind(
                 UNNAMED,
@@ -94,7 +103,7 @@ impl Postgres {
                     out.extend_from_slice(text.as_bytes());
                     Ok(IsNull::No)
                 },
-                [],
+                columns.iter().map(|column| column.format()),
                 out,
             )
             .map_err(|error| match error {
@@ -229,6 +238,9 @@ impl Connection for Postgres {
         answer::sync(&mut self.channel)?;
         let answer = self.answer(Until::Ready, RowsWanted::All, &mut ())?;
         self.statements = id;
+        if !answer.described.is_empty() {
+            self.columns.insert(id, answer.described.into());
+        }
         Ok(Statement {
             id,
             parameters: answer.parameters,
@@ -245,8 +257,13 @@ impl Connection for Postgres {
     ) -> Result<Done, Error> {
         check_number(statement, parameters)?;
         self.set_name(statement.id);
-        self.put_bind(parameters)?;
-        self.run(fetch, rows)
+        self.reader.columns = self.columns.get(&statement.id).cloned();
+        let done = match self.put_bind(parameters) {
+            Ok(()) => self.run(fetch, rows),
+            Err(error) => Err(error),
+        };
+        self.reader.columns = None;
+        done
     }
 
     fn execute_batch(
@@ -280,6 +297,7 @@ impl Connection for Postgres {
     }
 
     fn close(&mut self, statement: Statement) -> Result<(), Error> {
+        self.columns.remove(&statement.id);
         self.set_name(statement.id);
         let name = &self.name;
         self.channel.put(|out| frontend::close(b'S', name, out))?;

@@ -1,8 +1,7 @@
 //! MariaDB's bulk execution, and its absence.
 
+use testserver::{one, rows as texts};
 use wire::{BatchWay, Connection, Error, Feature, Value};
-
-use crate::common::{one, texts};
 
 pub fn everything(connection: &mut dyn Connection) {
     texts(

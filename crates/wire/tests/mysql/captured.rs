@@ -1,10 +1,10 @@
 //! This crate's counts beside those of a packet capture.
 
+use testserver::{ALL, rows as texts};
 use wire::{BatchWay, ServerUrl, Value};
 
 use crate::capture::Capture;
-use crate::common::{ALL, texts};
-use crate::server::Server;
+use testserver::Server;
 
 /// Packets in a stream: a length of three bytes and a number before each.
 fn packets(stream: &[u8]) -> u64 {
@@ -21,10 +21,10 @@ fn packets(stream: &[u8]) -> u64 {
 
 pub fn everything(server: &Server) {
     for tls in ["off", "required"] {
-        let capture = Capture::start(server.port);
+        let capture = Capture::start(server.port());
         let url = format!(
             "mysql://far:se%40cret@127.0.0.1:{}/mysql?tls={tls}",
-            server.port
+            server.port()
         );
         let mut connection = wire::connect(&ServerUrl::parse(&url).expect("valid")).expect("login");
         let point = connection

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use testserver::{ALL, one, rows as texts};
 use wire::{Connection, Error, ServerUrl};
 
-use crate::common::{ALL, one, texts};
-use crate::server::Server;
+use testserver::Server;
 
 pub fn everything(server: &Server, connection: &mut dyn Connection) {
     we_say_goodbye(server, connection);
     for tls in ["off", "required"] {
-        idle_for_too_long(server, tls);
+        idle_for_too_long(server, connection, tls);
     }
     killed(server, connection);
     a_packet_that_is_too_large(server, connection);
@@ -23,38 +23,36 @@ fn status(connection: &mut dyn Connection, name: &str) -> u64 {
 }
 
 fn over_tcp(server: &Server, tls: &str) -> Box<dyn Connection> {
-    let url = format!(
-        "mysql://safe:se%40cret@127.0.0.1:{}/mysql?tls={tls}",
-        server.port
-    );
+    let url = server.url_over_tcp("safe:se%40cret", "mysql");
+    let url = format!("{url}?tls={tls}");
     wire::connect(&ServerUrl::parse(&url).expect("valid")).expect("login")
 }
 
-fn connections(connection: &mut dyn Connection) -> String {
-    one(
-        connection,
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE user IN ('root', 'safe', 'far')",
-    )
+const CONNECTIONS: &str =
+    "SELECT COUNT(*) FROM information_schema.processlist WHERE user IN ('root', 'safe', 'far')";
+
+/// Ask until the answer is this; how often it was asked.
+fn ask_until(connection: &mut dyn Connection, sql: &str, answer: &str) -> u64 {
+    let begin = Instant::now();
+    let mut asked = 0;
+    loop {
+        asked += 1;
+        let found = one(connection, sql);
+        if found == answer {
+            return asked;
+        }
+        let waited = begin.elapsed();
+        assert!(waited < Duration::from_secs(60), "{sql}: {found}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// A connection that is closed is no aborted one, and no statement: the server counts one of its `Questions`, and no `Com_*`.
 fn we_say_goodbye(server: &Server, connection: &mut dyn Connection) {
     let aborted = status(connection, "Aborted_clients");
     let before = ["Questions", "Com_select"].map(|name| status(connection, name));
-    drop(server.connect("root").expect("login"));
-    let begin = Instant::now();
-    let mut asked = 0u64;
-    loop {
-        asked += 1;
-        if connections(connection) == "1" {
-            break;
-        }
-        assert!(
-            begin.elapsed() < Duration::from_secs(10),
-            "the connection is still there"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    drop(server.connect("mysql").expect("login"));
+    let asked = ask_until(connection, CONNECTIONS, "1");
     let after = ["Questions", "Com_select"].map(|name| status(connection, name));
     // The two that ask for it count as well.
     assert_eq!(after[0] - before[0], asked + 2 + 1);
@@ -63,13 +61,13 @@ fn we_say_goodbye(server: &Server, connection: &mut dyn Connection) {
 }
 
 /// MySQL says why it hung up, MariaDB does not.
-fn idle_for_too_long(server: &Server, tls: &str) {
+fn idle_for_too_long(server: &Server, connection: &mut dyn Connection, tls: &str) {
     let mut idle = match tls {
-        "off" => server.connect("root").expect("login"),
+        "off" => server.connect("mysql").expect("login"),
         _ => over_tcp(server, tls),
     };
     texts(&mut *idle, "SET SESSION wait_timeout = 1");
-    std::thread::sleep(Duration::from_millis(2500));
+    ask_until(connection, CONNECTIONS, "1");
     let lost = idle.query("SELECT 1", ALL, &mut ()).expect_err("lost");
     assert!(lost.is_disconnect(), "{lost}");
     if !idle.server_version().contains("MariaDB") {
@@ -78,16 +76,19 @@ fn idle_for_too_long(server: &Server, tls: &str) {
 }
 
 fn killed(server: &Server, connection: &mut dyn Connection) {
-    let mut victim = server.connect("root").expect("login");
+    let mut victim = server.connect("mysql").expect("login");
     let id = one(&mut *victim, "SELECT CONNECTION_ID()");
     texts(connection, &format!("KILL {id}"));
-    std::thread::sleep(Duration::from_millis(500));
+    ask_until(connection, CONNECTIONS, "1");
     let lost = victim.query("SELECT 1", ALL, &mut ()).expect_err("lost");
     assert!(lost.is_disconnect(), "{lost}");
-    let mut victim = server.connect("root").expect("login");
+    let mut victim = server.connect("mysql").expect("login");
     let id = one(&mut *victim, "SELECT CONNECTION_ID()");
     let killed = std::thread::spawn(move || victim.query("SELECT SLEEP(30)", ALL, &mut ()));
-    std::thread::sleep(Duration::from_millis(500));
+    let sleeps = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND info LIKE 'SELECT SLEEP%'"
+    );
+    ask_until(connection, &sleeps, "1");
     texts(connection, &format!("KILL {id}"));
     let lost = killed.join().expect("thread").expect_err("lost");
     assert!(lost.is_disconnect(), "{lost}");
@@ -95,7 +96,7 @@ fn killed(server: &Server, connection: &mut dyn Connection) {
 
 fn a_packet_that_is_too_large(server: &Server, connection: &mut dyn Connection) {
     texts(connection, "SET GLOBAL max_allowed_packet = 1048576");
-    let mut large = server.connect("root").expect("login");
+    let mut large = server.connect("mysql").expect("login");
     let sql = format!("SELECT LENGTH('{}')", "x".repeat(2 << 20));
     let lost = large.query(&sql, ALL, &mut ()).expect_err("too large");
     assert!(matches!(lost, Error::Server { code: 1153, .. }), "{lost}");

@@ -1,8 +1,7 @@
 //! Values written into statements, and numbers written by the server.
 
+use testserver::{ALL, Texts, one, rows as texts};
 use wire::{Connection, Value, render};
-
-use crate::common::{ALL, Texts, one, texts};
 
 pub fn everything(connection: &mut dyn Connection) {
     numbers(connection);

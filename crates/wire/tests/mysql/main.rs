@@ -4,18 +4,12 @@ mod bulk;
 #[path = "../common/capture.rs"]
 mod capture;
 mod captured;
-#[path = "../common/mod.rs"]
-mod common;
 mod ending;
 mod literals;
 mod metadata;
-mod server;
 mod tls;
 
-use std::process::Command;
-
-use common::{ALL, Texts, texts};
-use server::Server;
+use testserver::{ALL, Kind, Server, Texts, rows as texts};
 use wire::{BatchWay, Connection, Error, Fetch, RowsWanted, ServerUrl, Value};
 
 /// The server's own (received, sent) bytes.
@@ -132,6 +126,10 @@ fn refusals_leave_the_connection_usable(connection: &mut dyn Connection) {
     assert_eq!(texts(connection, "SELECT 1").len(), 1);
 }
 
+fn login(server: &Server, login: &str) -> Result<Box<dyn Connection>, Error> {
+    wire::connect(&ServerUrl::parse(&server.url_as(login, "mysql"))?)
+}
+
 fn passwords(server: &Server, connection: &mut dyn Connection) {
     texts(
         connection,
@@ -140,7 +138,7 @@ fn passwords(server: &Server, connection: &mut dyn Connection) {
     texts(connection, "GRANT ALL ON *.* TO me@localhost");
     // The first login is a full one under caching_sha2_password, the second a fast one.
     for _ in 0..2 {
-        let mut mine = server.connect("me:se%40cret").expect("login");
+        let mut mine = login(server, "me:se%40cret").expect("login");
         assert_eq!(texts(&mut *mine, "SELECT 1").len(), 1);
     }
     // Over TCP the full login encrypts the password with the server's public key.
@@ -150,18 +148,18 @@ fn passwords(server: &Server, connection: &mut dyn Connection) {
     );
     texts(connection, "GRANT ALL ON *.* TO far@127.0.0.1");
     for _ in 0..2 {
-        let url = format!("mysql://far:se%40cret@127.0.0.1:{}", server.port);
+        let url = server.url_over_tcp("far:se%40cret", "");
         let url = ServerUrl::parse(&url).expect("valid");
         let mut far = wire::connect(&url).expect("login over TCP");
         assert_eq!(texts(&mut *far, "SELECT 1").len(), 1);
     }
-    let error = server.connect("me:wrong").err().expect("refused");
+    let error = login(server, "me:wrong").err().expect("refused");
     assert!(matches!(error, Error::Server { code: 1045, .. }), "{error}");
 }
 
 fn values_longer_than_a_packet(server: &Server, connection: &mut dyn Connection) {
     texts(connection, "SET GLOBAL max_allowed_packet = 67108864");
-    let mut connection = server.connect("root").expect("login");
+    let mut connection = server.connect("mysql").expect("login");
     let select = connection.prepare("SELECT ?").expect("prepare");
     for length in [(1 << 24) - 1, 17 << 20] {
         let value = "x".repeat(length);
@@ -174,7 +172,7 @@ fn values_longer_than_a_packet(server: &Server, connection: &mut dyn Connection)
 }
 
 fn everything(server: &Server) {
-    let mut connection = server.wait();
+    let mut connection = server.connect("mysql").expect("login");
     values_come_back_the_same_by_both_encodings(&mut *connection);
     counters_equal_the_servers(&mut *connection);
     refusals_leave_the_connection_usable(&mut *connection);
@@ -191,31 +189,41 @@ fn everything(server: &Server) {
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn mariadb() {
-    let server = Server::start("mariadb", "mariadbd", |data| {
-        let mut command = Command::new("mariadb-install-db");
-        command
-            .args(["--no-defaults", "--user=root"])
-            .arg("--auth-root-authentication-method=normal")
-            .arg(format!("--datadir={}", data.display()));
-        command
-    });
-    everything(&server);
+    everything(&Server::start_with_tls(Kind::MariaDb, &[]));
 }
 
 #[test]
 #[ignore = "needs a MySQL: UPSHIFT_TEST_MYSQLD names a mysqld 8.0 or newer"]
 fn mysql() {
-    // No distribution that the tests run on packages a MySQL beside MariaDB: it is there where one was built.
-    let Ok(daemon) = std::env::var("UPSHIFT_TEST_MYSQLD") else {
-        eprintln!("NOT RUN: UPSHIFT_TEST_MYSQLD names no server");
+    if Server::has_mysql() {
+        everything(&Server::start_with_tls(Kind::MySql, &[]));
+    }
+}
+
+/// MySQL makes an authority and certificates in its data folder when it is given none. They name no host.
+#[test]
+#[ignore = "needs a MySQL: UPSHIFT_TEST_MYSQLD names a mysqld 8.0 or newer"]
+fn mysqls_own_certificates() {
+    let port = testserver::free_port();
+    let own_port = format!("--port={port}");
+    let options = ["--skip-networking=0", "--bind-address=127.0.0.1", &own_port];
+    let Some(server) = Server::mysql(&options) else {
         return;
     };
-    let server = Server::start("mysql", &daemon, |data| {
-        let mut command = Command::new(&daemon);
-        command
-            .args(["--no-defaults", "--initialize-insecure", "--user=root"])
-            .arg(format!("--datadir={}", data.display()));
-        command
-    });
-    everything(&server);
+    let mut connection = server.connect("mysql").expect("login");
+    let sql = "CREATE USER far@127.0.0.1 IDENTIFIED BY 's' REQUIRE SSL";
+    texts(&mut *connection, sql);
+    let connect = |tls: &str| {
+        let ca = server.data().join("ca.pem");
+        let options = format!("tls={tls}&tls-ca={}", ca.display());
+        let url = format!("mysql://far:s@127.0.0.1:{port}/?{options}");
+        wire::connect(&ServerUrl::parse(&url).expect("valid"))
+    };
+    let mut verified = connect("verify-ca").expect("verified");
+    assert_eq!(texts(&mut *verified, "SELECT 1").len(), 1);
+    let refused = connect("verify").err().expect("refused");
+    assert!(
+        matches!(&refused, Error::Tls(words) if words.contains("127.0.0.1")),
+        "{refused}"
+    );
 }

@@ -1,13 +1,13 @@
 //! Results without column definitions.
 
+use testserver::{ALL, Texts, one, rows as texts};
 use wire::{Connection, Feature, Fetch, ServerUrl, Value};
 
-use crate::common::{ALL, Texts, one, texts};
-use crate::server::Server;
 use crate::server_bytes;
+use testserver::Server;
 
 fn connect(server: &Server, metadata: &str) -> Box<dyn Connection> {
-    let socket = server.folder.join("s");
+    let socket = server.folder().join("s");
     let url = format!(
         "mysql://root@/mysql?socket={}&metadata={metadata}",
         socket.display()

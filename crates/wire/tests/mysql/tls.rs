@@ -1,16 +1,16 @@
 //! Encrypted connections, and what of them the server counts.
 
+use testserver::{ALL, one, rows as texts};
 use wire::{Connection, Error, ServerUrl, Value};
 
-use crate::common::{ALL, one, texts};
-use crate::server::Server;
 use crate::server_bytes;
+use testserver::Server;
 
 /// TLS 1.3: a record's header, its type, and its authentication tag, in bytes.
 const RECORD_BYTES: u64 = 5 + 1 + 16;
 
 fn connect(server: &Server, login: &str, options: &str) -> Result<Box<dyn Connection>, Error> {
-    let url = format!("mysql://{login}@127.0.0.1:{}/mysql?{options}", server.port);
+    let url = format!("{}?{options}", server.url_over_tcp(login, "mysql"));
     wire::connect(&ServerUrl::parse(&url)?)
 }
 
@@ -77,13 +77,13 @@ fn long_answers(connection: &mut dyn Connection) {
 
 fn certificates(server: &Server, login: &str) {
     let verify = |ca: &std::path::Path| format!("tls=verify&tls-ca={}", ca.display());
-    let right = verify(&server.certificates.ca);
+    let right = verify(&server.certificates().ca);
     let mut verified = connect(server, login, &right).expect("verified");
     assert_eq!(one(&mut *verified, "SELECT 1"), "1");
     for (options, why) in [
-        (verify(&server.certificates.certificate), "certificate"),
-        (verify(&server.certificates.key), "PEM"),
-        (verify(&server.folder.join("missing")), "No such file"),
+        (verify(&server.certificates().certificate), "certificate"),
+        (verify(&server.certificates().key), "PEM"),
+        (verify(&server.folder().join("missing")), "No such file"),
     ] {
         let refused = connect(server, login, &options).err().expect("refused");
         assert!(
@@ -92,9 +92,24 @@ fn certificates(server: &Server, login: &str) {
         );
     }
     // The certificate is for 127.0.0.1, not for the name.
-    let url = format!("mysql://{login}@localhost:{}/mysql?{right}", server.port);
+    let url = format!("mysql://{login}@localhost:{}/mysql?{right}", server.port());
     let refused = wire::connect(&ServerUrl::parse(&url).expect("valid"))
         .err()
         .expect("refused");
-    assert!(matches!(refused, Error::Tls(_)), "{refused}");
+    assert!(
+        matches!(&refused, Error::Tls(words) if words.contains("localhost")),
+        "{refused}"
+    );
+    // Whatever the name, the authority has to be the right one.
+    let authority_alone = |ca: &std::path::Path| {
+        let options = format!("tls=verify-ca&tls-ca={}", ca.display());
+        let url = format!(
+            "mysql://{login}@localhost:{}/mysql?{options}",
+            server.port()
+        );
+        wire::connect(&ServerUrl::parse(&url).expect("valid"))
+    };
+    authority_alone(&server.certificates().ca).expect("verified");
+    let refused = authority_alone(&server.certificates().certificate).err();
+    assert!(matches!(refused, Some(Error::Tls(_))), "{refused:?}");
 }

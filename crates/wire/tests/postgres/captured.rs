@@ -1,10 +1,12 @@
 //! This crate's counts beside those of a packet capture.
 
+use testserver::{ALL, rows as texts};
 use wire::{BatchWay, TlsMode, Value, connect};
 
 use crate::capture::Capture;
-use crate::common::{ALL, texts};
-use crate::server::Server;
+use testserver::Server;
+
+use crate::url;
 
 /// Messages in a stream: a tag and a length before each; the client's first one has no tag.
 fn messages(stream: &[u8], mut tag_bytes: usize) -> u64 {
@@ -21,9 +23,9 @@ fn messages(stream: &[u8], mut tag_bytes: usize) -> u64 {
 
 pub fn everything(server: &Server) {
     for tls in [TlsMode::Off, TlsMode::Required] {
-        let capture = Capture::start(server.port);
+        let capture = Capture::start(server.port());
         let is_plain = tls == TlsMode::Off;
-        let mut url = server.url(if is_plain { "scram" } else { "safe" }, "s", false);
+        let mut url = url(server, if is_plain { "scram" } else { "safe" }, "s", false);
         url.tls = tls;
         let mut connection = connect(&url).expect("login");
         let sql = "SELECT n FROM generate_series(1, 3) n WHERE n > ?";

@@ -3,19 +3,35 @@
 #[path = "../common/capture.rs"]
 mod capture;
 mod captured;
-#[path = "../common/mod.rs"]
-mod common;
-mod server;
 mod tls;
 
-use common::{ALL, Texts, one, texts};
-use server::Server;
-use wire::{BatchWay, Connection, Error, Fetch, RowsWanted, Value, connect};
+use testserver::{ALL, Kind, Server, Texts, one, rows as texts};
+use wire::{
+    BatchWay, Cell, Connection, Error, Fetch, RowSink, RowsWanted, ServerUrl, Value, connect,
+};
 
-const ROLES: &str = "SET password_encryption = 'md5'; CREATE ROLE md5y LOGIN PASSWORD 'm';
+/// One login for each way to prove it.
+const ACCESS: &str = "local all postgres,trusty trust
+host all md5y 127.0.0.1/32 md5
+host all clear 127.0.0.1/32 password
+hostssl all safe 127.0.0.1/32 scram-sha-256
+host all scram 127.0.0.1/32 scram-sha-256
+";
+
+const ROLES: &str = "CREATE ROLE trusty LOGIN SUPERUSER; SET password_encryption = 'md5'; CREATE ROLE md5y LOGIN PASSWORD 'm';
 SET password_encryption = 'scram-sha-256'; CREATE ROLE scram LOGIN PASSWORD 's';
 CREATE ROLE safe LOGIN PASSWORD 's';
 CREATE ROLE clear LOGIN PASSWORD 'c'";
+
+fn url(server: &Server, user: &str, password: &str, socket: bool) -> ServerUrl {
+    let login = format!("{user}:{password}");
+    let url = if socket {
+        server.url_as(&login, "postgres")
+    } else {
+        server.url_over_tcp(&login, "postgres")
+    };
+    ServerUrl::parse(&url).expect("valid")
+}
 
 fn sqlstate(result: Result<impl Sized, Error>) -> String {
     match result {
@@ -28,9 +44,12 @@ fn sqlstate(result: Result<impl Sized, Error>) -> String {
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn everything_against_a_real_server() {
-    let server = Server::start();
-    let mut connection = connect(&server.url("trusty", "", true)).expect("trust");
+    let server = Server::start_with_tls(Kind::Postgres, &[]);
+    let access = server.data().join("pg_hba.conf");
+    let mut connection = server.connect("postgres").expect("trust");
     let connection = connection.as_mut();
+    std::fs::write(access, ACCESS).expect("access");
+    one(connection, "SELECT pg_reload_conf()");
     assert!(
         connection
             .server_version()
@@ -42,6 +61,7 @@ fn everything_against_a_real_server() {
     statements(connection);
     refusals(connection);
     fetches(connection);
+    binary_results(&server, connection);
     batches(connection);
     loads(connection);
     calls(connection);
@@ -52,12 +72,12 @@ fn everything_against_a_real_server() {
 
 fn logins(server: &Server) {
     for (user, password) in [("md5y", "m"), ("clear", "c"), ("scram", "s")] {
-        let mut connection = connect(&server.url(user, password, false)).expect(user);
+        let mut connection = connect(&url(server, user, password, false)).expect(user);
         assert_eq!(one(connection.as_mut(), "SELECT current_user"), user);
-        let refused = connect(&server.url(user, "wrong", false));
+        let refused = connect(&url(server, user, "wrong", false));
         assert_eq!(sqlstate(refused), "28P01");
     }
-    let mut url = server.url("trusty", "", true);
+    let mut url = url(server, "trusty", "", true);
     url.metadata = false;
     assert!(matches!(connect(&url), Err(Error::Unsupported(_))));
 }
@@ -152,6 +172,55 @@ fn fetches(connection: &mut dyn Connection) {
     assert_eq!(one(connection, "SELECT 2"), "2");
 }
 
+/// Every type whose binary form is read, at its edges.
+const EDGES: &str = "CREATE TABLE edges AS SELECT n, n::int2 AS small, (n::int8 << 40) * -1 AS large, n % 2 = 0 AS even, 'x'::text AS words,
+ (n * 7.31::numeric ^ (n % 9 - 4))::numeric(40, 12) AS exact, n::float8 / 3 AS ratio,
+ (ARRAY['0', '-0.0001', '1e30', '10000', '99999999.9990', '-100020003.0004', 'NaN', '-Infinity', NULL])[n % 9 + 1]::numeric AS number,
+ (ARRAY['-infinity', '0044-03-15 BC', '2000-02-29', '5874897-12-31', NULL])[n % 5 + 1]::date AS day,
+ (ARRAY['infinity', '0001-12-31 23:59:59.999999 BC', '1969-12-31 23:59:59.5', '2026-01-01', NULL])[n % 5 + 1]::timestamp AS moment,
+ now() AS now FROM generate_series(1, 300) n";
+
+fn binary_results(server: &Server, connection: &mut dyn Connection) {
+    /// Counts the rows whose integers came as such.
+    struct Integers(u64);
+    impl RowSink for Integers {
+        fn row(&mut self, cells: &[Cell<'_>]) {
+            let is_integer = |cell: &Cell<'_>| matches!(cell, Cell::Int(_));
+            self.0 += u64::from(cells[..3].iter().all(is_integer));
+        }
+    }
+    connection.query(EDGES, ALL, &mut ()).expect(EDGES);
+    let sql = "SELECT * FROM edges ORDER BY n";
+    let text = texts(connection, sql);
+    let mut url = url(server, "trusty", "", true);
+    url.binary_results = true;
+    let mut binary = connect(&url).expect("trust");
+    let select = binary.prepare(sql).expect(sql);
+    for size in [0, 7] {
+        let fetch = Fetch { size, ..ALL };
+        let mut rows = Texts::default();
+        binary
+            .execute(&select, &[], fetch, &mut rows)
+            .expect("binary");
+        assert_eq!(rows.0, text);
+    }
+    let mut integers = Integers(0);
+    binary
+        .execute(&select, &[], ALL, &mut integers)
+        .expect("binary");
+    assert_eq!(integers.0, 300);
+    // Text statements are text on the same connection, also after one that was refused.
+    assert_eq!(texts(&mut *binary, sql), text);
+    let divide = binary.prepare("SELECT 1 / ?::int").expect("divide");
+    let refused = binary.execute(&divide, &[Value::Int(0)], ALL, &mut ());
+    assert_eq!(sqlstate(refused), "22012");
+    assert_eq!(texts(&mut *binary, sql), text);
+    binary.close(select).expect("close");
+    connection
+        .query("DROP TABLE edges", ALL, &mut ())
+        .expect("drop");
+}
+
 fn batches(connection: &mut dyn Connection) {
     let create = "CREATE TABLE batch (n int PRIMARY KEY)";
     connection.query(create, ALL, &mut ()).expect(create);
@@ -215,7 +284,7 @@ fn endings(server: &Server, connection: &mut dyn Connection) {
         } else {
             ("scram", "s")
         };
-        let mut idle = connect(&server.url(user.0, user.1, socket)).expect("login");
+        let mut idle = connect(&url(server, user.0, user.1, socket)).expect("login");
         let pid = one(idle.as_mut(), "SELECT pg_backend_pid()");
         let terminate = format!("SELECT pg_terminate_backend({pid}, 5000)");
         assert_eq!(one(connection, &terminate), "t");

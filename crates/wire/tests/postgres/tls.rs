@@ -1,16 +1,16 @@
 //! Encrypted connections.
 
+use testserver::{ALL, one};
 use wire::{Error, TlsMode, Value, connect};
 
-use crate::common::{ALL, one};
-use crate::server::Server;
-use crate::sqlstate;
+use crate::{sqlstate, url};
+use testserver::Server;
 
 /// TLS 1.3: a record's header, its type, and its authentication tag, in bytes.
 const RECORD_BYTES: u64 = 5 + 1 + 16;
 
 pub fn everything(server: &Server) {
-    let mut url = server.url("safe", "s", false);
+    let mut url = url(server, "safe", "s", false);
     assert_eq!(sqlstate(connect(&url)), "28000");
     url.tls = TlsMode::Required;
     let mut safe = connect(&url).expect("login");
@@ -29,13 +29,22 @@ pub fn everything(server: &Server) {
     );
     let long = "x".repeat(3 << 20);
     assert!(one(safe.as_mut(), &format!("SELECT '{long}'")) == long);
-    url.tls = TlsMode::Verify(server.certificates.ca.clone());
+    url.tls = TlsMode::Verify(server.certificates().ca.clone());
     connect(&url).expect("verified");
-    url.tls = TlsMode::Verify(server.certificates.certificate.clone());
+    url.tls = TlsMode::Verify(server.certificates().certificate.clone());
     let refused = connect(&url).err().expect("refused");
     assert!(matches!(refused, Error::Tls(_)), "{refused}");
+    url.tls = TlsMode::VerifyCa(server.certificates().ca.clone());
+    url.host = "localhost".to_owned();
+    connect(&url).expect("the authority is verified");
+    url.tls = TlsMode::Verify(server.certificates().ca.clone());
+    let refused = connect(&url).err().expect("refused");
+    assert!(
+        matches!(&refused, Error::Tls(words) if words.contains("localhost")),
+        "{refused}"
+    );
     // PostgreSQL has no TLS on its socket file.
-    url.socket = Some(server.folder.clone());
+    url.socket = Some(server.folder().to_owned());
     let refused = connect(&url).err().expect("refused");
     assert!(
         matches!(&refused, Error::Unsupported(words) if words.contains("tls=off")),
