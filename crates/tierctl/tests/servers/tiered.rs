@@ -1,7 +1,7 @@
 //! A server under the tier, and the state of its tier and of its files.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use testserver::{Kind, MYSQLD, Server};
@@ -13,13 +13,17 @@ const OPTIONS: [&str; 2] = [
     "--innodb-buffer-pool-size=8M",
     "--innodb-log-buffer-size=1M",
 ];
-const SIZE: &str = "96M";
 
-/// A server and the file that its tier keeps pages in.
+/// A server and the settings of its tier.
 pub struct Tiered {
     pub server: Server,
     kind: Kind,
-    medium: String,
+    /// A program that the command is started through, with its arguments; empty: none.
+    pub through: Vec<String>,
+    /// `cache run --medium`.
+    pub medium: String,
+    /// `cache run --size`.
+    pub size: String,
 }
 
 impl Tiered {
@@ -30,43 +34,65 @@ impl Tiered {
         Self {
             server,
             kind,
+            through: Vec::new(),
             medium,
+            size: "96M".into(),
         }
-    }
-
-    /// Names another server's file for the tier from the next start on.
-    pub fn share_medium(&mut self, other: &Self) {
-        self.medium.clone_from(&other.medium);
     }
 
     /// Starts the stopped server with its tier.
     pub fn start(&mut self) {
-        let prefix = [
+        let mut prefix = self.through.clone();
+        prefix.extend([
             "env".to_owned(),
             format!("UPSHIFT_TIER_LIBRARY={}", library().display()),
             env!("CARGO_BIN_EXE_upshift-cache").to_owned(),
             "run".to_owned(),
-            format!("--size={SIZE}"),
+            format!("--size={}", self.size),
             // Sums are long sequential runs.
             "--cutoff=0".to_owned(),
             format!("--medium={}", self.medium),
             format!("--status={}", self.status().display()),
             "--".to_owned(),
-        ];
+        ]);
         self.server.set_prefix(&prefix);
         self.server.restart();
     }
 
-    fn status(&self) -> PathBuf {
+    /// The file of the statistics page.
+    pub fn status(&self) -> PathBuf {
         self.server.folder().join("status")
+    }
+
+    /// The file that the tier keeps pages in, where its medium is one.
+    pub fn file(&self) -> &Path {
+        let (_, path) = self.medium.split_once(':').expect("a medium with a file");
+        Path::new(path)
+    }
+
+    /// A command on this server's tier.
+    pub fn ask(&self, arguments: &[&str]) -> Output {
+        cache(arguments)
+            .arg("--status")
+            .arg(self.status())
+            .output()
+            .expect("upshift-cache runs")
+    }
+
+    /// The same, while `keep` gives the server something to do: it answers at a read or write.
+    pub fn ask_while(&self, arguments: &[&str], mut keep: impl FnMut()) -> Output {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| self.ask(arguments));
+            while !asked.is_finished() {
+                keep();
+            }
+            asked.join().expect("the command ends")
+        })
     }
 
     /// What `upshift cache stat` says.
     pub fn stat(&self) -> Value {
-        let done = cache(&["stat", "--json", "--status"])
-            .arg(self.status())
-            .output()
-            .expect("upshift-cache runs");
+        let done = self.ask(&["stat", "--json"]);
         serde_json::from_slice(&done.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}\n{}", text(&done), self.server.log()))
     }

@@ -15,14 +15,14 @@ const LOAD: Duration = Duration::from_millis(700);
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn older_data_files_are_not_served_with_newer_pages_after_a_clean_stop() {
-    rolled_back(Server::stop);
+    rolled_back(Server::stop, "warm: ");
 }
 
 /// What the disk has after a power cut, with a tier's file that lost nothing.
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn data_files_rolled_back_by_a_power_cut_are_not_served_with_newer_pages() {
-    rolled_back(Server::kill);
+    rolled_back(Server::kill, "cold: the last stop was not clean");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_second_server_on_a_tier_file_says_so_and_serves_its_own_data() {
     let mut second = Tiered::new(Kind::MariaDb);
     let second_bank = Bank::open(&second.server);
     second.server.stop();
-    second.share_medium(&first);
+    second.medium.clone_from(&first.medium);
     second.start();
     let log = second.server.log();
     assert!(
@@ -50,8 +50,9 @@ fn the_second_server_on_a_tier_file_says_so_and_serves_its_own_data() {
     assert!(first.counter("hits") > 0, "{}", first.stat());
 }
 
-/// Copy the data of a stopped server, load it under the tier, `end` it, and put the copy back over its files.
-fn rolled_back(end: fn(&mut Server)) {
+/// Copy the data of a stopped server, load it under the tier, `end` it, and put the copy back over its files. The tier begins as
+/// expected and serves none of the pages that it kept.
+fn rolled_back(end: fn(&mut Server), expected: &str) {
     let mut tiered = Tiered::new(Kind::MariaDb);
     let bank = Bank::open(&tiered.server);
     tiered.server.stop();
@@ -69,6 +70,8 @@ fn rolled_back(end: fn(&mut Server)) {
     copy(&older, &data);
     bank.rewind(mark);
     tiered.start();
+    let began = tiered.began();
+    assert!(began.starts_with(expected), "{began}, expected {expected}");
     bank.audit(&tiered.server);
     assert_eq!(bank.committed(), 0, "transfers of after the copy");
     assert_eq!(tiered.counter("warm_verified"), 0, "{}", tiered.stat());
