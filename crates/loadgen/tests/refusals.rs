@@ -2,11 +2,12 @@
 
 mod common;
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use common::{filled, load, start, wait};
-use testserver::{Server, run};
+use common::{filled, interrupt, load, start, wait};
+use testserver::{Kind, Server, run};
 
 const POINT: &str = "oltp point_select run --table-size 200 --time 2 --json";
 
@@ -30,6 +31,22 @@ fn a_wrong_password() {
         .refused(1, &["cannot connect", "Access denied", "password"]);
     let right = load(POINT, &server.url_as("me:secret", "t")).json(0);
     assert!(right["tps"].as_f64().expect("a rate") > 0.0);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_certificate_for_another_host() {
+    for kind in [Kind::MariaDb, Kind::Postgres] {
+        let server = Server::start_with_tls(kind, &[]);
+        let right = server.url_over_tcp("nobody", "t");
+        let ca = server.certificates().ca.display().to_string();
+        let wrong = right.replace("127.0.0.1", "localhost");
+        let url = format!("{wrong}?tls=verify&tls-ca={ca}");
+        load(POINT, &url).refused(1, &["cannot connect", "localhost", "tls=verify-ca"]);
+        let url = format!("{right}?tls=verify&tls-ca=/no/such/file");
+        load(POINT, &url).refused(1, &["cannot connect", "/no/such/file"]);
+        load(POINT, &format!("{right}?tls=verify")).refused(2, &["needs tls-ca=FILE"]);
+    }
 }
 
 #[test]
@@ -153,6 +170,50 @@ fn a_statement_that_is_refused_ends_the_run_or_is_counted() {
     );
 }
 
+/// The longest file below a folder, in bytes.
+fn longest_file(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => longest_file(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .max()
+        .unwrap_or_default()
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_full_disk_on_the_server() {
+    let small_log = [
+        "--innodb-log-file-size=4M",
+        "--innodb-flush-log-at-trx-commit=0",
+    ];
+    for (mut server, said) in [
+        (Server::mariadb(&small_log), "is full"),
+        (Server::postgres(&[]), "could not extend file"),
+    ] {
+        let url = filled(&server, 1, 80_000);
+        server.stop();
+        // A limit on files stands for the disk: 256 KiB more than the table, the longest of them, has now.
+        let blocks = longest_file(&server.data()).div_ceil(512) + 512;
+        let limit = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        server.set_prefix(&["sh", "-c", &limit, "sh"].map(str::to_owned));
+        server.restart();
+        let insert = "oltp insert run --table-size 80000 -c 4 --time 120 --json";
+        let stopped = load(insert, &url);
+        stopped.refused(1, &[said, "--on-error continue"]);
+        let result = stopped.json(1);
+        assert!(result["statements"]["insert"]["count"].as_u64() > Some(0));
+        assert!(result["duration_s"].as_f64() < Some(110.0), "{result:#}");
+        let line =
+            "oltp insert run --table-size 80000 --transactions 100 --on-error continue --json";
+        let result = load(line, &url).json(0);
+        assert_eq!(result["reconnects"], 0, "{result:#}");
+    }
+}
+
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn ctrl_c_leaves_the_results_so_far() {
@@ -162,11 +223,9 @@ fn ctrl_c_leaves_the_results_so_far() {
         "oltp point_select run --table-size 200 --time 60 --json",
         &url,
     );
-    std::thread::sleep(Duration::from_secs(2));
-    let interrupted = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", child.id())])
-        .status();
-    assert!(interrupted.expect("sh").success());
+    server.wait_for_load(1);
+    std::thread::sleep(Duration::from_secs(1));
+    interrupt(&child);
     let result = wait(child).json(130);
     assert_eq!(result["interrupted"], true);
     let seconds = result["duration_s"].as_f64().expect("seconds");

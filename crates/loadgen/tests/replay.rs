@@ -96,10 +96,14 @@ fn all_servers_and_all_ways_give_equal_answers() {
                 "CREATE EXTENSION pg_stat_statements",
             );
         }
-        for (way, prepared) in [
+        let mut ways = vec![
             ("--statements text", false),
             ("--statements prepared --fetch-size 7", true),
-        ] {
+        ];
+        if server.kind() == Kind::Postgres {
+            ways.push(("--binary-results on", true));
+        }
+        for (way, prepared) in ways {
             fill(&url, TABLES, ROWS);
             let line = format!("--unordered --compare {digest} {way}");
             let result = replay(&line, &trace, &url).json(0);
@@ -240,9 +244,9 @@ fn damaged_traces_and_missing_tables_are_refused() {
     assert_eq!(whole_part["replay"]["truncated"], true);
     assert_eq!(whole_part["transactions"]["read_write"]["count"], 60);
     let mut newer = bytes.clone();
-    newer[8] = 2;
+    newer[8] = 9;
     fs::write(broken, newer).expect("writes");
-    replay("", broken, &url).refused(1, &["version 2"]);
+    replay("", broken, &url).refused(1, &["version 9"]);
     fs::write(broken, "SELECT 1").expect("writes");
     replay("", broken, &url).refused(1, &["not a trace"]);
     replay("", "/no/such/trace", &url).refused(1, &["/no/such/trace"]);
@@ -298,6 +302,42 @@ fn a_full_disk_ends_the_recording_and_keeps_what_is_there() {
 
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
+fn the_recorded_pace_counts_latency_from_the_recorded_start() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, 1, ROWS);
+    let trace = path(&common::file(&server, "trace")).to_owned();
+    // Sixty starts, 50 ms apart.
+    let line = format!(
+        "record {trace} oltp point_select run --table-size {ROWS} --rate 20 --arrivals uniform --transactions 60 --time 60"
+    );
+    load(&line, &url).done();
+    let fast = replay("", &trace, &url).json(0);
+    assert!(fast["open_loop"].is_null(), "{fast:#}");
+    let child = start(&format!("replay {trace} --pace recorded --json"), &url);
+    server.wait_for_load(1);
+    std::thread::sleep(Duration::from_millis(500));
+    server.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(1));
+    server.signal(libc::SIGCONT);
+    let result = wait(child).json(0);
+    let open = &result["open_loop"];
+    assert_eq!(open["arrivals"], "recorded");
+    assert_eq!(
+        (&open["begun"], &open["not_begun"]),
+        (&60.into(), &0.into())
+    );
+    let rate = open["rate"].as_f64().expect("a rate");
+    assert!((10.0..25.0).contains(&rate), "{open:#}");
+    let duration_s = result["duration_s"].as_f64().expect("seconds");
+    assert!(duration_s > 59.0 / rate - 0.1, "{result:#}");
+    // Twenty starts fell into the second that stood still, and wait on average for half of it.
+    let us = |of: &Value, name: &str| of[name].as_f64().expect("a latency");
+    assert!(us(&result["latency_us"], "p90") > 300_000.0, "{result:#}");
+    assert!(us(&open["lag_us"], "max") > 800_000.0, "{open:#}");
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
 fn a_server_that_is_killed_under_a_replay() {
     let mut server = Server::mariadb(&[]);
     let url = filled(&server, 1, ROWS);
@@ -306,12 +346,14 @@ fn a_server_that_is_killed_under_a_replay() {
     load(&line, &url).done();
     let digest = common::file(&server, "digest");
     for (way, code, reconnects) in [("reconnect", 1, 1), ("stop", 1, 0)] {
+        // At the recorded pace it lasts as long as the recording did.
         let line = format!(
-            "replay {trace} --digest {} --on-disconnect {way} --json",
+            "replay {trace} --pace recorded --digest {} --on-disconnect {way} --json",
             path(&digest)
         );
         let child = start(&line, &url);
-        std::thread::sleep(Duration::from_millis(1000));
+        server.wait_for_load(1);
+        std::thread::sleep(Duration::from_millis(500));
         server.kill();
         server.restart();
         let ran = wait(child);

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use loadgen::replay::ResultHash;
 use serde_json::Value;
 use testserver::{Kind, Server};
 
@@ -76,11 +77,12 @@ impl Bench {
             "--connections",
             "4",
             "--time",
-            "60",
+            "300",
             "--json",
         ];
         let mut command = self.command(&arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        self.server.wait_for_load(4);
         std::thread::sleep(Duration::from_secs(2));
         child.expect("upshift-load")
     }
@@ -194,7 +196,8 @@ fn killed_server(bench: &mut Bench) {
     bench.server.kill();
     std::thread::sleep(Duration::from_secs(1));
     bench.server.restart();
-    std::thread::sleep(Duration::from_secs(2));
+    bench.server.wait_for_load(4);
+    std::thread::sleep(Duration::from_secs(1));
     let pid = client.id().to_string();
     let sent = Command::new("kill").args(["-INT", &pid]).status();
     assert!(
@@ -229,6 +232,50 @@ fn half_loaded(bench: &Bench) {
     bench.holds("loaded again");
     bench.done(&["tpcc", "cleanup"]);
     bench.refused(&["tpcc", "run"], 1, &["hint: fill them"]);
+}
+
+const TABLES: [&str; 10] = [
+    "config",
+    "warehouse",
+    "district",
+    "customer",
+    "history",
+    "new_order",
+    "oorder",
+    "order_line",
+    "item",
+    "stock",
+];
+
+/// Rows of each table after `prepare`, and their hash.
+fn prepared(server: Server, threads: &str) -> Vec<(&'static str, u64, u64)> {
+    let bench = Bench::new(server);
+    bench.done(&["tpcc", "prepare", "--seed", "7", "--threads", threads]);
+    let mut connection = bench.server.connect("tpcc").expect("a login");
+    TABLES
+        .iter()
+        .map(|table| {
+            let mut hash = ResultHash::new(true);
+            let sql = format!("SELECT * FROM {table}");
+            connection
+                .query(&sql, testserver::ALL, &mut hash)
+                .expect(table);
+            let (rows, hash) = hash.take();
+            (*table, rows, hash)
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn the_same_seed_makes_the_same_tables_everywhere() {
+    let mariadb = prepared(Server::mariadb(&INNODB), "1");
+    let stock = mariadb.iter().find(|(table, ..)| *table == "stock");
+    assert_eq!(stock.map(|(_, rows, _)| *rows), Some(100_000));
+    assert_eq!(prepared(Server::postgres(&[]), "3"), mariadb);
+    if let Some(mysql) = Server::mysql(&INNODB) {
+        assert_eq!(prepared(mysql, "2"), mariadb);
+    }
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) fn target(
     let mut knobs = options.knobs();
     knobs.metadata &= url.metadata;
     url.metadata = knobs.metadata;
+    knobs.binary_results |= url.binary_results;
+    url.binary_results = knobs.binary_results;
     knobs.check(url.family)?;
     Ok((Arc::new(move || wire::connect(&url)), knobs))
 }

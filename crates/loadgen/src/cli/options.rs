@@ -35,6 +35,9 @@ pub struct KnobOptions {
     /// Column definitions with results; `off` is `metadata=off` in --server (MySQL, MariaDB).
     #[arg(long, default_value = "on", value_parser = on_or_off, action = ArgAction::Set)]
     pub metadata: bool,
+    /// Prepared statements' results in binary format where the type allows; `on` is `binary-results=on` in --server (PostgreSQL).
+    #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+    pub binary_results: bool,
 }
 
 impl KnobOptions {
@@ -47,6 +50,7 @@ impl KnobOptions {
             fetch_size: self.fetch_size,
             rows: self.rows,
             metadata: self.metadata,
+            binary_results: self.binary_results,
         }
     }
 }

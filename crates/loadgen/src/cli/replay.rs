@@ -11,11 +11,11 @@ use wire::{Connection, Error};
 use super::load::{Live, account, interrupt_flag, look, parse, put_out, target, verdict};
 use super::options::{KnobOptions, OutputOptions, ServerOptions};
 use crate::clock::MonotonicClock;
-use crate::drive::{Arrivals, OnDisconnect, OnError, Plan};
+use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Failure;
 use crate::measure::{Collector, Names, ServerTime, connected_sums};
 use crate::output::{self, About};
-use crate::replay::{Digest, DigestHead, Played, PlayerPlan, Trace, play};
+use crate::replay::{Digest, DigestHead, Pace, Played, PlayerPlan, Trace, play};
 use crate::session::{Shared, StatementSpec};
 
 /// What to replay and what to do with the answers.
@@ -31,6 +31,9 @@ pub(super) struct ReplayOptions {
     connections: u32,
     #[command(flatten)]
     knobs: KnobOptions,
+    /// When transactions begin: each when the one before it has ended, or as when they were recorded, with latency counted from then.
+    #[arg(long, value_enum, default_value_t = Pace::Fast)]
+    pace: Pace,
     /// When a connection is lost.
     #[arg(long, value_enum, default_value_t = OnDisconnect::Reconnect)]
     on_disconnect: OnDisconnect,
@@ -54,6 +57,7 @@ impl ReplayOptions {
     fn plan(&self) -> PlayerPlan {
         PlayerPlan {
             connections: self.connections,
+            pace: self.pace,
             on_disconnect: self.on_disconnect,
             answers: self.digest.is_some() || self.compare.is_some(),
             unordered: self.unordered,
@@ -105,7 +109,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         _ => None,
     };
     let about = about(&trace);
-    let plan = run_plan(options);
+    let plan = run_plan(options, &trace);
     let mut result = output::result(&about, &shared, &plan, server, server_time, &finished);
     let told = output::replay(&trace, family, ended_otherwise, differences.as_deref())?;
     result.replay = Some(told);
@@ -189,15 +193,22 @@ fn about(trace: &Trace) -> About<'_> {
     }
 }
 
-/// A replay as a run: closed loop, until the trace has ended.
-fn run_plan(options: &ReplayOptions) -> Plan {
+/// A replay as a run, until the trace has ended.
+fn run_plan(options: &ReplayOptions, trace: &Trace) -> Plan {
+    let arrivals = match (options.pace, trace.rate()) {
+        (Pace::Recorded, Some(rate)) => Arrivals::Open {
+            rate,
+            process: ArrivalProcess::Recorded,
+        },
+        _ => Arrivals::Closed,
+    };
     Plan {
         connections: options.connections,
         client_threads: options.connections,
         time: None,
         warmup: Duration::ZERO,
         transactions: None,
-        arrivals: Arrivals::Closed,
+        arrivals,
         on_disconnect: options.on_disconnect,
         on_error: OnError::Continue,
         seed: 0,

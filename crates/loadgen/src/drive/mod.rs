@@ -193,6 +193,9 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
             "create the database first (CREATE DATABASE ...), or name another in --server"
         }
         Error::Io(_) => "is the server running, and are host, port or socket in --server right?",
+        Error::Tls(_) => {
+            "tls=verify wants a certificate that names the host of --server and leads to one of tls-ca; tls=verify-ca only the latter, since MySQL's and MariaDB's own certificates name no host; tls=required neither"
+        }
         _ => "see the server's log",
     };
     let message = match wanted {

@@ -27,6 +27,9 @@ pub enum ArrivalProcess {
     Uniform,
     /// Exponential distances, as from many clients that know nothing of each other.
     Poisson,
+    /// As in a trace: what a replay at the recorded pace has.
+    #[value(skip)]
+    Recorded,
 }
 
 /// What to do when a connection is lost.

@@ -40,7 +40,8 @@ impl Schedule {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival_ns = state.next_ns;
         state.next_ns += match self.process {
-            ArrivalProcess::Uniform => self.gap_ns,
+            // A trace's transactions bring their own moments, and never ask here.
+            ArrivalProcess::Uniform | ArrivalProcess::Recorded => self.gap_ns,
             // Inverse of the exponential distribution; 1 - u lies in (0, 1].
             ArrivalProcess::Poisson => -(1.0 - state.random.random::<f64>()).ln() * self.gap_ns,
         };

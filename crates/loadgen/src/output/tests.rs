@@ -118,6 +118,8 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         ("errors", 1),
         ("rows", 1),
         ("round_trips", 2),
+        ("packets_sent", 2),
+        ("packets_received", 4),
         ("bytes_sent", 40),
         ("bytes_received", 60),
         ("syscalls", 4),
@@ -126,6 +128,15 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         assert_eq!(statement[key], figure, "{key}");
     }
     assert_eq!(json["transactions"]["commit"]["round_trips"], 2);
+    for latency in [
+        &json["latency_us"],
+        &statement["latency_us"],
+        &json["transactions"]["commit"]["latency_us"],
+    ] {
+        for key in ["p50", "p90", "p99", "p999", "p9999", "max", "mean"] {
+            assert!(latency[key].as_f64().is_some_and(|us| us > 0.0), "{key}");
+        }
+    }
     let max_us = json["transactions"]["commit"]["latency_us"]["max"]
         .as_f64()
         .expect("a number");

@@ -18,7 +18,7 @@ mod writer;
 pub use canonical::ResultHash;
 pub use digest::{Answer, Difference, Digest, DigestHead, State};
 pub use format::{Ending, Meta, RecordedStatement};
-pub use player::{Played, PlayerPlan, play};
+pub use player::{Pace, Played, PlayerPlan, play};
 pub use record::Recording;
 pub use tape::{Event, Tape};
 pub use trace::{Recorded, Trace};

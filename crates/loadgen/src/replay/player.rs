@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use wire::{BatchWay, Done, Error};
 
 use super::canonical::ResultHash;
@@ -22,14 +23,25 @@ use crate::workload::Outcome;
 const RETRIES_MAX: u64 = 100;
 /// So often the live line is renewed and Ctrl-C looked for.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two attempts to connect again.
-const RECONNECT_NS: u64 = 50_000_000;
+/// A connection that waits, for its turn or for a server that is gone, looks so often whether the replay was stopped.
+const LOOK_NS: u64 = 50_000_000;
+
+/// When a replay's transactions begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Pace {
+    /// Each when the one before it on its connection has ended.
+    Fast,
+    /// As long after the first as when it was recorded, or as soon after that as its connection is free.
+    Recorded,
+}
 
 /// How to replay.
 #[derive(Debug, Clone, Copy)]
 pub struct PlayerPlan {
     /// Connections. Recorded connection n runs on connection n modulo this.
     pub connections: u32,
+    /// When transactions begin.
+    pub pace: Pace,
     /// When a connection is lost.
     pub on_disconnect: OnDisconnect,
     /// Keep the answers.
@@ -54,6 +66,8 @@ struct Stage<'a> {
     trace: &'a Trace,
     plan: PlayerPlan,
     shared: &'a Shared,
+    /// When the replay begins.
+    begin_ns: u64,
     stop: AtomicBool,
     failure: Mutex<Option<String>>,
 }
@@ -63,6 +77,23 @@ impl Stage<'_> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert(message);
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Wait until a transaction may begin; the moment from which its latency counts, none if the replay is stopped first.
+    fn wait_for(&self, recorded: &Recorded<'_>) -> Option<u64> {
+        let clock = &self.shared.clock;
+        let scheduled_ns = match self.plan.pace {
+            Pace::Fast => clock.now_ns(),
+            Pace::Recorded => self.begin_ns + self.trace.since_first(recorded).as_nanos() as u64,
+        };
+        while !self.stopped() {
+            let now_ns = clock.now_ns();
+            if now_ns >= scheduled_ns {
+                return Some(scheduled_ns);
+            }
+            clock.sleep_until(scheduled_ns.min(now_ns + LOOK_NS));
+        }
+        None
     }
 
     fn stopped(&self) -> bool {
@@ -90,14 +121,15 @@ pub fn play(
             .map_err(|error| refused(&error, number, plan.connections))?;
         sessions.push(session);
     }
+    let begin_ns = shared.clock.now_ns();
     let stage = Stage {
         trace,
         plan,
         shared,
+        begin_ns,
         stop: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
-    let begin_ns = shared.clock.now_ns();
     collector.set_zero(begin_ns);
     let elapsed_s = || shared.clock.now_ns().saturating_sub(begin_ns) as f64 / 1e9;
     let (reports, inbox) = channel();
@@ -171,6 +203,8 @@ impl<'a> Player<'a> {
     }
 
     fn play(&mut self, number: u32) {
+        // Without it sleeps end up to 50 us late, which the result then shows as lag: worse, but true.
+        let _ = sys::sleep_exactly();
         let cpu_ns = sys::thread_cpu_ns();
         let read = self.stage.trace.each(|recorded| {
             if self.stage.stopped() {
@@ -194,7 +228,13 @@ impl<'a> Player<'a> {
             Ok(events) => events,
             Err(error) => return self.stage.fail(error.to_string()),
         };
-        let began_ns = self.stage.shared.clock.now_ns();
+        let Some(scheduled_ns) = self.stage.wait_for(recorded) else {
+            return;
+        };
+        let began_ns = match self.stage.plan.pace {
+            Pace::Fast => scheduled_ns,
+            Pace::Recorded => self.stage.shared.clock.now_ns(),
+        };
         let mut retries = 0;
         let kept = self.answers.len();
         let outcome = loop {
@@ -212,7 +252,7 @@ impl<'a> Player<'a> {
         };
         let record = TransactionRecord {
             kind: recorded.kind,
-            scheduled_ns: began_ns,
+            scheduled_ns,
             began_ns,
             ended_ns: self.stage.shared.clock.now_ns(),
             outcome: outcome.as_ref().ok().copied(),
@@ -314,7 +354,7 @@ impl<'a> Player<'a> {
             match self.session.reconnect() {
                 Ok(()) => return self.session.recorder().reconnected(),
                 Err(error) if !error.is_disconnect() => return self.stage.fail(error.to_string()),
-                Err(_) => clock.sleep_until(clock.now_ns() + RECONNECT_NS),
+                Err(_) => clock.sleep_until(clock.now_ns() + LOOK_NS),
             }
         }
     }

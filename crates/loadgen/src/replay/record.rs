@@ -49,6 +49,7 @@ impl Workload for Recording {
             writer: Arc::clone(&self.writer),
             number,
             kind: TransactionKind(0),
+            began_ns: None,
         })
     }
 
@@ -66,16 +67,21 @@ struct RecordingClient {
     writer: Arc<TraceWriter>,
     number: u32,
     kind: TransactionKind,
+    /// When the first attempt at the transaction at hand began.
+    began_ns: Option<u64>,
 }
 
 impl Client for RecordingClient {
     fn draw(&mut self, random: &mut Random) -> TransactionKind {
         self.kind = self.inner.draw(random);
+        self.began_ns = None;
         self.kind
     }
 
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
         session.tape().get_or_insert_with(Tape::default).clear();
+        let now_ns = session.clock().now_ns();
+        let began_us = *self.began_ns.get_or_insert(now_ns) / 1000;
         let outcome = self.inner.run(session);
         let ended = match &outcome {
             Ok(Outcome::Committed) => Ended::Committed,
@@ -88,7 +94,8 @@ impl Client for RecordingClient {
             Err(_) => Ended::Refused,
         };
         if let Some(tape) = session.tape() {
-            self.writer.add(self.number, self.kind, ended, tape);
+            self.writer
+                .add(self.number, self.kind, began_us, ended, tape);
         }
         outcome
     }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use wire::{BatchWay, Value};
@@ -67,7 +68,13 @@ fn write(path: &Path, transactions: &[Vec<Event>]) {
     for (number, events) in transactions.iter().enumerate() {
         let ended = Ended::ALL[number % 3];
         let kind = TransactionKind(number as u16 % 2);
-        writer.add(number as u32, kind, ended, &tape(events));
+        writer.add(
+            number as u32,
+            kind,
+            5_000_000 + 250 * number as u64,
+            ended,
+            &tape(events),
+        );
     }
     writer.lost();
     let ending = writer.finish().expect("writes");
@@ -83,6 +90,8 @@ fn read(trace: &Trace) -> Vec<Vec<Event>> {
             assert_eq!(recorded.connection, transactions.len() as u32);
             assert_eq!(recorded.ordinal, ordinal);
             assert_eq!(recorded.refused, recorded.connection % 3 == 2);
+            let since_first = Duration::from_micros(250 * u64::from(recorded.connection));
+            assert_eq!(trace.since_first(&recorded), since_first);
             ordinal += recorded.events;
             transactions.push(recorded.events().expect("decodes"));
             ControlFlow::Continue(())

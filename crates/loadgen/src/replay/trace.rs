@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -28,6 +29,8 @@ pub struct Trace {
     pub whole: bool,
     /// Tells traces apart: a hash of all blocks' checksums.
     pub id: u64,
+    /// When its first transaction began and its last, on the recording's clock; none where it has none.
+    began_us: Option<(u64, u64)>,
 }
 
 /// One transaction of a trace, whose requests are still to be decoded.
@@ -39,6 +42,8 @@ pub struct Recorded<'a> {
     pub connection: u32,
     /// Its kind.
     pub kind: TransactionKind,
+    /// When it began, counted from any fixed moment.
+    began_us: u64,
     /// Whether the server refused it.
     pub refused: bool,
     /// How many requests it has.
@@ -83,6 +88,7 @@ impl Trace {
             ending: Ending::default(),
             whole: false,
             id: 0,
+            began_us: None,
         };
         let mut id = Xxh3::new();
         let mut cut = "it ends without its ending".to_owned();
@@ -122,6 +128,21 @@ impl Trace {
         format!("{:016x}", self.id)
     }
 
+    /// How long after the first transaction of the trace this one began.
+    #[must_use]
+    pub fn since_first(&self, recorded: &Recorded<'_>) -> Duration {
+        let first_us = self.began_us.map_or(0, |(first_us, _)| first_us);
+        Duration::from_micros(recorded.began_us.saturating_sub(first_us))
+    }
+
+    /// Transactions that began in each second of the recording, on average; none where all began at once.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let (first_us, last_us) = self.began_us?;
+        let span_s = Duration::from_micros(last_us - first_us).as_secs_f64();
+        (span_s > 0.0).then(|| self.ending.transactions as f64 / span_s)
+    }
+
     /// Look at each transaction in the recorded order, until one breaks.
     ///
     /// # Errors
@@ -155,6 +176,7 @@ impl Trace {
         if usize::from(kind) >= self.meta.transactions.len() {
             return Err(Malformed);
         }
+        let began_us = bytes.number()?;
         let ended = *Ended::ALL
             .get(usize::from(bytes.byte()?))
             .ok_or(Malformed)?;
@@ -164,6 +186,7 @@ impl Trace {
             ordinal,
             connection,
             kind: TransactionKind(kind),
+            began_us,
             refused: ended == Ended::Refused,
             events,
             statements: self.meta.statements.len(),
@@ -177,6 +200,9 @@ impl Trace {
             let recorded = self.next(&mut bytes, 1)?;
             self.ending.transactions += 1;
             self.ending.statements += recorded.events;
+            let began_us = recorded.began_us;
+            let (first_us, last_us) = self.began_us.unwrap_or((began_us, began_us));
+            self.began_us = Some((first_us.min(began_us), last_us.max(began_us)));
         }
         Ok(())
     }

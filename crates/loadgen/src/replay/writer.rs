@@ -78,12 +78,20 @@ impl TraceWriter {
         }))
     }
 
-    /// Add a transaction of connection `number`.
-    pub(super) fn add(&self, number: u32, kind: TransactionKind, ended: Ended, tape: &Tape) {
+    /// Add a transaction of connection `number` that began at `began_us`, counted from any fixed moment.
+    pub(super) fn add(
+        &self,
+        number: u32,
+        kind: TransactionKind,
+        began_us: u64,
+        ended: Ended,
+        tape: &Tape,
+    ) {
         self.with(|state| {
             let payload = &mut state.payload;
             put_number(payload, u64::from(number));
             put_number(payload, u64::from(kind.0));
+            put_number(payload, began_us);
             payload.push(ended as u8);
             put_number(payload, tape.events);
             put_number(payload, tape.bytes.len() as u64);

@@ -55,6 +55,8 @@ pub struct Knobs {
     pub rows: RowsMode,
     /// Column definitions come with results.
     pub metadata: bool,
+    /// Prepared statements' results come in binary format where the type allows (PostgreSQL; MySQL's always do).
+    pub binary_results: bool,
 }
 
 impl Default for Knobs {
@@ -65,6 +67,7 @@ impl Default for Knobs {
             fetch_size: 0,
             rows: RowsMode::Stated,
             metadata: true,
+            binary_results: false,
         }
     }
 }
@@ -92,6 +95,18 @@ impl Knobs {
             return Err(Usage::new(
                 "PostgreSQL cannot leave metadata out: none comes with prepared statements, always some with text",
                 "use --metadata on",
+            ));
+        }
+        if self.binary_results && family == Family::Mysql {
+            return Err(Usage::new(
+                "MySQL leaves no choice of the results' format: prepared statements' are binary, text ones' are text",
+                "leave --binary-results off",
+            ));
+        }
+        if self.binary_results && self.statements == StatementMode::Text {
+            return Err(Usage::new(
+                "results of text statements come as text",
+                "use --statements prepared with --binary-results on",
             ));
         }
         Ok(())

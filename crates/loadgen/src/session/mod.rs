@@ -78,6 +78,12 @@ impl Session {
         &self.shared.knobs
     }
 
+    /// The run's clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.shared.clock
+    }
+
     /// Run a statement and throw its rows away.
     ///
     /// # Errors

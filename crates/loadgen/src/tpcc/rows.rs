@@ -6,18 +6,21 @@ use rand::{RngExt, SeedableRng};
 use wire::Value;
 
 use super::part::Part;
-use super::random::{NurandConstants, data, digits, last_name, letters, money, now, rate, zip};
+use super::random::{NurandConstants, data, digits, last_name, letters, money, rate, zip};
 use super::scale::{CUSTOMERS, DISTRICTS, FIRST_NEW_ORDER, ITEMS, LINES_MAX, LINES_MIN};
 use crate::workload::Random;
 
 /// Rows on their way to a table.
 pub(super) type Rows = Box<dyn Iterator<Item = Vec<Value>>>;
 
-/// All that is random or dated in a load.
-#[derive(Debug, Clone)]
+/// When all rows were made, as they say: 2026-01-01 00:00:00. Always the same, so that the same seed makes the same tables on every
+/// server and on every day.
+const MADE: Value = Value::Timestamp(1_767_225_600_000_000);
+
+/// All that is random in a load.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     seed: u64,
-    now: Value,
     pub(super) constants: NurandConstants,
 }
 
@@ -40,7 +43,6 @@ impl Load {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
-            now: now(),
             constants: NurandConstants::for_load(&mut Random::seed_from_u64(seed)),
         }
     }
@@ -118,7 +120,7 @@ impl Load {
 
     fn customers(&self, w_id: i64) -> Rows {
         let mut random = self.random(5, w_id);
-        let (now, constants) = (self.now.clone(), self.constants);
+        let constants = self.constants;
         Box::new(pairs(DISTRICTS, CUSTOMERS).map(move |(d_id, c_id)| {
             let last = if c_id <= 1000 {
                 last_name(c_id - 1)
@@ -129,7 +131,7 @@ impl Load {
             row.extend([last, "OE".to_owned(), letters(8, 16, &mut random)].map(Value::Text));
             row.extend(address(&mut random));
             row.push(Value::Text(digits(16, &mut random)));
-            row.push(now.clone());
+            row.push(MADE);
             let credit = if random.random_range(0..10) == 0 {
                 "BC"
             } else {
@@ -150,18 +152,13 @@ impl Load {
 
     fn history(&self, w_id: i64) -> Rows {
         let mut random = self.random(6, w_id);
-        let now = self.now.clone();
         let mut hist_id = (w_id - 1) * DISTRICTS * CUSTOMERS;
         Box::new(pairs(DISTRICTS, CUSTOMERS).map(move |(d_id, c_id)| {
             hist_id += 1;
             let mut row = [hist_id, c_id, d_id, w_id, d_id, w_id]
                 .map(Value::Int)
                 .to_vec();
-            row.extend([
-                now.clone(),
-                money(1000),
-                Value::Text(letters(12, 24, &mut random)),
-            ]);
+            row.extend([MADE, money(1000), Value::Text(letters(12, 24, &mut random))]);
             row
         }))
     }
@@ -189,7 +186,6 @@ impl Load {
 
     fn orders(&self, w_id: i64) -> Rows {
         let mut random = self.random(8, w_id);
-        let now = self.now.clone();
         Box::new(self.heads(w_id).map(move |order| {
             let carrier_id = if order.is_delivered() {
                 Value::Int(random.random_range(1..=10))
@@ -199,26 +195,20 @@ impl Load {
             let mut row = [w_id, order.d_id, order.o_id, order.c_id]
                 .map(Value::Int)
                 .to_vec();
-            row.extend([
-                now.clone(),
-                carrier_id,
-                Value::Int(order.lines),
-                Value::Int(1),
-            ]);
+            row.extend([MADE, carrier_id, Value::Int(order.lines), Value::Int(1)]);
             row
         }))
     }
 
     fn order_lines(&self, w_id: i64) -> Rows {
         let mut random = self.random(9, w_id);
-        let now = self.now.clone();
         let numbered = |order: Order| (1..=order.lines).map(move |number| (order, number));
         Box::new(
             self.heads(w_id)
                 .flat_map(numbered)
                 .map(move |(order, number)| {
                     let (delivery_d, amount) = if order.is_delivered() {
-                        (now.clone(), 0)
+                        (MADE, 0)
                     } else {
                         (Value::Null, random.random_range(1..=999_999))
                     };

@@ -50,6 +50,12 @@ pub fn command(line: &str, more: &[&str]) -> Command {
     command
 }
 
+/// The same, on a system that has no io_uring for it.
+pub fn without_io_uring(mut command: Command) -> Command {
+    command.env("UPSHIFT_LOAD_IO_URING", "off");
+    command
+}
+
 /// Run it on a server.
 pub fn load(line: &str, server: &str) -> Ran {
     ended(command(line, &["--server", server]))
@@ -57,9 +63,19 @@ pub fn load(line: &str, server: &str) -> Ran {
 
 /// Start it on a server, to be waited for with [`wait`].
 pub fn start(line: &str, server: &str) -> Child {
-    let mut command = command(line, &["--server", server]);
+    started(command(line, &["--server", server]))
+}
+
+pub fn started(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program")
+}
+
+/// As Ctrl-C does.
+pub fn interrupt(child: &Child) {
+    let kill = format!("kill -INT {}", child.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status();
+    assert!(sent.expect("sh").success(), "it has ended by itself");
 }
 
 pub fn wait(child: Child) -> Ran {
