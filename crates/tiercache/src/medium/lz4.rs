@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{region_read, region_write};
 use super::{LZ4_SLOTS_A_PAGE, Medium, MediumError, Region};
@@ -27,7 +27,7 @@ struct Free {
 
 /// The medium.
 pub struct Lz4 {
-    region: Region,
+    region: Arc<Region>,
     /// Next block + 1 of each block.
     next: Array<AtomicU32>,
     /// First block + 1 of each slot.
@@ -44,8 +44,9 @@ impl Lz4 {
         let blocks = size_bytes_max as usize / page * BLOCKS_A_PAGE;
         let slots = size_bytes_max as usize / page * LZ4_SLOTS_A_PAGE as usize;
         let limit = (size_bytes as usize / page * BLOCKS_A_PAGE) as u64;
-        let region = Region::anonymous(size_bytes_max as usize)?;
+        let region = Arc::new(Region::anonymous(size_bytes_max as usize)?);
         region.prefer_huge_pages();
+        region.populate(size_bytes as usize);
         let free = Mutex::new(Free {
             limit,
             ..Free::default()

@@ -1,20 +1,22 @@
 //! Pages in anonymous memory, in huge pages when the system has them.
 
 use std::io;
+use std::sync::Arc;
 
 use super::{Medium, MediumError, Region};
 
 /// The medium.
 pub struct Memory {
-    region: Region,
+    region: Arc<Region>,
     page_size_bytes: usize,
 }
 
 impl Memory {
-    /// Reserves the addresses of `size_bytes_max`; memory comes with the pages.
-    pub fn new(size_bytes_max: u64, page_size_bytes: usize) -> io::Result<Self> {
-        let region = Region::anonymous(size_bytes_max as usize)?;
+    /// Memory for `size_bytes`, addresses for `size_bytes_max`; a resize brings memory with the pages.
+    pub fn new(size_bytes: u64, size_bytes_max: u64, page_size_bytes: usize) -> io::Result<Self> {
+        let region = Arc::new(Region::anonymous(size_bytes_max as usize)?);
         region.prefer_huge_pages();
+        region.populate(size_bytes as usize);
         Ok(Self {
             region,
             page_size_bytes,

@@ -74,7 +74,7 @@ pub fn open(config: &Config, size_bytes_max: u64) -> Result<Box<dyn Medium>, Str
     };
     Ok(match &config.medium {
         MediumChoice::Memory => {
-            Box::new(memory::Memory::new(size_bytes_max, page).map_err(memory)?)
+            Box::new(memory::Memory::new(config.size_bytes, size_bytes_max, page).map_err(memory)?)
         }
         MediumChoice::MemoryLz4 => {
             Box::new(lz4::Lz4::new(config.size_bytes, size_bytes_max, page).map_err(memory)?)

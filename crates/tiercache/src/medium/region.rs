@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Huge pages on x86-64 and most others: regions larger than one are aligned to it.
 const HUGE_BYTES: usize = 2 << 20;
@@ -11,6 +13,8 @@ const HUGE_BYTES: usize = 2 << 20;
 pub struct Region {
     address: *mut u8,
     size_bytes: usize,
+    /// What was given back from here on stays with the system.
+    given_back_from: AtomicUsize,
 }
 
 // SAFETY: a region is only an address range; who copies in and out keeps the order by versions and locks.
@@ -47,6 +51,7 @@ impl Region {
         Ok(Self {
             address: aligned as *mut u8,
             size_bytes,
+            given_back_from: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -92,6 +97,7 @@ impl Region {
         Ok(Self {
             address: address.cast(),
             size_bytes,
+            given_back_from: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -101,9 +107,40 @@ impl Region {
         unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_HUGEPAGE) };
     }
 
+    /// Has the system back the first bytes now, in a thread of lowest priority that ends with the region: else the first
+    /// page in each huge page waits until that is found and cleared. Without Linux 5.14 or a thread, that is what happens.
+    pub fn populate(self: &Arc<Self>, size_bytes: usize) {
+        let (region, size_bytes) = (Arc::clone(self), size_bytes.min(self.size_bytes));
+        if size_bytes < HUGE_BYTES {
+            return;
+        }
+        let touch = move || {
+            // SAFETY: takes no memory; 0 is this thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+            for at in (0..size_bytes).step_by(HUGE_BYTES) {
+                let length = HUGE_BYTES.min(size_bytes - at);
+                // SAFETY: a range inside the mapping, which this thread keeps; what is written there stays.
+                let answer = unsafe {
+                    let address = region.address.add(at).cast();
+                    libc::madvise(address, length, libc::MADV_POPULATE_WRITE)
+                };
+                let end = region.given_back_from.load(Ordering::Acquire);
+                if answer != 0 || at + length >= end || Arc::strong_count(&region) == 1 {
+                    return;
+                }
+            }
+        };
+        without_signals(|| {
+            let _ = std::thread::Builder::new()
+                .name("upshift-tier".into())
+                .spawn(touch);
+        });
+    }
+
     /// Gives memory from `offset` on back to the system; it reads as zeroes afterwards.
     pub fn release_from(&self, offset: usize) {
         let start = offset.next_multiple_of(4096).min(self.size_bytes);
+        self.given_back_from.store(start, Ordering::Release);
         // SAFETY: a range inside our own mapping; readers that are late see zeroes and fail their version check.
         unsafe {
             libc::madvise(
@@ -134,9 +171,53 @@ impl Region {
     }
 }
 
+/// Runs `start` with all signals blocked: a thread that it starts inherits that, and the program's own threads get its signals.
+fn without_signals(start: impl FnOnce()) {
+    // SAFETY: both sets are plain data with room for the answers.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: our own mapping; whoever took an address keeps the region alive.
         unsafe { libc::munmap(self.address.cast(), self.size_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HUGE_BYTES, Region};
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    fn is_there(region: &Region, at: usize) -> bool {
+        let mut state = 0u8;
+        // SAFETY: one page of the mapping, one byte for the answer.
+        let answer =
+            unsafe { libc::mincore(region.address().add(at).cast(), 4096, &raw mut state) };
+        assert_eq!(answer, 0);
+        state & 1 == 1
+    }
+
+    #[test]
+    fn memory_comes_ahead_of_the_pages_as_far_as_asked() {
+        let region = Arc::new(Region::anonymous(8 * HUGE_BYTES).expect("memory"));
+        region.prefer_huge_pages();
+        assert!(!is_there(&region, 0));
+        region.populate(3 * HUGE_BYTES);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !is_there(&region, 3 * HUGE_BYTES - 4096) {
+            assert!(Instant::now() < end, "the thread is done in milliseconds");
+            std::thread::yield_now();
+        }
+        assert!(is_there(&region, 0) && !is_there(&region, 3 * HUGE_BYTES));
+        region.release_from(HUGE_BYTES);
+        assert!(is_there(&region, 0) && !is_there(&region, HUGE_BYTES));
     }
 }
