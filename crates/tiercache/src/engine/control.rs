@@ -85,6 +85,7 @@ impl Tier {
                     .is_some_and(|used| used > size_bytes)
             };
             while too_full() && self.index.evict_each(|slot| self.medium.release(slot)) {}
+            self.medium.give_back();
         }
         self.status
             .page()

@@ -10,6 +10,8 @@ use super::{LZ4_SLOTS_A_PAGE, Medium, MediumError, Region};
 use crate::config::PAGE_SIZE_BYTES_MAX;
 use crate::index::Array;
 
+/// What memory is given back in.
+const SYSTEM_PAGE_BYTES: usize = 4096;
 /// Blocks of a page that does not compress.
 const BLOCKS_A_PAGE: usize = 16;
 
@@ -193,11 +195,87 @@ impl Medium for Lz4 {
         Some(free.used * self.block() as u64)
     }
 
-    /// Only the limit changes: blocks of one page lie anywhere. The engine makes pages leave until the rest fits; memory
-    /// once touched stays with the process, for the pages that come.
+    /// Only the limit changes: blocks of one page lie anywhere. The engine makes pages leave until the rest fits.
     fn resize(&self, size_bytes: u64) -> io::Result<()> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.limit = (size_bytes as usize / self.page * BLOCKS_A_PAGE) as u64;
         Ok(())
+    }
+
+    /// Each of the system's pages whose blocks are all free goes back. Nobody can take a block meanwhile; a late reader
+    /// of one finds zeroes, and its version check throws them away.
+    fn give_back(&self) {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_free = vec![false; free.fresh as usize];
+        let mut link = free.first;
+        while let Some(block) = link.checked_sub(1) {
+            is_free[block as usize] = true;
+            link = self.next[block as usize].load(Relaxed);
+        }
+        let blocks = SYSTEM_PAGE_BYTES.div_ceil(self.block());
+        let bytes = blocks * self.block();
+        let all_free = |page: &usize| {
+            let of_page = is_free.get(page * blocks..(page + 1) * blocks);
+            of_page.is_some_and(|of_page| of_page.iter().all(|free| *free))
+        };
+        let pages = is_free.len() / blocks;
+        let mut at = 0;
+        while let Some(first) = (at..pages).find(all_free) {
+            let end = (first..pages).find(|page| !all_free(page)).unwrap_or(pages);
+            self.region.release(first * bytes..end * bytes);
+            at = end;
+        }
+        // Blocks that were never used, but backed ahead.
+        let kept = u64::from(free.fresh).max(free.limit) as usize;
+        self.region.release_from(kept * self.block());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lz4, Medium};
+
+    const PAGE: usize = 16 << 10;
+
+    /// Bytes that cannot be compressed.
+    fn content(slot: u32) -> Vec<u8> {
+        let mut word = u64::from(slot) + 1;
+        let words = (0..PAGE / 8).map(|_| {
+            word = crate::index::key::hash(word);
+            word
+        });
+        words.flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn resident_bytes(medium: &Lz4) -> usize {
+        let size = medium.region.size_bytes();
+        let mut pages = vec![0u8; size / 4096];
+        // SAFETY: the whole mapping, and a byte for each of its pages.
+        let answer =
+            unsafe { libc::mincore(medium.region.address().cast(), size, pages.as_mut_ptr()) };
+        assert_eq!(answer, 0);
+        pages.iter().filter(|page| **page & 1 == 1).count() * 4096
+    }
+
+    #[test]
+    fn memory_of_pages_that_left_goes_back_and_the_others_stay() {
+        let (size, slots) = (8usize << 20, 512u32);
+        let medium = Lz4::new(size as u64, 4 * size as u64, PAGE).expect("memory");
+        for slot in 0..slots {
+            medium.write(slot, &content(slot)).expect("room");
+        }
+        assert!(resident_bytes(&medium) >= size);
+        (0..slots)
+            .filter(|slot| slot % 8 > 0)
+            .for_each(|slot| medium.release(slot));
+        medium.resize(size as u64 / 4).expect("a resize");
+        medium.give_back();
+        let left = resident_bytes(&medium);
+        assert!(left <= size / 4, "{left} bytes for {} in use", size / 8);
+        for slot in (0..slots).step_by(8) {
+            let mut page = vec![0; PAGE];
+            medium.read(slot, 0, &mut page).expect("a page");
+            assert!(page == content(slot), "slot {slot}");
+        }
     }
 }

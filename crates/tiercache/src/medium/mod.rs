@@ -40,6 +40,8 @@ pub trait Medium: Send + Sync {
     }
     /// Makes room for, or gives back, everything past so many bytes.
     fn resize(&self, size_bytes: u64) -> io::Result<()>;
+    /// After a resize to less, once pages have left: gives back memory that resize itself could not.
+    fn give_back(&self) {}
     /// Puts everything on stable storage, where there is any.
     fn flush(&self) -> io::Result<()> {
         Ok(())

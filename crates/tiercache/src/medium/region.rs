@@ -141,11 +141,17 @@ impl Region {
     pub fn release_from(&self, offset: usize) {
         let start = offset.next_multiple_of(4096).min(self.size_bytes);
         self.given_back_from.store(start, Ordering::Release);
+        self.release(start..self.size_bytes);
+    }
+
+    /// Gives memory in these bounds, multiples of the system's page, back to the system; it reads as zeroes afterwards.
+    pub fn release(&self, bounds: std::ops::Range<usize>) {
+        let (start, end) = (bounds.start, bounds.end.min(self.size_bytes));
         // SAFETY: a range inside our own mapping; readers that are late see zeroes and fail their version check.
         unsafe {
             libc::madvise(
                 self.address.add(start).cast(),
-                self.size_bytes - start,
+                end.saturating_sub(start),
                 libc::MADV_DONTNEED,
             )
         };
