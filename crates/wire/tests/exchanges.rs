@@ -74,19 +74,16 @@ fn captured(name: &str) -> Exchange {
         .join("tests/exchanges")
         .join(name);
     let text = std::fs::read_to_string(&path).expect("a captured exchange");
-    let (scheme, database) = match name.split('-').next() {
-        Some("postgres") => ("postgres://postgres", "postgres"),
-        _ => ("mysql://root", "mysql"),
+    let server = match name.split('-').next() {
+        Some("postgres") => "postgres://postgres@/postgres",
+        _ => "mysql://root@/mysql",
     };
-    let metadata = if name.contains("metadata-off") {
-        "off"
-    } else {
-        "on"
-    };
-    let url = match scheme {
-        "mysql://root" => format!("{scheme}@/{database}?metadata={metadata}"),
-        _ => format!("{scheme}@/{database}"),
-    };
+    let options = [
+        ("metadata-off", "metadata=off"),
+        ("binary-results", "binary-results=on"),
+    ];
+    let option = options.iter().find(|(words, _)| name.contains(words));
+    let url = format!("{server}?{}", option.map_or("", |(_, option)| option));
     let mut exchange = Exchange {
         url: ServerUrl::parse(&url).expect("valid"),
         sent: Vec::new(),
@@ -264,4 +261,9 @@ fn mariadb_without_metadata() {
 fn postgres() {
     assert_eq!(captured("postgres-15.txt").url.family, Family::Postgres);
     play_again("postgres-15.txt");
+}
+
+#[test]
+fn postgres_with_binary_results() {
+    play_again("postgres-15-binary-results.txt");
 }
