@@ -47,6 +47,9 @@ pub struct Tier {
     /// A sequential run longer than this is not let in; 0: all are.
     #[arg(long, default_value = "8M")]
     pub cutoff: String,
+    /// on or off: let in what asynchronous reads (InnoDB's read-ahead, most of a table scan) miss.
+    #[arg(long, default_value = "off")]
+    pub read_ahead: String,
     /// Rules before the default ones: `skip=archive/*`, `pin:30=shop/o*.ibd`, `cache=*.dat`; repeatable.
     #[arg(long = "rule")]
     pub rules: Vec<String>,
@@ -129,6 +132,7 @@ pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> 
         ("UPSHIFT_TIER_PAGE_SIZE", tier.page_size.clone()),
         ("UPSHIFT_TIER_PROMOTION", tier.promotion.clone()),
         ("UPSHIFT_TIER_SEQUENTIAL_CUTOFF", tier.cutoff.clone()),
+        ("UPSHIFT_TIER_READ_AHEAD", tier.read_ahead.clone()),
         ("UPSHIFT_TIER_STATUS", status.display().to_string()),
     ];
     if !tier.rules.is_empty() {

@@ -265,6 +265,7 @@ fn tier(
         page_size: block_bytes.clamp(4 << 10, 16 << 10).to_string(),
         promotion: "always".into(),
         cutoff: "0".into(),
+        read_ahead: "off".into(),
         rules: vec![format!("cache=*.{}", fio::SUFFIX)],
         status: Some(disk.status()),
     }
