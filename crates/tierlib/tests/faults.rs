@@ -3,6 +3,8 @@
 //! strace makes the calls fail (`--inject`), so that nothing of the library is replaced. Every fault meets a cycle of
 //! start, load and stop, and a second start on what that one left. Each read is compared with the file itself.
 
+#[path = "common/aio.rs"]
+mod aio;
 mod common;
 
 use std::ffi::{CString, c_int};
@@ -196,6 +198,19 @@ fn errors_and_short_calls_on_the_data_file_reach_the_program_and_never_the_tier(
 
 #[test]
 #[ignore = "needs strace: run by ./upshift test"]
+fn c20_without_a_null_device_reads_by_io_submit_are_the_files() {
+    let setup = Setup::new("file", "faults-null");
+    setup.reset();
+    let served = counter(&said(&mut setup.worker()), "bypass_read_ahead");
+    setup.reset();
+    let (text, trace) = setup.traced(Path::new("/dev/null"), "openat", "error=EMFILE", 1);
+    assert!(trace.contains("INJECTED"), "{trace}");
+    let bypassed = counter(&text, "bypass_read_ahead");
+    assert!(served == 0 && bypassed > 0, "{served}, {bypassed}: {text}");
+}
+
+#[test]
+#[ignore = "needs strace: run by ./upshift test"]
 fn c15_a_failed_sync_ends_the_caching_of_the_file() {
     assert_eq!(ends_the_caching("fdatasync"), ROUNDS, "a sync each round");
 }
@@ -227,7 +242,11 @@ fn worker() {
     // SAFETY: the path ends in a zero byte.
     let fd = unsafe { libc::open64(path.as_ptr(), libc::O_RDWR) };
     assert!(fd >= 0);
-    let mut load = Load { fd, retries: 0 };
+    let mut load = Load {
+        fd,
+        context: aio::context(1),
+        retries: 0,
+    };
     for round in 0..ROUNDS {
         for page in 0..PAGES {
             load.check(page);
@@ -253,6 +272,7 @@ fn worker() {
 
 struct Load {
     fd: c_int,
+    context: usize,
     retries: u32,
 }
 
@@ -283,6 +303,13 @@ impl Load {
                 libc::syscall(libc::SYS_pread64, fd, there.as_mut_ptr(), PAGE, offset) as isize
             });
         }
+        let mut ahead = [0xEEu8; PAGE];
+        let mut block = aio::block(aio::READ, self.fd, ahead.as_mut_ptr(), PAGE, offset as u64);
+        // SAFETY: block and buffer live until the completion.
+        let taken = unsafe { aio::submit(self.context, &mut [&raw mut block]) };
+        assert_eq!(taken, 1);
+        assert_eq!(aio::reap(self.context)[2], PAGE as u64);
+        assert!(ahead == there, "page {page} by io_submit");
         assert!(
             served == there,
             "page {page}: {} where the file has {}",
