@@ -37,6 +37,7 @@ const QUIT_BYTES: u64 = 5;
 fn everything(server: &Server) {
     let url = common::filled(server, 2, 500);
     every_script_runs(&url);
+    every_statement_commits_by_itself(&url);
     for statements in [
         StatementMode::Text,
         StatementMode::Prepared,
@@ -68,6 +69,18 @@ fn every_script_runs(url: &str) {
             assert!(result["failure"].is_null());
         }
     }
+}
+
+/// Another connection inserts a row between our delete of it and our insert: no error, but a retry.
+fn every_statement_commits_by_itself(url: &str) {
+    let line = "oltp write_only run --tables 1 --table-size 20 -c 4 --transactions 200 --transaction autocommit --json";
+    let result = common::load(line, url).json(0);
+    let transactions = &result["transactions"]["write_only"];
+    assert_eq!(
+        (&transactions["count"], &transactions["errors"]),
+        (&200.into(), &0.into()),
+        "{result:#}"
+    );
 }
 
 /// Run `read_write` and return what was counted.

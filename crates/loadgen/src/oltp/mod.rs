@@ -191,9 +191,10 @@ impl Client for OltpClient {
     }
 
     /// A delete that waited for another connection's delete and insert of its row finds neither row under READ COMMITTED
-    /// (PostgreSQL), and the insert after it a duplicate: sysbench tries again too.
+    /// (PostgreSQL), and the insert after it a duplicate: sysbench tries again too. Where every statement commits by itself, that
+    /// happens on every server.
     fn retries(&self, error: &Error) -> bool {
-        let duplicate = matches!(error, Error::Server { sqlstate, .. } if sqlstate == "23505");
+        let duplicate = matches!(error, Error::Server { code, sqlstate, .. } if *code == 1062 || sqlstate == "23505");
         duplicate || error.is_retryable()
     }
 
