@@ -1,6 +1,8 @@
 //! What is checked before a server starts with the tier: its data directory, what would make the tier useless, and room for the medium.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -141,7 +143,7 @@ pub fn of_medium(config: &Config) -> Result<(), Failure> {
 
 /// Bytes that the medium may take: of a device all, else what is free and what the file has already.
 fn room(path: &Path) -> Result<(u64, String), Failure> {
-    let failed = |place: &Path, error: std::io::Error| {
+    let failed = |place: &Path, error: io::Error| {
         Failure::usage(
             format!("{}: {error}", place.display()),
             "name a file in a folder on the fast medium, or a device",
@@ -170,12 +172,29 @@ fn room(path: &Path) -> Result<(u64, String), Failure> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let free_bytes = memory::free_bytes(folder).map_err(|error| failed(folder, error))?;
+    let written = if about.is_some() { path } else { folder };
+    may_write(written).map_err(|error| failed(written, error))?;
     // st_blocks counts units of 512 bytes, whatever the file system's block is.
     let own_bytes = about.map_or(0, |about| about.blocks() * 512);
     Ok((
         free_bytes + own_bytes,
         format!("the file system of {}", folder.display()),
     ))
+}
+
+/// Whether this user may read and write the file, or make files in the folder. A server that becomes another user finds out itself.
+fn may_write(path: &Path) -> io::Result<()> {
+    let mode = if path.is_dir() {
+        libc::W_OK | libc::X_OK
+    } else {
+        libc::R_OK | libc::W_OK
+    };
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends in NUL and is only read.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 mod common;
 
-use std::process::Command;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use common::{cache, text};
 
@@ -32,6 +34,7 @@ fn what_cannot_be_meant_is_refused_before_a_server_starts() {
             "no server",
         ),
         (vec!["resize", "lots"], "size"),
+        (vec!["resize", "0"], "size 0"),
         (vec!["mode", "sideways"], "mode"),
         (vec!["bench", "--dir", "/no/such/folder"], "not a folder"),
         (vec!["bench", "--dir", "/etc"], "not an innodb directory"),
@@ -100,4 +103,123 @@ fn no_server_is_a_failure_with_a_hint() {
         .expect("upshift-cache runs");
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done).contains("hint: "), "{}", text(&done));
+}
+
+#[test]
+fn what_this_user_may_not_write_or_run_is_refused() {
+    let folder = Folder::new("closed");
+    let own = [
+        ("readable", 0o400),
+        ("closed", 0o000),
+        ("mysqld", 0o600),
+        ("fast", 0o500),
+    ];
+    std::fs::create_dir(folder.0.join("fast")).expect("a folder");
+    for (name, mode) in own {
+        let path = folder.0.join(name);
+        if !path.is_dir() {
+            std::fs::write(&path, [0; 8192]).expect("a file");
+        }
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("a mode");
+    }
+    let path = |name: &str| folder.0.join(name).display().to_string();
+    let run = |medium: &str| ["run", "--size=1M", medium, "--", "sh"].map(str::to_owned);
+    let no_server = ["run", "--size=1M", "--", &path("mysqld")].map(str::to_owned);
+    for (arguments, exit_code, said) in [
+        (
+            &run(&format!("--medium=file:{}", path("readable")))[..],
+            2,
+            "denied",
+        ),
+        (
+            &run(&format!("--medium=direct:{}", path("fast/new"))),
+            2,
+            "denied",
+        ),
+        (&no_server, 2, "no server"),
+        (
+            &["stat".into(), "--status".into(), path("closed")],
+            1,
+            "denied",
+        ),
+        (
+            &["drop".into(), "--status".into(), path("closed")],
+            1,
+            "denied",
+        ),
+        (
+            &["export".into(), "--status".into(), path("readable")],
+            1,
+            "readable",
+        ),
+    ] {
+        let done = without_the_rights_of_root(arguments);
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(exit_code), "{arguments:?}: {text}");
+        assert!(
+            text.contains("ERROR: ") && text.contains("hint: ") && text.contains(said),
+            "{arguments:?}: {text}"
+        );
+    }
+    assert_eq!(
+        std::fs::read_dir(folder.0.join("fast"))
+            .expect("the folder")
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
+    let folder = Folder::new("not-innodb-either");
+    let server = folder.0.join("mysqld");
+    std::fs::copy("/bin/sh", &server).expect("a program");
+    let data = folder.0.join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    let done = cache(&["run", "--size", "1M", "--"])
+        .arg(&server)
+        .args(["--no-defaults", &format!("--datadir={}", data.display())])
+        .output()
+        .expect("upshift-cache runs");
+    assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    assert!(
+        text(&done).contains("not an InnoDB directory") && text(&done).contains("hint: "),
+        "{}",
+        text(&done)
+    );
+    assert_eq!(std::fs::read_dir(&data).expect("the folder").count(), 0);
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Root may write whatever the mode says, unless these capabilities are gone.
+fn without_the_rights_of_root(arguments: &[String]) -> Output {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let command = cache(&arguments);
+    let is_root = Path::new("/proc/self").metadata().expect("Linux").uid() == 0;
+    let mut through = Command::new("env");
+    if is_root {
+        through.args(["setpriv", "--bounding-set=-dac_override,-dac_read_search"]);
+    }
+    through.arg(command.get_program()).args(command.get_args());
+    through.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    through.output().expect("upshift-cache runs")
 }

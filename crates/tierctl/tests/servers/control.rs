@@ -64,6 +64,7 @@ fn a_real_server_is_served_and_its_tier_changed_while_it_runs() {
         text(&checked)
     );
     a_reader_that_goes_ends_the_watch(&tiered);
+    what_cannot_be_had_is_refused_and_changes_nothing(&tiered);
     let sum = rows(&mut *connection, "SELECT COUNT(*), SUM(id) FROM a");
     let expected = ["100000", "5000050000"].map(|text| Some(text.to_owned()));
     assert_eq!(sum, [expected]);
@@ -88,4 +89,24 @@ fn a_reader_that_goes_ends_the_watch(tiered: &Tiered) {
     drop(out);
     let done = watch.wait_with_output().expect("the command ends");
     assert_eq!((done.status.code(), text(&done)), (Some(0), String::new()));
+}
+
+fn what_cannot_be_had_is_refused_and_changes_nothing(tiered: &Tiered) {
+    let settings = |now: serde_json::Value| ["size_bytes", "mode"].map(|name| now[name].clone());
+    let before = settings(tiered.stat());
+    for arguments in [
+        ["resize", "0"],
+        ["resize", "900T"],
+        ["resize", "-1"],
+        ["mode", "sideways"],
+    ] {
+        let refused = tiered.ask(&arguments);
+        assert_eq!(
+            refused.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            text(&refused)
+        );
+    }
+    assert_eq!(settings(tiered.stat()), before);
 }
