@@ -107,16 +107,15 @@ impl Region {
         unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_HUGEPAGE) };
     }
 
-    /// Has the system back the first bytes now, in a thread of lowest priority that ends with the region: else the first
-    /// page in each huge page waits until that is found and cleared. Without Linux 5.14 or a thread, that is what happens.
+    /// Has the system back the first bytes now, in a thread that ends with the region: else the first page in each huge
+    /// page waits until that is found and cleared. Without Linux 5.14 or a thread, that is what happens. The thread has the
+    /// program's priority: with a lower one it could be kept waiting while it holds the lock of the address space.
     pub fn populate(self: &Arc<Self>, size_bytes: usize) {
         let (region, size_bytes) = (Arc::clone(self), size_bytes.min(self.size_bytes));
         if size_bytes < HUGE_BYTES {
             return;
         }
         let touch = move || {
-            // SAFETY: takes no memory; 0 is this thread.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
             for at in (0..size_bytes).step_by(HUGE_BYTES) {
                 let length = HUGE_BYTES.min(size_bytes - at);
                 // SAFETY: a range inside the mapping, which this thread keeps; what is written there stays.
