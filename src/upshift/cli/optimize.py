@@ -28,7 +28,7 @@ def optimize(
     ] = None,
     held_out: Annotated[list[str] | None, typer.Option(help="Measure on this without training on it; repeatable.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="The server that you run today, as a further arm.")] = None,
-    verify: Annotated[str, typer.Option(help="short, main, or MTR tests separated by commas.")] = "short",
+    verify: Annotated[str, typer.Option(help="short, main, innodb, or MTR tests separated by commas.")] = "short",
     threads: Annotated[str, typer.Option(help="Client threads to measure with, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,

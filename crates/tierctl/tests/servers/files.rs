@@ -67,6 +67,7 @@ fn rolled_back(end: fn(&mut Server), expected: &str) {
         end(server);
     });
     assert!(bank.committed() > 0);
+    assert!(tiered.counter("hits") > 0, "{}", tiered.stat());
     copy(&older, &data);
     bank.rewind(mark);
     tiered.start();
