@@ -6,7 +6,7 @@ Data of four times the buffer pool, in `--work`. Arms: the server as it is; with
 with LZ4 in 2 times the pool; with twice the pool's memory more in the buffer pool; with the kernel's page cache
 (innodb_flush_method=fsync), which may take all memory that is free. One server runs at a time; each round starts every arm
 once, in another order. Ratios are against the server as it is in the same round: geometric mean and Student's 95 % interval
-over rounds (upshift.measure.statistics). Prints a table; all figures go to `--json`. Workloads:
+over rounds (upshift.measure.statistics). The tiers let scans and read-ahead in. Prints a table; all figures go to `--json`. Workloads:
 
 - `read_only`, `write_only`: sysbench's OLTP scripts, queries a second
 - `inside`: oltp_read_only on a table that the buffer pool holds, queries a second: there the tier can only cost
@@ -106,8 +106,8 @@ class Bench:
         command += ["--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-redo-log-capacity=512M"]
         command += [f"--innodb-buffer-pool-size={arm.pool * self.args.pool_mb}M", *arm.options]
         if arm.tier:
-            tier = ["run", "--size", f"{arm.tier * self.args.pool_mb}M", "--medium", arm.medium, "--cutoff", "0"]
-            tier += ["--status", str(self.work / "status")]
+            tier = ["run", "--size", f"{arm.tier * self.args.pool_mb}M", "--medium", arm.medium]
+            tier += ["--cutoff", "0", "--read-ahead", "on", "--status", str(self.work / "status")]
             command = [str(self.args.cache), *tier, "--", *command]
         with (self.work / "server.log").open("ab") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log)
