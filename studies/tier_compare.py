@@ -6,7 +6,8 @@ Data of four times the buffer pool, in `--work`. Arms: the server as it is; with
 with LZ4 in 2 times the pool; with twice the pool's memory more in the buffer pool; with the kernel's page cache
 (innodb_flush_method=fsync), which may take all memory that is free. One server runs at a time; each round starts every arm
 once, in another order. Ratios are against the server as it is in the same round: geometric mean and Student's 95 % interval
-over rounds (upshift.measure.statistics). The tiers let scans and read-ahead in. Prints a table; all figures go to `--json`. Workloads:
+over rounds (upshift.measure.statistics). The tiers let scans and read-ahead in. Prints a
+table; all figures go to `--json`. Workloads:
 
 - `read_only`, `write_only`: sysbench's OLTP scripts, queries a second
 - `inside`: oltp_read_only on a table that the buffer pool holds, queries a second: there the tier can only cost
