@@ -6,8 +6,14 @@ import os
 
 import typer
 
-CONTEXT_SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""For the commands' registration: every argument is the program's, --help too."""
+CONTEXT_SETTINGS = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    # Else click takes `--` away, which tells the program's options from those of the server that it starts.
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
+"""For the commands' registration: every argument is the program's, --help and -- too."""
 
 
 def cache(context: typer.Context) -> None:
