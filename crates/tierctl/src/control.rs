@@ -43,8 +43,7 @@ pub struct Plain {
 
 /// Resize the running tier.
 pub fn resize(options: &Resize) -> Result<(), Failure> {
-    let size_bytes =
-        parse_size_bytes(&options.size).map_err(|error| Failure::usage(error.to_string(), ""))?;
+    let size_bytes = parse_size_bytes(&options.size)?;
     if size_bytes == 0 {
         return Err(Failure::usage(
             "a tier of size 0 is none",
@@ -60,10 +59,7 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
 
 /// Switch the mode of the running tier.
 pub fn mode(options: &SwitchMode) -> Result<(), Failure> {
-    let mode: Mode = options
-        .mode
-        .parse()
-        .map_err(|error: tiercache::config::ConfigError| Failure::usage(error.to_string(), ""))?;
+    let mode: Mode = options.mode.parse()?;
     ask(&options.plain, "mode", Request::Mode(mode))
 }
 

@@ -1,5 +1,7 @@
 //! What went wrong, for the one place that prints it.
 
+use tiercache::config::ConfigError;
+
 /// A message, what to do about it, and the exit code: 1 failed, 2 what was typed cannot be meant.
 #[derive(Debug)]
 pub struct Failure {
@@ -27,5 +29,14 @@ impl Failure {
             exit_code: 2,
             ..Self::failed(message, hint)
         }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(
+            format!("{} {:?} cannot be used", error.setting, error.value),
+            error.hint,
+        )
     }
 }

@@ -142,9 +142,8 @@ pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> 
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    let config = Config::from_variables(value)
-        .and_then(|config| config.validate().map(|()| config))
-        .map_err(|error| Failure::usage(error.to_string(), ""))?;
+    let config = Config::from_variables(value)?;
+    config.validate()?;
     Ok((config, variables))
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
-use tiercache::config::{ConfigError, MediumChoice, Mode, parse_size_bytes};
+use tiercache::config::{MediumChoice, Mode, parse_size_bytes};
 
 use crate::failure::Failure;
 use crate::{output, preflight, run};
@@ -114,7 +114,7 @@ impl Drop for Media {
 
 /// Measure, and print the table.
 pub fn bench(options: &Options) -> Result<(), Failure> {
-    let file_bytes = parse_size_bytes(&options.file_size).map_err(usage)?;
+    let file_bytes = parse_size_bytes(&options.file_size)?;
     refuse_what_cannot_be_meant(options)?;
     let sizes = sizes(options, file_bytes)?;
     let library = run::library()?;
@@ -169,14 +169,10 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn usage(error: ConfigError) -> Failure {
-    Failure::usage(error.to_string(), "")
-}
-
 fn refuse_what_cannot_be_meant(options: &Options) -> Result<(), Failure> {
-    options.mode.parse::<Mode>().map_err(usage)?;
+    options.mode.parse::<Mode>()?;
     for medium in &options.medium {
-        medium.parse::<MediumChoice>().map_err(usage)?;
+        medium.parse::<MediumChoice>()?;
     }
     let shown = options.dir.display();
     let hint = "name the server's data directory, or an empty folder on the disk to measure";
@@ -201,7 +197,7 @@ fn sizes(options: &Options, file_bytes: u64) -> Result<Vec<u64>, Failure> {
         .iter()
         .map(|each| parse_size_bytes(each))
         .collect();
-    let sizes = sizes.map_err(usage)?;
+    let sizes = sizes?;
     // O_DIRECT reads whole sectors; a page of the tier is a power of two.
     if sizes
         .iter()
@@ -310,7 +306,7 @@ fn measure(
         direct,
         environment,
     )?;
-    let mode: Mode = options.mode.parse().map_err(usage)?;
+    let mode: Mode = options.mode.parse()?;
     let refused = said
         .hit_ratio
         .filter(|ratio| *ratio < HIT_RATIO_MIN && mode != Mode::PassThrough);
