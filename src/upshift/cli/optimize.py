@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from upshift.report.result import Result
 
 
+# At quick a server start serves half as many loads: measuring would take longer than BOLT.
+_THREADS = {"full": "1,8", "quick": "8"}
+
+
 def optimize(
     source: Annotated[
         str | None,
@@ -29,7 +33,9 @@ def optimize(
     held_out: Annotated[list[str] | None, typer.Option(help="Measure on this without training on it; repeatable.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="The server that you run today, as a further arm.")] = None,
     verify: Annotated[str, typer.Option(help="short, main, innodb, or MTR tests separated by commas.")] = "short",
-    threads: Annotated[str, typer.Option(help="Client threads to measure with, separated by commas.")] = "1,8",
+    threads: Annotated[
+        str | None, typer.Option(help="Client threads to measure with, separated by commas; default: 1,8, with quick 8.")
+    ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
     slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
@@ -69,7 +75,7 @@ def optimize(
             **({"held_out": tuple(held_out)} if held_out else {}),
             "baseline": baseline and baseline.resolve(),
             "verify": verify,
-            "threads": parse_threads(threads),
+            "threads": parse_threads(_THREADS.get(level, _THREADS["full"]) if threads is None else threads),
             "trials": trials,
             "rounds": rounds,
             "slice_s": slice_seconds,

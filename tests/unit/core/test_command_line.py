@@ -133,6 +133,15 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
     assert not (tmp_path / "cache").exists()
 
 
+def test_quick_measures_less(upshift: Run) -> None:
+    def measuring_s(*more: str) -> float:
+        told = json.loads(upshift("optimize", "--dry-run", "--json", *more)[1])
+        return next(float(each["wall_s"]) for each in told["stages"] if each["stage"] == "measure")
+
+    assert measuring_s("--level", "quick") < 0.75 * measuring_s()
+    assert measuring_s("--level", "quick", "--threads", "1,8") == measuring_s()
+
+
 @pytest.mark.parametrize(
     ("arguments", "last"),
     [(("build", "plain"), "plain build"), (("build", "max-clang"), "post-link"), (("train",), "profile gate")],
