@@ -45,7 +45,7 @@ def main() -> None:
     except SystemExit as end:
         # Typer turns a KeyboardInterrupt into this before it can be caught here.
         if end.code == 130:
-            console.error("interrupted", "`upshift optimize --resume last` goes on where this run stopped")
+            console.error("interrupted", _way_on())
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,5 +53,11 @@ def main() -> None:
     except OSError as error:
         if error.errno != 28:
             raise
-        console.error("the disk is full", "free some space, then `upshift optimize --resume last`")
+        console.error("the disk is full", f"free some space; {_way_on()}")
         sys.exit(1)
+
+
+def _way_on() -> str:
+    if "optimize" in sys.argv[1:2]:
+        return "`upshift optimize --resume last` goes on where this run stopped"
+    return "the same command again goes on after the last stage that was finished"

@@ -11,7 +11,7 @@ _JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="A run's name, the end of it, its folder, or `last`.")],
+    run: Annotated[str, typer.Argument(help="A run's name, the end of it, its folder, or `last`: the newest that measured.")],
     json: _JSON = False,
 ) -> None:
     """Show a run's result again, and write its HTML report anew."""
@@ -20,7 +20,7 @@ def report(
     from upshift.report.store import load_result
     from upshift.run.directory import RunDirectory
 
-    found = RunDirectory.open(run)
+    found = RunDirectory.open(run, ("optimize", "measure"))
     result = load_result(found.path)
     write_html(result, found.path / "report.html")
     show_outcome(result, found, as_json=json)

@@ -118,7 +118,7 @@ def _options_of(resume: str) -> Options:
     from upshift.run.directory import RunDirectory
     from upshift.values import checked
 
-    manifest = RunDirectory.open(resume).manifest
-    if "optimize" not in manifest.command:
+    manifest = RunDirectory.open(resume, ("optimize",)).manifest
+    if manifest.verb != "optimize":
         raise UsageError(f"run '{resume}' is not one of `upshift optimize`", "`upshift runs` lists them; name one that is")
     return checked(Options, manifest.options)

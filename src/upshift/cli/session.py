@@ -37,7 +37,7 @@ def session(verb: str, options: dict[str, Any], *, stages: int, jobs: int, resum
     """Lock the cache, open (or resume) a run directory, and stop every process of ours at the end, whatever the reason."""
     cache = cache_dir()
     with exclusive(cache):
-        run = RunDirectory.open(resume) if resume else RunDirectory.create(verb, _manifest(options))
+        run = RunDirectory.open(resume, (verb,)) if resume else RunDirectory.create(verb, _manifest(options))
         shell = SystemShell(run.commands_log)
         progress = ConsoleProgress(stages)
         lab = Lab(

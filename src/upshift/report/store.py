@@ -46,7 +46,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         raw = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise UsageError(f"the run {path.parent.name} has no result", "it did not end: go on with --resume") from error
+        raise UsageError(
+            f"the run {path.parent.name} has no result",
+            "it did not end, or its command measures nothing: `upshift runs` lists them",
+        ) from error
     except ValueError as error:
         raise UpshiftError(f"{path} is damaged: it is not JSON", "measure again") from error
     if not isinstance(raw, dict):

@@ -35,6 +35,11 @@ class Manifest(Value):
     started_at: str
     upshift_version: str
 
+    @property
+    def verb(self) -> str:
+        """``optimize``, ``build``, ...; empty when only ``upshift`` was typed."""
+        return self.command[1] if len(self.command) > 1 else ""
+
 
 class RunDirectory:
     """One run's folder."""
@@ -56,14 +61,21 @@ class RunDirectory:
         return cls(path)
 
     @classmethod
-    def open(cls, name: str) -> RunDirectory:
-        """An existing run, by its name, a unique beginning or ending of it, its path, or ``last``. Raises UsageError."""
+    def open(cls, name: str, verbs: tuple[str, ...]) -> RunDirectory:
+        """An existing run, by its name, a unique beginning or ending of it, its path, or ``last``.
+
+        ``last`` is the newest of these commands. Raises UsageError.
+        """
         if (Path(name) / "manifest.json").is_file():
             return cls(Path(name).resolve())
-        names = [run.path.name for run in all_runs()]
-        matches = names[:1] if name == "last" else [each for each in names if each.startswith(name) or each.endswith(name)]
-        if name in names:
+        runs = all_runs()
+        names = [run.name for run in runs]
+        if name == "last":
+            matches = [run.name for run in runs if run.manifest.verb in verbs][:1]
+        elif name in names:
             matches = [name]
+        else:
+            matches = [each for each in names if each.startswith(name) or each.endswith(name)]
         if len(matches) != 1:
             what = "several runs match" if matches else "there is no run"
             raise UsageError(f"{what} '{name}'", "`upshift runs` lists them")

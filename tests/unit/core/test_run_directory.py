@@ -14,6 +14,8 @@ from upshift.report.result import StageRecord
 from upshift.run.directory import Manifest, RunDirectory, all_runs, write_json
 from upshift.run.lock import exclusive
 
+VERBS = ("optimize", "measure")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -45,36 +47,37 @@ def test_two_runs_in_one_second_have_two_folders() -> None:
 def test_a_run_is_found_by_its_name_its_beginning_or_its_end(asked: str) -> None:
     run = made()
     made("2026-11-21T06:00:00+00:00", "train")
-    assert RunDirectory.open(asked).path == run.path
+    assert RunDirectory.open(asked, VERBS).path == run.path
 
 
 def test_a_run_is_found_by_its_path(cache: Path) -> None:
-    assert RunDirectory.open(str(made().path)).name == "20261121-051500-optimize"
+    assert RunDirectory.open(str(made().path), VERBS).name == "20261121-051500-optimize"
 
 
 def test_a_whole_name_wins_over_a_beginning() -> None:
     first, _second = made(), made()
-    assert RunDirectory.open(first.name).path == first.path
+    assert RunDirectory.open(first.name, VERBS).path == first.path
 
 
 def test_last_is_the_newest() -> None:
     made("2026-11-21T06:00:00+00:00")
     newest = made("2026-11-21T07:00:00+00:00")
     made("2026-11-21T05:00:00+00:00")
-    assert RunDirectory.open("last").path == newest.path
-    assert [run.name[9:11] for run in all_runs()] == ["07", "06", "05"]
+    made("2026-11-21T08:00:00+00:00", "build")
+    assert RunDirectory.open("last", VERBS).path == newest.path
+    assert [run.name[9:11] for run in all_runs()] == ["08", "07", "06", "05"]
 
 
 def test_last_is_the_later_of_two_in_one_second() -> None:
     made()
     later = made()
-    assert RunDirectory.open("last").path == later.path
+    assert RunDirectory.open("last", VERBS).path == later.path
 
 
 @pytest.mark.parametrize(("asked", "message"), [("last", "there is no run"), ("2027", "there is no run"), ("", "no run")])
 def test_no_such_run(asked: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        RunDirectory.open(asked)
+        RunDirectory.open(asked, VERBS)
     assert "upshift runs" in caught.value.hint
 
 
@@ -82,7 +85,7 @@ def test_a_beginning_of_several_runs_is_refused() -> None:
     made("2026-11-21T06:00:00+00:00")
     made("2026-11-21T07:00:00+00:00")
     with pytest.raises(UsageError, match="several runs match"):
-        RunDirectory.open("20261121")
+        RunDirectory.open("20261121", VERBS)
 
 
 def test_the_last_record_of_a_stage_counts_in_the_order_of_the_first() -> None:

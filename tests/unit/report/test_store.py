@@ -23,7 +23,7 @@ def test_a_result_survives(tmp_path: Path, trials: int) -> None:
 def test_a_run_without_a_result(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no result") as caught:
         load_result(tmp_path)
-    assert "--resume" in caught.value.hint
+    assert "upshift runs" in caught.value.hint
 
 
 def test_another_schema_version_names_both_and_who_wrote_it(tmp_path: Path) -> None:
