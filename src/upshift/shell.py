@@ -31,6 +31,8 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     cpus: tuple[int, ...] = ()
     """CPUs that the command may use; empty: all."""
+    when_orphaned: signal.Signals = signal.SIGKILL
+    """What the kernel sends it when Upshift is killed; one that must stop what it started itself gets SIGTERM."""
 
     def pasteable(self) -> str:
         """One line that a shell runs with the same effect."""
@@ -207,7 +209,7 @@ class SystemShell:
     def _start(self, command: Command, stdout: int | IO[bytes]) -> SystemProcess:
         def in_child() -> None:
             # A killed Upshift must not leave servers behind: the kernel passes its death on.
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, command.when_orphaned)
             if command.cpus:
                 os.sched_setaffinity(0, command.cpus)
 

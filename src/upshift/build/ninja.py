@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,12 @@ def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -
         if step := _STEP.match(line):
             bench.progress.update(int(step[1]), int(step[2]), _short(step[3]))
 
-    command = Command(("ninja", "-C", str(tree), "-j", str(jobs), *targets), env={"NINJA_STATUS": "[%f/%t] "})
+    command = Command(
+        ("ninja", "-C", str(tree), "-j", str(jobs), *targets),
+        env={"NINJA_STATUS": "[%f/%t] "},
+        # Killed outright it would leave its compilers behind.
+        when_orphaned=signal.SIGTERM,
+    )
     try:
         bench.shell.run(command, log=bench.log, on_line=on_line)
     except CommandFailed as error:

@@ -48,18 +48,22 @@ class RunningLoad:
     workload: Workload
     process: Process
     log: Path
-    log_start: int
+    own_log: Path
+    """Its output until it ends: servers and perf write into ``log`` meanwhile."""
     deadline: float
     cpu_before_s: float
 
     def finish(self) -> LoadReport:
         """Wait for its end and read its report. Raises LoadFailed when it fails or hangs."""
         code = self.process.wait(max(0.1, self.deadline - time.monotonic()))
-        with self.log.open("rb") as file:
-            file.seek(self.log_start)
-            output = file.read().decode(errors="replace")
         if code is None:
             self.process.signal(9)
+        written = self.own_log.read_bytes()
+        self.own_log.unlink()
+        with self.log.open("ab") as log:
+            log.write(written)
+        output = written.decode(errors="replace")
+        if code is None:
             raise LoadFailed(f"workload '{self.workload.name}' did not end by itself", f"its output is in {self.log}")
         if code != 0:
             tail = "\n".join(output.splitlines()[-8:])
@@ -86,10 +90,11 @@ def begin_load(
     """Start a load of ``seconds`` (rounded up to whole ones)."""
     whole_s = max(1, -int(-seconds // 1))
     command = _command(workload.load.command, kind, server, threads=threads, seconds=whole_s, seed=seed, cpus=cpus)
-    start = log.stat().st_size if log.exists() else 0
+    own_log = log.with_suffix(".load")
+    own_log.write_bytes(b"")
     before_s = _children_cpu_s()
-    process = shell.spawn(command, log=log)
-    return RunningLoad(workload, process, log, start, time.monotonic() + whole_s + OVERTIME_S, before_s)
+    process = shell.spawn(command, log=own_log)
+    return RunningLoad(workload, process, log, own_log, time.monotonic() + whole_s + OVERTIME_S, before_s)
 
 
 def run_load(

@@ -214,6 +214,22 @@ def test_a_killed_upshift_leaves_no_server_behind(tmp_path: Path) -> None:
     assert gone(child)
 
 
+def test_a_killed_upshift_lets_a_command_stop_what_it_started_elsewhere(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys; from pathlib import Path; from upshift.shell import Command, SystemShell\n"
+        "script = 'setsid sleep 100 & echo $! >pid; trap \"kill $!\" TERM; wait'\n"
+        "SystemShell().run(Command(('sh', '-c', script), cwd=Path(sys.argv[1]), when_orphaned=signal.SIGTERM))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    conductor = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment)
+    try:
+        grandchild = await_number(tmp_path / "pid")
+    finally:
+        conductor.kill()
+        conductor.wait()
+    assert gone(grandchild)
+
+
 def test_each_command_is_logged_so_that_a_shell_runs_it(shell: SystemShell, tmp_path: Path) -> None:
     (tmp_path / "a folder").mkdir()
     command = Command(("printf", "%s", "it's $HOME"), cwd=tmp_path / "a folder", env={"X": "a b"}, cpus=(0,))

@@ -61,6 +61,17 @@ def test_every_shipped_workloads_placeholders_are_known(tmp_path: Path) -> None:
     assert not any("{" in part for command in (*bench.shell.ran, *bench.shell.spawned) for part in command.argv)
 
 
+def test_what_others_write_into_the_log_is_not_the_loads(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ended())
+    made = workload(latency="json")
+    load = begin_load(bench.shell, bench.kind, made, bench.server, threads=1, seconds=1, seed=1, cpus=(), log=bench.log)
+    load.own_log.write_text('{"latency_ms_p99": 2.5}\n')
+    bench.log.write_text("[ perf record: Captured and wrote 1.2 MB ]\n")
+    assert load.finish().latency_ms_p99 == 2.5
+    assert bench.log.read_text().splitlines() == ["[ perf record: Captured and wrote 1.2 MB ]", '{"latency_ms_p99": 2.5}']
+    assert [file.name for file in tmp_path.iterdir()] == ["log"]
+
+
 @pytest.mark.parametrize("name", ["nothing", "nothing.toml", ""])
 def test_no_such_workload(name: str) -> None:
     with pytest.raises(WorkloadError, match="there is no workload") as caught:
