@@ -92,7 +92,7 @@ def _run(shell: Shell, name: str, command: Command) -> Check:
     return Check(done.returncode == 0, counted)
 
 
-# cargo: "test result: ok. 12 passed; 0 failed; ...", one for each crate; pytest: "3 failed, 12 passed in 4.5s", -v: "== ... ==".
+# cargo: "test result: ok. 12 passed; 0 failed; ...", one for each crate; pytest: "3 failed, 12 passed in 4.5s".
 _COUNT = re.compile(r"^(?:test result: .*?|=+ .*?|\d+ failed, |)\b(\d+) passed\b")
 
 
