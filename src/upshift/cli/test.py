@@ -19,7 +19,9 @@ CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 
 def test(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="For pytest.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Build a real MySQL too (an hour or more).")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Build a real MySQL too, and run its innodb suite under the tier (hours).")
+    ] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Check Upshift itself, after installing what that needs: ruff, mypy, cargo fmt, clippy, cargo test and pytest.

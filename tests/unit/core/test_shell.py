@@ -196,38 +196,35 @@ def test_background_output_goes_to_the_log(shell: SystemShell, tmp_path: Path) -
     assert log.read_text() == "before\nout\nerr\n"
 
 
-def test_a_killed_upshift_leaves_no_server_behind(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from upshift.shell import Command, SystemShell\n"
-        "process = SystemShell().spawn(Command(('sleep', '100')), log=Path(sys.argv[1]) / 'log')\n"
-        "(Path(sys.argv[1]) / 'pid').write_text(f'{process.pid}\\n')\n"
-        "time.sleep(100)"
-    )
+def after_its_conductor_was_killed(folder: Path, code: str) -> int:
+    """The process whose number ``code`` wrote into the file pid, once the Upshift that ran ``code`` was killed outright."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    conductor = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment)
+    code = f"import signal; from pathlib import Path; from upshift.shell import Command, SystemShell\n{code}"
+    conductor = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=folder)
     try:
-        child = await_number(tmp_path / "pid")
-        assert psutil.pid_exists(child)
+        number = await_number(folder / "pid")
+        assert psutil.pid_exists(number)
     finally:
         conductor.kill()
         conductor.wait()
-    assert gone(child)
+    return number
+
+
+def test_a_killed_upshift_leaves_no_server_behind(tmp_path: Path) -> None:
+    code = (
+        "process = SystemShell().spawn(Command(('sleep', '100')), log=Path('log'))\n"
+        "Path('pid').write_text(f'{process.pid}\\n')\n"
+        "signal.pause()"
+    )
+    assert gone(after_its_conductor_was_killed(tmp_path, code))
 
 
 def test_a_killed_upshift_lets_a_command_stop_what_it_started_elsewhere(tmp_path: Path) -> None:
     code = (
-        "import signal, sys; from pathlib import Path; from upshift.shell import Command, SystemShell\n"
         "script = 'setsid sleep 100 & echo $! >pid; trap \"kill $!\" TERM; wait'\n"
-        "SystemShell().run(Command(('sh', '-c', script), cwd=Path(sys.argv[1]), when_orphaned=signal.SIGTERM))"
+        "SystemShell().run(Command(('sh', '-c', script), when_orphaned=signal.SIGTERM))"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    conductor = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment)
-    try:
-        grandchild = await_number(tmp_path / "pid")
-    finally:
-        conductor.kill()
-        conductor.wait()
-    assert gone(grandchild)
+    assert gone(after_its_conductor_was_killed(tmp_path, code))
 
 
 def test_each_command_is_logged_so_that_a_shell_runs_it(shell: SystemShell, tmp_path: Path) -> None:
