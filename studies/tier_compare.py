@@ -84,15 +84,13 @@ class Bench:
             raise SystemExit(f"ERROR: {done.stderr.strip()}")
         return done.stdout
 
-    def sysbench(self, script: str, *words: str, rows: int, tables: int, database: str = "sbtest") -> str:
+    def sysbench_command(self, script: str, *words: str, rows: int, tables: int, database: str = "sbtest") -> list[str]:
         command = ["sysbench", script, "--db-driver=mysql", f"--mysql-socket={self.work / 'socket'}", "--mysql-user=root"]
-        command += [
-            f"--mysql-db={database}",
-            f"--tables={tables}",
-            f"--table-size={rows}",
-            f"--rand-type={self.args.rand_type}",
-            *words,
-        ]
+        command += [f"--mysql-db={database}", f"--tables={tables}", f"--table-size={rows}"]
+        return [*command, f"--rand-type={self.args.rand_type}", *words]
+
+    def sysbench(self, script: str, *words: str, rows: int, tables: int, database: str = "sbtest") -> str:
+        command = self.sysbench_command(script, *words, rows=rows, tables=tables, database=database)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"ERROR: sysbench: {done.stderr.strip() or done.stdout[-500:]}")
@@ -126,10 +124,8 @@ class Bench:
                 raise SystemExit(f"ERROR: the server does not answer; see {self.work / 'server.log'}")
             time.sleep(0.2)
 
-    def prepare(self) -> None:
-        """Makes the data once; `--work` of an earlier run is used as it is."""
-        if (self.work / "ready").exists():
-            return
+    def initialise(self) -> None:
+        """An empty data folder."""
         shutil.rmtree(self.work / "data", ignore_errors=True)
         self.work.mkdir(parents=True, exist_ok=True)
         subprocess.run(
@@ -137,6 +133,12 @@ class Bench:
             check=True,
             capture_output=True,
         )
+
+    def prepare(self) -> None:
+        """Makes the data once; `--work` of an earlier run is used as it is."""
+        if (self.work / "ready").exists():
+            return
+        self.initialise()
         with self.server(Arm("prepare", pool=4, options=("--innodb-flush-log-at-trx-commit=0",))):
             self.sql("CREATE DATABASE sbtest; CREATE DATABASE inside; CREATE DATABASE seed")
             self.sysbench("oltp_read_only", "prepare", "--threads=2", rows=self.rows, tables=TABLES)

@@ -32,6 +32,7 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     "post-link": (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
     "verify": (60, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     "measure": (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
+    "plugins": (300, 0.2e9, 2.0e9, ("ninja plugin_output_directory/mysql_clone.so ...",)),
     "package": (30, 0.6e9, 0.2e9, ("tar -c",)),
     "report": (5, 0.01e9, 0.2e9, ()),
 }
@@ -43,6 +44,7 @@ _COSTS_OF_ALL: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
 }
 # MySQL's suites main, innodb or those that train vendor-pgo: a guess, none was run to its end on that machine.
 _TEST_SUITES_S = 7200.0
+_TEST_S = 10.0
 
 
 def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
@@ -75,9 +77,11 @@ def _timed(options: Options) -> dict[str, float]:
     loads = len(options.threads) * len(options.workloads) + len(options.held_out)
     arms = 3 if options.baseline else 2
     training_s = len(options.workloads) * (options.train_s + 8)
+    recipe = recipe_of(options)
+    tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))
     return {
         "hot set": len(options.workloads) * (options.sample_s + 6),
-        "train": _TEST_SUITES_S if recipe_of(options).training == "mtr" else training_s,
+        "train": tests_s if recipe.training == "mtr" else training_s,
         "post-link": training_s,
         "measure": plan.trials * arms * (plan.rounds * loads * (plan.slice_s + 1) + plan.warmup_s + 3),
         "verify": _TEST_SUITES_S if options.verify in ("main", "innodb") else 0.0,

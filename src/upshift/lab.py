@@ -12,6 +12,7 @@ from pathlib import Path
 
 from upshift.build import bolt
 from upshift.build.model import Build
+from upshift.build.ninja import run_ninja
 from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot
 from upshift.build.whole import build_whole
@@ -62,6 +63,12 @@ class Gated(Value):
 
     profile: Profile
     quality: Quality
+
+
+class Plugins(Value):
+    """Shared objects that the server loads when it is asked to, built like the plain server."""
+
+    files: tuple[Path, ...]
 
 
 class PostLinked(Value):
@@ -181,6 +188,7 @@ def build_instrumented(
 def train_profile(
     lab: Lab,
     source: Source,
+    recipe: Recipe,
     instrumented: Instrumented,
     workloads: tuple[Workload, ...],
     filled: Filled,
@@ -195,9 +203,9 @@ def train_profile(
 
     def exercise(bench: Workbench, environment: Callable[[str], Mapping[str, str]]) -> tuple[Trained, ...]:
         """Load the server, or run its own tests, as the recipe asks."""
-        if build.recipe.training == "mtr":
+        if recipe.training == "mtr":
             started = time.monotonic()
-            lab.kind.verify(source.path, build.tree, build.server, "profile", bench, lab.jobs, environment("mtr"))
+            lab.kind.verify(source.path, build.tree, build.server, recipe.training_tests, bench, lab.jobs, environment("mtr"))
             return (Trained("mtr", 1.0, time.monotonic() - started, None),)
         return train(
             bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda each: environment(each.name)
@@ -221,7 +229,8 @@ def train_profile(
         return _profile("gcc", instrumented.counters, gcc.sha256(instrumented.counters), provenance, trained)
 
     action = gcc_action if build.toolchain.family == "gcc" else llvm_action
-    inputs = {"build": build, "workloads": workloads, "seconds": seconds, "filled": filled}
+    trains = {"with": recipe.training, "tests": recipe.training_tests}
+    inputs = {"build": build, "trains": trains, "workloads": workloads, "seconds": seconds, "filled": filled}
     return lab.stages.run("train" if first is None else "second train", Profile, action, inputs=inputs)
 
 
@@ -318,6 +327,18 @@ def post_link(
 
     inputs = {"build": build, "recipe": recipe, "workloads": workloads, "filled": filled, "seconds": seconds}
     return lab.stages.run("post-link", PostLinked, action, inputs=inputs)
+
+
+def build_plugins(lab: Lab, plain: Build) -> Plugins:
+    """What the plain build left out because neither measuring nor the server's tests need it."""
+    targets = lab.kind.plugins(plain.tree)
+
+    def action(bench: Workbench) -> Plugins:
+        if targets:
+            run_ninja(bench, plain.tree, targets, lab.jobs)
+        return Plugins(files=tuple(plain.tree / target for target in targets))
+
+    return lab.stages.run("plugins", Plugins, action, inputs={"plain": plain, "targets": targets})
 
 
 def provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:

@@ -25,6 +25,7 @@ class Options(Value):
     held_out: tuple[str, ...] = ("oltp_write_only", "select_random_ranges")
     baseline: Path | None = None
     verify: str = "short"
+    plugins: bool = False
     threads: tuple[int, ...] = (1, 8)
     trials: int = 6
     rounds: int = 1

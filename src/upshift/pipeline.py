@@ -61,10 +61,10 @@ def building_stages(recipe: Recipe) -> tuple[str, ...]:
     return ("source", "plain build", *(("data", "post-link") if recipe.post_link != "none" else ()))
 
 
-def all_stages(level: str, recipe: Recipe) -> tuple[str, ...]:
+def all_stages(level: str, recipe: Recipe, *, plugins: bool = False) -> tuple[str, ...]:
     """The names of the stages that ``optimize`` goes through, in order."""
     build = building_stages(recipe) if level == "full" else ("source", "plain build", "data", "post-link")
-    return (*build, "verify", "measure", "package", "report")
+    return (*build, "verify", "measure", *(("plugins",) if plugins else ()), "package", "report")
 
 
 def optimize(lab: Lab, work: Work) -> Result:
@@ -84,7 +84,8 @@ def optimize(lab: Lab, work: Work) -> Result:
     verified = proof.verify(lab, source, plain, optimised, post_linked, work.options.verify)
     experiment = proof.measure(lab, proof.arms(lab, source, plain, verified.build, work.options.baseline), data, work)
     gated = trained.gated if trained else None
-    packaged = proof.package(lab, source, plain, verified, gated, experiment, work)
+    plugins = stage.build_plugins(lab, plain) if work.options.plugins else None
+    packaged = proof.package(lab, source, plain, verified, gated, experiment, plugins, work)
     return proof.report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
 
 
@@ -137,7 +138,9 @@ def _profiled(
     lab: Lab, work: Work, source: Source, plain: Build, data: Filled, hot_set: HotSet, first: Profile | None = None
 ) -> Gated:
     instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
-    profile = stage.train_profile(lab, source, instrumented, work.train_on, data, first, seconds=work.options.train_s)
+    profile = stage.train_profile(
+        lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=work.options.train_s
+    )
     wanted = stage.provenance_of(instrumented.build, work.train_on)
     return stage.gate_profile(lab, profile, work.toolchain, hot_set, wanted, again=first is not None)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from upshift import __version__
 from upshift.build.model import Build
 from upshift.errors import VerifyFailed
-from upshift.lab import Filled, Gated, Lab, PostLinked, fill_data, settings_of
+from upshift.lab import Filled, Gated, Lab, Plugins, PostLinked, fill_data, settings_of
 from upshift.machine import describe_machine
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
@@ -137,6 +137,7 @@ def package(
     verified: Verified,
     gated: Gated | None,
     experiment: Experiment,
+    plugins: Plugins | None,
     work: Work,
 ) -> Packaged:
     """An install tree and a tarball with provenance and the way back, in the run's folder."""
@@ -159,6 +160,7 @@ def package(
             source=source,
             plain=plain,
             server=verified.build.server,
+            plugins=plugins.files if plugins else (),
             post_linked=bool(verified.post_link),
             provenance=provenance,
             folder=lab.run.path / "package",
@@ -167,7 +169,7 @@ def package(
         )
         return Packaged(folder=made.folder, tarball=made.tarball)
 
-    inputs = {"verified": verified, "plain": plain, "experiment": experiment}
+    inputs = {"verified": verified, "plain": plain, "experiment": experiment, "plugins": plugins}
     return lab.stages.run("package", Packaged, action, inputs=inputs, keep=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,13 @@ pytestmark = pytest.mark.pipeline
 
 @pytest.fixture(scope="module")
 def full(cli: Cli) -> Result:
-    done = cli.optimize()
+    done = cli.optimize("--plugins")
     assert done.code == 0, done.stderr
     return done.result()
 
 
 def test_every_stage_ran_in_order(full: Result) -> None:
-    assert tuple(stage.name for stage in full.stages) == all_stages("full", find_recipe("max-clang"))[:-1]
+    assert tuple(stage.name for stage in full.stages) == all_stages("full", find_recipe("max-clang"), plugins=True)[:-1]
     assert all(stage.cpu_s > 0 for stage in full.stages if "build" in stage.name)
 
 
@@ -58,7 +59,8 @@ def test_the_run_left_what_it_promises(full: Result, cli: Cli) -> None:
     run = next(path for path in cli.runs() if path.name == full.run)
     for name in ("report.html", "result.json", "samples.parquet", "commands.log", "manifest.json"):
         assert (run / name).stat().st_size > 0
-    assert Path(full.package).is_file()
+    with tarfile.open(full.package) as package:
+        assert any(name.endswith("/lib/plugin/libsmallextra.so") for name in package.getnames())
     assert "-fprofile-use=" in next(cli.cache.glob("stages/optimised-build-*/build.ninja")).read_text()
 
 

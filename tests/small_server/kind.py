@@ -123,8 +123,12 @@ class SmallServer:
         failed = tuple(check["name"] for check, lines in zip(checks, given, strict=True) if not _passes(check, lines))
         return TestOutcome(run=len(checks), passed=len(checks) - len(failed), failed=failed)
 
-    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
-        return {"bin/smallserver": server, "bin/smallload": tree / "smallload"}
+    def plugins(self, tree: Path) -> tuple[str, ...]:
+        return ("libsmallextra.so",)
+
+    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
+        programs = {"bin/smallserver": server, "bin/smallload": tree / "smallload"}
+        return {**programs, **{f"lib/plugin/{file.name}": file for file in plugins}}
 
     def data_bytes(self, data: Path) -> int:
         return (data / "tables.dat").stat().st_size

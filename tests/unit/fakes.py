@@ -222,7 +222,10 @@ class FakeKind:
     ) -> TestOutcome:
         return TestOutcome(run=1, passed=1, failed=())
 
-    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+    def plugins(self, tree: Path) -> tuple[str, ...]:
+        return ()
+
+    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
         return {"bin/server": server}
 
     def data_bytes(self, data: Path) -> int:

@@ -36,6 +36,8 @@ class Recipe(Value):
     profile: ProfileKind = "none"
     training: Literal["workload", "mtr"] = "workload"
     """What trains the profile: the run's workloads, or MySQL's own test suites as its run-profile-suite does."""
+    training_tests: str = "profile"
+    """What MTR runs when it trains: ``profile`` (its suites main and innodb), ``short``, or tests separated by commas."""
     post_link: Literal["none", "bolt"] = "none"
     post_link_flags: tuple[str, ...] = ()
     """Added to BOLT's command."""
@@ -56,6 +58,8 @@ class Recipe(Value):
             raise ValueError('lto = "full" is GCC\'s; clang and icx have lto = "thin"')
         if self.training == "mtr" and self.profile == "none":
             raise ValueError('training = "mtr" says what trains a profile, and profile = "none" has none')
+        if self.training != "mtr" and self.training_tests != type(self).model_fields["training_tests"].default:
+            raise ValueError('training_tests are MTR\'s, and training is not "mtr"')
         if self.post_link_flags and self.post_link == "none":
             raise ValueError('post_link_flags are BOLT\'s, and post_link = "none" has none')
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
@@ -71,8 +75,8 @@ class Recipe(Value):
         return self._without("name", "description", "post_link", "post_link_flags")
 
     def before_profile(self) -> Self:
-        """What of it decides the instrumented server: recipes that differ elsewhere share that build and its training."""
-        shared = self.before_post_link()._without("lto")
+        """What of it decides the instrumented server: recipes that differ elsewhere, or in what trains it, share that build."""
+        shared = self.before_post_link()._without("lto", "training", "training_tests")
         return shared.model_copy(update={"profile": "ir"}) if self.profile == "csir" else shared
 
     def _without(self, *names: str) -> Self:

@@ -33,6 +33,7 @@ def optimize(
     held_out: Annotated[list[str] | None, typer.Option(help="Measure on this without training on it; repeatable.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="The server that you run today, as a further arm.")] = None,
     verify: Annotated[str, typer.Option(help="short, main, innodb, or MTR tests separated by commas.")] = "short",
+    plugins: Annotated[bool, typer.Option("--plugins", help="Build the server's plugins and package them, too.")] = False,
     threads: Annotated[
         str | None, typer.Option(help="Client threads to measure with, separated by commas; default: 1,8, with quick 8.")
     ] = None,
@@ -75,6 +76,7 @@ def optimize(
             **({"held_out": tuple(held_out)} if held_out else {}),
             "baseline": baseline and baseline.resolve(),
             "verify": verify,
+            "plugins": plugins,
             "threads": parse_threads(_THREADS.get(level, _THREADS["full"]) if threads is None else threads),
             "trials": trials,
             "rounds": rounds,
@@ -87,7 +89,7 @@ def optimize(
     if resume:
         options = _options_of(resume)
     refuse_pointless(options)
-    stages = pipeline.all_stages(options.level, recipe_of(options))
+    stages = pipeline.all_stages(options.level, recipe_of(options), plugins=options.plugins)
     if dry_run:
         show_plan(options, stages, as_json=json)
         return

@@ -35,6 +35,7 @@ def make_package(
     source: Source,
     plain: Build,
     server: Path,
+    plugins: tuple[Path, ...],
     post_linked: bool,
     provenance: Mapping[str, Any],
     folder: Path,
@@ -53,17 +54,18 @@ def make_package(
     name = f"{kind.name}-{source.version}-upshift"
     tree = folder / name
     tree.mkdir(parents=True)
-    for target, origin in kind.install(source.path, plain.tree, server).items():
+    for target, origin in kind.install(source.path, plain.tree, server, plugins).items():
         if not origin.exists():
             raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")
         _place(origin, tree / target)
-    for program in sorted((tree / "bin").iterdir()):
+    programs = sorted((*(tree / "bin").iterdir(), *tree.rglob("*.so")))
+    for program in programs:
         if post_linked and program.name == server.name:
             continue  # BOLT has dropped its relocations already, and objcopy does not know BOLT's program headers.
         # Relocations kept for BOLT and debug sections are of no use in service; symbols stay, for profilers.
         strip = Command(("objcopy", "--strip-debug", "--remove-relocations=*", str(program)))
         shell.run(strip, log=log, check=False)
-    contents = {str(file.relative_to(tree)): file_sha256(file) for file in sorted((tree / "bin").iterdir())}
+    contents = {str(file.relative_to(tree)): file_sha256(file) for file in programs}
     (tree / "provenance.json").write_text(
         json.dumps({"schema_version": 1, **provenance, "sha256": contents}, indent=2, default=str) + "\n"
     )
@@ -146,9 +148,9 @@ To run it in the place of the server that you have (the service may be called {p
     systemctl daemon-reload
     systemctl restart {service}
 
-When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well. The package
-holds no plugins and components: those that your server loads it seeks in /opt/{name}/lib/plugin, where
-copies from a {program} of the same version can be put.
+When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well. Plugins and
+components that your server loads it seeks in /opt/{name}/lib/plugin: what is not there (`upshift optimize
+--plugins` brings those of the source), copy from a {program} of the same version.
 
 To go back:
 

@@ -118,7 +118,11 @@ class ServerKind(Protocol):
         """
         ...
 
-    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+    def plugins(self, tree: Path) -> tuple[str, ...]:
+        """Shared objects that the server can load and a user may want: outputs of the build folder, relative to it."""
+        ...
+
+    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
         """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
 

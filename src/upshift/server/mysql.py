@@ -87,6 +87,15 @@ _PACKAGED = (
     "ibd2sdi",
     "perror",
 )
+_PLUGINS = "plugin_output_directory"
+# A server that does not find it says so in its log at each start.
+_AT_EACH_START = (f"{_PLUGINS}/component_reference_cache.so",)
+_PLUGIN = re.compile(rf"^build {_PLUGINS}/(\S+\.so):", re.M)
+# Of the source's shared objects those that its own tests and examples load, or that a server without the part
+# they belong to cannot.
+_ONLY_FOR_TESTS = re.compile(
+    r"test|example|udf_|mock|^qa_|^adt_null|^auth\.|mypluglib|conflicting|message_emit|group_replication"
+)
 _SHARED_TEXTS = ("dictionary.txt", "messages_to_clients.txt", "messages_to_error_log.txt")
 
 # Tables and indexes, not redo and undo logs, doublewrite or binary logs.
@@ -98,7 +107,7 @@ class MySQL:
 
     name = "mysql"
     server_target = "mysqld"
-    targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
+    targets: tuple[str, ...] = ("mysqld", "component_reference_cache", *mtr.TARGETS)
     database = "upshift"
 
     def recognise(self, tree: Path) -> str | None:
@@ -158,7 +167,7 @@ class MySQL:
             options=(
                 f"--lc-messages-dir={tree / 'share'}",
                 f"--character-sets-dir={source / 'share' / 'charsets'}",
-                f"--plugin-dir={tree / 'plugin_output_directory'}",
+                f"--plugin-dir={tree / _PLUGINS}",
             ),
         )
 
@@ -220,12 +229,17 @@ class MySQL:
     ) -> TestOutcome:
         return mtr.run_tests(bench, source, tree, server, suite, jobs=jobs, environment=environment)
 
-    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+    def plugins(self, tree: Path) -> tuple[str, ...]:
+        found = _PLUGIN.findall((tree / "build.ninja").read_text())
+        return tuple(sorted(f"{_PLUGINS}/{name}" for name in found if not _ONLY_FOR_TESTS.search(name)))
+
+    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
         programs = tree / "runtime_output_directory"
         clients = {f"bin/{name}": programs / name for name in _PACKAGED if (programs / name).is_file()}
         languages = {f"share/{entry.name}": entry for entry in (tree / "share").iterdir() if (entry / "errmsg.sys").is_file()}
         texts = {f"share/{name}": source / "share" / name for name in ("charsets", *_SHARED_TEXTS)}
-        return {"bin/mysqld": server, "LICENSE": source / "LICENSE", **clients, **languages, **texts}
+        loaded = {f"lib/plugin/{file.name}": file for file in (*(tree / each for each in _AT_EACH_START), *plugins)}
+        return {"bin/mysqld": server, "LICENSE": source / "LICENSE", **clients, **languages, **texts, **loaded}
 
     def data_bytes(self, data: Path) -> int:
         return sum(file.stat().st_size for pattern in _DATA_FILES for file in data.glob(pattern))

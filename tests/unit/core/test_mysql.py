@@ -150,7 +150,18 @@ def test_a_package_holds_the_server_its_clients_messages_and_licence(tmp_path: P
     ):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).touch()
-    packaged = KIND.install(SOURCE, tree, Path("/out/mysqld"))
+    packaged = KIND.install(SOURCE, tree, Path("/out/mysqld"), (Path("/out/mysql_clone.so"),))
     assert packaged["bin/mysqld"] == Path("/out/mysqld") and packaged["LICENSE"] == SOURCE / "LICENSE"
     assert "bin/mysql" in packaged and "bin/mysqltest" not in packaged and "bin/mysqldump" not in packaged
+    assert packaged["lib/plugin/mysql_clone.so"] == Path("/out/mysql_clone.so")
+    assert packaged["lib/plugin/component_reference_cache.so"].parent == tree / "plugin_output_directory"
     assert "share/german" in packaged and "share/x" not in packaged and "share/charsets" in packaged
+
+
+def test_plugins_are_those_of_the_source_that_are_not_for_its_tests(tmp_path: Path) -> None:
+    names = ("mysql_clone", "component_test_sensitive", "component_validate_password", "qa_auth_client", "auth", "auth_socket")
+    lines = [f"build plugin_output_directory/{name}.so: CXX_MODULE_LIBRARY_LINKER__x_Release a.o" for name in names]
+    (tmp_path / "build.ninja").write_text("\n".join([*lines, "build all: phony plugin_output_directory/mysql_clone.so"]))
+    assert KIND.plugins(tmp_path) == tuple(
+        f"plugin_output_directory/{name}.so" for name in ("auth_socket", "component_validate_password", "mysql_clone")
+    )

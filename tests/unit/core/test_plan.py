@@ -207,7 +207,7 @@ def test_perf_is_not_tried_where_it_is_not_or_is_not_wanted(monkeypatch: pytest.
 
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_every_stage_of_a_level_is_estimated(level: str) -> None:
-    stages = all_stages(level, find_recipe("max-clang"))
+    stages = all_stages(level, find_recipe("max-clang"), plugins=True)
     made = estimate(Options.model_validate({"level": level}), stages)
     assert tuple(each.stage for each in made) == stages
     assert all(each.wall_s > 0 and each.disk_bytes >= 0 and each.memory_bytes > 0 for each in made)
@@ -242,6 +242,8 @@ def test_times_follow_the_options() -> None:
     assert wall_s("train", train_s=120) == pytest.approx(wall_s("train") + 3 * 100)
     assert wall_s("plain build", jobs=8) == pytest.approx(wall_s("plain build", jobs=2) / 4)
     assert wall_s("verify", verify="main") > 3600
+    cut = str(CHECKOUT / "studies" / "recipes" / "vendor-pgo-cut.toml")
+    assert wall_s("train", recipe=cut) < wall_s("train", recipe="vendor-pgo") / 4
 
 
 def test_levels_are_made_of_the_same_stages() -> None:

@@ -57,6 +57,7 @@ def test_no_such_recipe(name: str) -> None:
         ('scope = "hot"', "would rebuild the same objects"),
         ('toolchain = "gcc"\npost_link = "bolt"', "-fno-reorder-blocks-and-partition"),
         ('training = "mtr"', "training"),
+        ('training_tests = "main.1st"', 'training is not "mtr"'),
         ("[options]\nWITH_SSL = 1", "options.WITH_SSL: "),
     ],
 )
@@ -75,7 +76,7 @@ def test_what_cannot_work_is_refused_with_the_file_and_the_key(tmp_path: Path, t
         {"scope": "hot", "lto": "thin"},
         {"scope": "hot", "flags": ("-march=native",)},
         {"toolchain": "gcc", "post_link": "bolt", "flags": ("-fno-reorder-blocks-and-partition",)},
-        {"toolchain": "gcc", "lto": "full", "profile": "gcc", "training": "mtr"},
+        {"toolchain": "gcc", "lto": "full", "profile": "gcc", "training": "mtr", "training_tests": "short"},
         {"toolchain": "icx", "lto": "thin", "profile": "ir", "post_link": "bolt"},
     ],
 )

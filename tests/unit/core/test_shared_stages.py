@@ -26,6 +26,13 @@ def test_what_is_built_and_trained_once(other: str, same_training: bool, same_bu
     assert (content_hash(recipe.before_post_link()) == content_hash(MAX.before_post_link())) == same_build
 
 
+def test_other_training_tests_need_no_other_instrumented_server() -> None:
+    vendor = find_recipe("vendor-pgo")
+    cut = vendor.model_copy(update={"training_tests": "main.1st"})
+    assert content_hash(cut.before_profile()) == content_hash(vendor.before_profile())
+    assert content_hash(cut.before_post_link()) != content_hash(vendor.before_post_link())
+
+
 def test_stock_gcc_is_what_vendor_pgo_starts_from() -> None:
     start, stock = plan.plain_of(find_recipe("vendor-pgo")), find_recipe("stock-gcc")
     assert content_hash(start.before_post_link()) == content_hash(stock.before_post_link())

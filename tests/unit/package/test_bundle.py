@@ -21,8 +21,10 @@ from upshift.values import file_sha256
 
 
 class Kind(FakeKind):
-    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
-        return {"bin/server": server, "bin/client": tree / "client", "share": source / "share", "LICENSE": source / "LICENSE"}
+    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
+        loaded = {f"lib/{file.name}": file for file in plugins}
+        programs = {"bin/server": server, "bin/client": tree / "client"}
+        return {**programs, "share": source / "share", "LICENSE": source / "LICENSE", **loaded}
 
 
 class House:
@@ -62,7 +64,7 @@ class House:
             folder=self.root / name,
             shell=shell or FakeShell(),
             log=self.root / "log",
-            **{"post_linked": False, **given},
+            **{"post_linked": False, "plugins": (), **given},
         )
 
 
@@ -106,6 +108,16 @@ def test_relocations_are_stripped_but_not_from_what_bolt_wrote(house: House) -> 
     shell = FakeShell()
     house.make(shell=shell, post_linked=True)
     assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client"]
+
+
+def test_plugins_are_packed_stripped_and_summed_too(house: House) -> None:
+    plugin = house.root / "tree" / "clone.so"
+    plugin.write_text("shared object")
+    shell = FakeShell()
+    made = house.make(shell=shell, plugins=(plugin,))
+    assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client", "server", "clone.so"]
+    provenance = json.loads((made.folder / "provenance.json").read_text())
+    assert provenance["sha256"]["lib/clone.so"] == file_sha256(plugin)
 
 
 def test_the_same_content_gives_the_same_tarball(house: House) -> None:

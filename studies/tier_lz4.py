@@ -1,0 +1,100 @@
+"""How much more do InnoDB's pages take with LZ4, and what does a hit cost: sysbench's tables and TPC-C's.
+
+    PYTHONPATH=src .venv/bin/python studies/tier_lz4.py --mysqld BIN/mysqld --cache PATH/upshift-cache --load PATH/upshift-load
+
+Each data set in turn behind a tier that holds all of it, with `memory` and with `memory-lz4`; a small buffer pool, so that the
+tier is asked. The tables are scanned, then loaded (oltp_read_only with uniform keys; TPC-C's mix). Capacity: bytes of the
+pages held, by bytes of memory that they take. Hit times are upper bounds of power-of-two buckets, as `upshift cache stat`
+gives them; one hit in 16 is timed. The data lie in `--work`. Two minutes with the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+from tier_compare import TABLES, Arm, Bench
+
+TIER_POOLS = 24
+"""The tier's size in times the buffer pool: more than either data set."""
+
+
+def prepare(bench: Bench) -> None:
+    """Fills both databases once; `--work` of an earlier run is used as it is."""
+    if (bench.work / "ready").exists():
+        return
+    bench.initialise()
+    with bench.server(Arm("prepare", pool=8, options=("--innodb-flush-log-at-trx-commit=0",))):
+        bench.sql("CREATE DATABASE sbtest; CREATE DATABASE tpcc")
+        bench.sysbench("oltp_read_only", "prepare", "--threads=2", rows=bench.rows, tables=TABLES)
+        tpcc(bench, "prepare", "--warehouses", str(bench.args.warehouses))
+    (bench.work / "ready").touch()
+
+
+def tpcc(bench: Bench, *words: str) -> None:
+    server = f"mysql://root@/tpcc?socket={bench.work / 'socket'}"
+    done = subprocess.run([str(bench.args.load), "tpcc", *words, "--server", server], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"ERROR: upshift-load: {done.stderr.strip()}")
+
+
+def scan(bench: Bench, database: str) -> None:
+    """Reads each index of each table, with all columns that it has."""
+    listed = bench.sql(
+        "SELECT DISTINCT table_name, index_name FROM information_schema.statistics "
+        f"WHERE table_schema = '{database}' ORDER BY table_name, index_name"
+    )
+    for line in listed.splitlines():
+        table, index = line.split("\t")
+        columns = bench.sql(
+            f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"
+        ).split()
+        wanted = " + ".join(f"COALESCE(LENGTH(`{column}`), 0)" for column in columns) if index == "PRIMARY" else "1"
+        bench.sql(f"SELECT SUM({wanted}) FROM `{table}` FORCE INDEX (`{index}`)", database)
+
+
+def load(bench: Bench, database: str) -> None:
+    seconds = str(bench.args.seconds)
+    if database == "tpcc":
+        tpcc(bench, "run", "--connections", "4", "--time", seconds)
+    else:
+        bench.sysbench("oltp_read_only", "--threads=4", f"--time={seconds}", "run", rows=bench.rows, tables=TABLES)
+
+
+def stat(bench: Bench) -> dict[str, object]:
+    command = [str(bench.args.cache), "stat", "--json", "--status", str(bench.work / "status")]
+    found: dict[str, object] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="LZ4 in the tier on sysbench's and TPC-C's tables")
+    parser.add_argument("--mysqld", required=True, type=Path)
+    parser.add_argument("--cache", required=True, type=Path, help="upshift-cache, with libupshift_tier.so beside it")
+    parser.add_argument("--load", required=True, type=Path, help="upshift-load")
+    parser.add_argument("--work", required=True, type=Path, help="folder for the data; kept")
+    parser.add_argument("--pool-mb", type=int, default=64)
+    parser.add_argument("--warehouses", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--rand-type", default="uniform", help=argparse.SUPPRESS)
+    bench = Bench(parser.parse_args())
+    prepare(bench)
+    print("data     medium       pages held  MiB taken  capacity  hit p50 us   p99 us       hits")
+    for database in ("sbtest", "tpcc"):
+        for medium in ("memory", "memory-lz4"):
+            with bench.server(Arm(medium, tier=TIER_POOLS, medium=medium)):
+                scan(bench, database)
+                load(bench, database)
+                now = stat(bench)
+            held, taken = int(str(now["used_pages"])), int(str(now["used_bytes"]))
+            capacity = held * int(str(now["page_size_bytes"])) / taken
+            latency, counters = now["hit_latency_us"], now["counters"]
+            assert isinstance(latency, dict) and isinstance(counters, dict)
+            times = f"{latency['p50']:>11.2f} {latency['p99']:>8.2f} {counters['hits']:>10,}"
+            print(f"{database:<8} {medium:<12} {held:>10,} {taken / 2**20:>10.1f} {capacity:>9.2f} {times}")
+
+
+if __name__ == "__main__":
+    main()
