@@ -80,8 +80,14 @@ def build_whole(
 
 
 def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tuple[str, ...]:
-    """The compiler launcher that injects precompiled headers, with its plan written into the stage's folder."""
+    """The compiler launcher that injects precompiled headers, with its plan written into the stage's folder.
+
+    The folder gets a copy of the launcher, and the interpreter is the system's: the commands in a kept build folder must work
+    when the checkout that made it, and its environment, are gone.
+    """
     plan = bench.folder / "pch.json"
+    script = bench.folder / "pch_launcher.py"
+    shutil.copy2(pch_launcher.__file__, script)
     folders = sorted(kind.precompiled_headers().items(), key=lambda item: -len(item[0]))
     write_json(
         plan,
@@ -93,7 +99,7 @@ def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tupl
             ],
         },
     )
-    return (sys.executable, "-I", "-S", pch_launcher.__file__, str(plan))
+    return (str(Path(sys.executable).resolve()), "-I", "-S", str(script), str(plan))
 
 
 def read_fallbacks(folder: Path) -> tuple[str, ...]:

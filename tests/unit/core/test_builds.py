@@ -17,6 +17,7 @@ from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot, link_command
 from upshift.build.whole import build_whole, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
+from upshift.paths import CHECKOUT
 from upshift.profile.model import HotObject, HotSet
 from upshift.profile.sampling import archive_members, map_plain_server
 from upshift.run.directory import write_json
@@ -213,6 +214,7 @@ def test_only_one_launcher_and_none_for_gcc(tmp_path: Path, source: Source, monk
         return shell.lines[0]
 
     assert "pch_launcher.py" in configured(PLAIN)
+    assert str(CHECKOUT) not in configured(PLAIN), "a kept build folder outlives the checkout that made it"
     assert "pch_launcher.py" not in configured(Recipe(name="x", precompiled_headers=False))
     assert "pch_launcher.py" not in configured(Recipe(name="x", toolchain="gcc"))
 
