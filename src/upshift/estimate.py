@@ -32,7 +32,7 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     "post-link": (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
     "verify": (60, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     "measure": (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
-    "plugins": (300, 0.2e9, 2.0e9, ("ninja plugin_output_directory/mysql_clone.so ...",)),
+    "plugins": (200, 0.2e9, 2.0e9, ("ninja plugin_output_directory/mysql_clone.so ...",)),
     "package": (30, 0.6e9, 0.2e9, ("tar -c",)),
     "report": (5, 0.01e9, 0.2e9, ()),
 }

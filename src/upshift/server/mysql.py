@@ -149,6 +149,8 @@ class MySQL:
         return {
             "sql": _SQL_HEADERS,
             "sql/dd": (*_SQL_HEADERS, "sql/dd/impl/types/table_impl.h", "sql/dd/cache/dictionary_client.h"),
+            # The last two bring in all of Boost.Geometry.
+            "sql/gis": (*_SQL_HEADERS, *(f"sql/gis/{name}" for name in ("geometries_traits.h", "mbr_utils.h", "relops.h"))),
             "sql/server_component": _SQL_HEADERS,
             "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h"),
             "storage/perfschema": (*_SQL_HEADERS, "storage/perfschema/pfs_instr_class.h"),
