@@ -9,7 +9,7 @@ from pathlib import Path
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
-from upshift.build.whole import default_jobs, launcher_command, read_fallbacks
+from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
 from upshift.run.stages import Workbench
@@ -47,7 +47,7 @@ def build_hot(
         )
     # GCC names its counters after the path of the object, so both of its builds write to one place.
     objects = plain.tree / "hot" if toolchain.family == "gcc" else bench.folder / "objects"
-    launcher = _launcher(bench, kind, source, recipe, toolchain)
+    launcher = launcher_command(bench, kind, source, recipe, toolchain)
     rebuilt = {item.path: objects / item.path for item in hot_set.objects}
     flags = (*extra.compile, *recipe.flags)
     rules = [_compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()]
@@ -58,6 +58,7 @@ def build_hot(
     for target in rebuilt.values():
         target.parent.mkdir(parents=True, exist_ok=True)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
+    forget_headers(bench)
     return Build(
         recipe=recipe,
         toolchain=toolchain,
@@ -127,9 +128,3 @@ def _in(tree: Path, argv: Sequence[str]) -> str:
 
 def _escaped(path: Path) -> str:
     return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
-
-
-def _launcher(bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain) -> tuple[str, ...]:
-    if not recipe.precompiled_headers or toolchain.family == "gcc":
-        return ()
-    return launcher_command(bench, kind, source)

@@ -20,9 +20,11 @@ from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 
-# A clang compiling MySQL takes up to 1.2 GB; GCC's LTO link more. Build trees of MySQL take 3 to 4 GB.
+# A clang compiling MySQL takes up to 1.2 GB; GCC's LTO link more. Build trees of MySQL take 3 to 4 GB, of precompiled headers
+# clang's 0.8 GB more while it builds, GCC's 5 GB.
 MEMORY_PER_JOB_BYTES = 1_500_000_000
 TREE_BYTES = 5_000_000_000
+GCC_HEADERS_BYTES = 5_000_000_000
 NOTHING = Flags()
 
 
@@ -48,11 +50,11 @@ def build_whole(
     Raises NotEnoughRoom before it starts when the disk can't hold the tree, CommandFailed when a compiler fails.
     """
     tree = bench.folder / "tree"
-    _need_disk(bench.folder, tree)
+    _need_disk(bench.folder, tree, toolchain)
     bolt = toolchain.family != "gcc" or recipe.post_link == "bolt"
     added = flags.plain(recipe.toolchain, bolt=bolt) + extra
     if not (tree / "build.ninja").is_file():
-        launcher = _launcher(bench, kind, source, recipe, toolchain)
+        launcher = launcher_command(bench, kind, source, recipe, toolchain)
         configure = kind.configure(
             source.path,
             tree,
@@ -60,11 +62,12 @@ def build_whole(
             build_type=recipe.build_type,
             compile_flags=(*added.compile, *recipe.flags),
             link_flags=(*added.link, *recipe.link_flags),
-            options={**recipe.options, **launcher},
+            options={**recipe.options, "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher)},
         )
         bench.progress.update(0, 1, "configure")
         bench.shell.run(configure, log=bench.log)
     run_ninja(bench, tree, targets or kind.targets, jobs or default_jobs())
+    forget_headers(bench)
     compiled = steps(bench.shell, tree, kind.server_target)
     server = tree / compiled[-1].output
     return Build(
@@ -79,12 +82,16 @@ def build_whole(
     )
 
 
-def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tuple[str, ...]:
-    """The compiler launcher that injects precompiled headers, with its plan written into the stage's folder.
+def launcher_command(
+    bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain
+) -> tuple[str, ...]:
+    """The compiler launcher that injects precompiled headers; empty when the recipe wants none.
 
-    The folder gets a copy of the launcher, and the interpreter is the system's: the commands in a kept build folder must work
-    when the checkout that made it, and its environment, are gone.
+    Its plan is written into the stage's folder, with a copy of the launcher, and the interpreter is the system's: the
+    commands in a kept build folder must work when the checkout that made it, and its environment, are gone.
     """
+    if not recipe.precompiled_headers:
+        return ()
     plan = bench.folder / "pch.json"
     script = bench.folder / "pch_launcher.py"
     shutil.copy2(pch_launcher.__file__, script)
@@ -94,6 +101,7 @@ def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tupl
         {
             "folder": str(bench.folder / "pch"),
             "log": str(bench.folder / "fallbacks.log"),
+            "gcc": toolchain.family == "gcc",
             "headers": [
                 [str(source.path / folder), [str(source.path / header) for header in headers]] for folder, headers in folders
             ],
@@ -102,23 +110,23 @@ def launcher_command(bench: Workbench, kind: ServerKind, source: Source) -> tupl
     return (str(Path(sys.executable).resolve()), "-I", "-S", str(script), str(plan))
 
 
+def forget_headers(bench: Workbench) -> None:
+    """Precompiled headers are larger than what is built with them, and of no use once it is there."""
+    shutil.rmtree(bench.folder / "pch", ignore_errors=True)
+
+
 def read_fallbacks(folder: Path) -> tuple[str, ...]:
     log = folder / "fallbacks.log"
     return tuple(sorted(set(log.read_text().splitlines()))) if log.is_file() else ()
 
 
-def _launcher(bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain) -> dict[str, str]:
-    if not recipe.precompiled_headers or toolchain.family == "gcc":
-        return {}
-    return {"CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher_command(bench, kind, source))}
-
-
-def _need_disk(folder: Path, tree: Path) -> None:
+def _need_disk(folder: Path, tree: Path, toolchain: Toolchain) -> None:
     if (tree / "build.ninja").is_file():
         return
+    needed_bytes = TREE_BYTES + (GCC_HEADERS_BYTES if toolchain.family == "gcc" else 0)
     free_bytes = shutil.disk_usage(folder).free
-    if free_bytes < TREE_BYTES:
+    if free_bytes < needed_bytes:
         raise NotEnoughRoom(
-            f"a build tree needs about {TREE_BYTES / 1e9:.0f} GB, {free_bytes / 1e9:.1f} GB are free at {folder}",
+            f"a build tree needs about {needed_bytes / 1e9:.0f} GB, {free_bytes / 1e9:.1f} GB are free at {folder}",
             "free some space, or set UPSHIFT_CACHE to a folder on a larger disk",
         )
