@@ -11,6 +11,7 @@ import psutil
 
 from upshift import console
 from upshift.build.recipe import Recipe, find_recipe
+from upshift.build.whole import GCC_HEADERS_BYTES
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
 from upshift.native.programs import build_programs
@@ -44,7 +45,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         train_on, hold_out = _workloads(options)
         if (server := options.baseline) is not None and not (server.is_file() and os.access(server, os.X_OK)):
             raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
-        _check_room()
+        _check_room(recipe.toolchain)
         _install(options, allow_install, shell)
         if any(workload.needs_programs for workload in train_on + hold_out):
             ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
@@ -132,10 +133,11 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
     return train_on, hold_out
 
 
-def _check_room() -> None:
+def _check_room(family: Family) -> None:
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", NEEDED_DISK_BYTES))
+    needed_bytes = NEEDED_DISK_BYTES + (GCC_HEADERS_BYTES if family == "gcc" else 0)
+    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", needed_bytes))
     free_bytes = shutil.disk_usage(cache).free
     if free_bytes < needed_bytes:
         raise NotEnoughRoom(
