@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from upshift.measure.statistics import geometric_mean
 
@@ -135,15 +136,23 @@ class Bench:
         )
 
     def prepare(self) -> None:
-        """Makes the data once; `--work` of an earlier run is used as it is."""
-        if (self.work / "ready").exists():
-            return
-        self.initialise()
-        with self.server(Arm("prepare", pool=4, options=("--innodb-flush-log-at-trx-commit=0",))):
+        with self.filling(pool=4):
             self.sql("CREATE DATABASE sbtest; CREATE DATABASE inside; CREATE DATABASE seed")
             self.sysbench("oltp_read_only", "prepare", "--threads=2", rows=self.rows, tables=TABLES)
             self.sysbench("oltp_read_only", "prepare", rows=self.inside_rows, tables=1, database="inside")
             self.sql(SCHEMA.read_text().replace("@HOSTS@", str(self.args.pool_mb * 6000)), "seed")
+
+    @property
+    def filled(self) -> bool:
+        """Whether an earlier run left its data in `--work`; they are used as they are."""
+        return (self.work / "ready").exists()
+
+    @contextmanager
+    def filling(self, *, pool: int) -> Iterator[None]:
+        """A server on an empty data folder, to fill; what was filled whole is kept for later runs."""
+        self.initialise()
+        with self.server(Arm("prepare", pool=pool, options=("--innodb-flush-log-at-trx-commit=0",))):
+            yield
         (self.work / "ready").touch()
 
     def measure(self, arm: Arm) -> dict[str, float]:
@@ -188,12 +197,15 @@ class Bench:
         """Hits, and all reads that the tier saw, asynchronous ones included."""
         if not arm.tier:
             return None
-        said = subprocess.run(
-            [str(self.args.cache), "stat", "--json", "--status", str(self.work / "status")], check=True, capture_output=True
-        )
-        now = json.loads(said.stdout)
+        now = self.stat()
         hits = now["counters"]["hits"]
         return hits, hits + now["counters"]["misses"] + sum(now["bypasses"].values())
+
+    def stat(self) -> dict[str, Any]:
+        """What `upshift cache stat` says of the server that runs."""
+        command = [str(self.args.cache), "stat", "--json", "--status", str(self.work / "status")]
+        found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        return found
 
     def _served(self, arm: Arm, before: tuple[int, int] | None) -> float:
         after = self._counted(arm)
@@ -226,17 +238,23 @@ def print_table(rows: list[dict[str, object]], rounds: list[dict[str, dict[str, 
             print(f"{arm}: {name.removeprefix('served_')}: {share:.1%} of reads served by the tier")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="A tier beside a larger buffer pool and the kernel's page cache")
+def arguments(description: str) -> argparse.ArgumentParser:
+    """What a `Bench` needs, for the studies that have one."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--mysqld", required=True, type=Path)
     parser.add_argument("--cache", required=True, type=Path, help="upshift-cache, with libupshift_tier.so beside it")
     parser.add_argument("--work", required=True, type=Path, help="folder on the disk to measure; kept")
-    parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--pool-mb", type=int, default=64)
+    parser.add_argument("--rand-type", default="uniform", help="which rows sysbench reads: uniform, pareto, special")
+    return parser
+
+
+def main() -> None:
+    parser = arguments("A tier beside a larger buffer pool and the kernel's page cache")
+    parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--warm-seconds", type=int, default=4)
-    parser.add_argument("--rand-type", default="uniform", help="which rows sysbench reads: uniform, pareto, special")
     parser.add_argument("--minutes", type=float, default=15, help="no further round that would end later")
     usual = [arm.name for arm in ARMS if not arm.name.endswith("no_aio")]
     parser.add_argument("--arms", default=",".join(usual), help="of " + ", ".join(arm.name for arm in ARMS))
@@ -247,7 +265,8 @@ def main() -> None:
         parser.error(f"unknown arms: {', '.join(sorted(unknown))}")
     chosen = [arm for arm in ARMS if arm.name in {BASELINE, *args.arms.split(",")}]
     bench = Bench(args)
-    bench.prepare()
+    if not bench.filled:
+        bench.prepare()
     rounds: list[dict[str, dict[str, float]]] = []
     order = random.Random(args.rounds)
     for number in range(args.rounds):

@@ -11,15 +11,12 @@ with the defaults.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import time
-from pathlib import Path
 
 from scipy.stats import beta
-from tier_compare import TABLES, Arm, Bench
-from tier_lz4 import stat
+from tier_compare import TABLES, Arm, Bench, arguments
 
 LIBRARY = "libupshift_tier.so"
 WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write", "oltp_write_only")
@@ -41,29 +38,22 @@ def samples(bench: Bench, seconds: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The tier's share of CPU time when all data are in the buffer pool")
-    parser.add_argument("--mysqld", required=True, type=Path)
-    parser.add_argument("--cache", required=True, type=Path, help="upshift-cache, with libupshift_tier.so beside it")
-    parser.add_argument("--work", required=True, type=Path, help="folder for the data; kept")
-    parser.add_argument("--pool-mb", type=int, default=64)
+    parser = arguments("The tier's share of CPU time when all data are in the buffer pool")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--rand-type", default="uniform", help=argparse.SUPPRESS)
     args = parser.parse_args()
     bench = Bench(args)
-    if not (bench.work / "ready").exists():
-        bench.initialise()
-        with bench.server(Arm("prepare", pool=POOLS, options=("--innodb-flush-log-at-trx-commit=0",))):
+    if not bench.filled:
+        with bench.filling(pool=POOLS):
             bench.sql("CREATE DATABASE sbtest")
             bench.sysbench("oltp_read_only", "prepare", "--threads=2", rows=bench.rows, tables=TABLES)
-        (bench.work / "ready").touch()
     print("workload            samples  in the tier    share  at most      queries    reads  MB copied")
     options = ("--innodb-flush-log-at-trx-commit=2",)
     with bench.server(Arm("tier", pool=POOLS, tier=POOLS, options=options)):
         for workload in WORKLOADS:
             words = (f"--threads={args.threads}", "run")
             bench.sysbench(workload, *words, "--time=8", rows=bench.rows, tables=TABLES)
-            before = _counted(bench)
+            before = bench.stat()["counters"]
             load = subprocess.Popen(
                 bench.sysbench_command(workload, *words, f"--time={args.seconds + 4}", rows=bench.rows, tables=TABLES),
                 stdout=subprocess.PIPE,
@@ -72,19 +62,13 @@ def main() -> None:
             time.sleep(2)
             inside, all_ = samples(bench, args.seconds)
             said, _ = load.communicate(timeout=args.seconds + 60)
-            after = _counted(bench)
+            after = bench.stat()["counters"]
             queries = re.search(r"queries:\s+(\d+)", said)
             most = float(beta.ppf(0.975, inside + 1, all_ - inside))
             moved = {name: after[name] - before[name] for name in after}
             reads, copied_mb = moved["hits"] + moved["misses"], (moved["fill_bytes"] + moved["hit_bytes"]) / 1e6
             shares = f"{all_:>8,} {inside:>12} {inside / all_:>8.3%} {most:>8.3%}"
             print(f"{workload:<18} {shares} {int(queries[1]) if queries else 0:>12,} {reads:>8,} {copied_mb:>10.1f}")
-
-
-def _counted(bench: Bench) -> dict[str, int]:
-    counters = stat(bench)["counters"]
-    assert isinstance(counters, dict)
-    return counters
 
 
 if __name__ == "__main__":

