@@ -20,17 +20,22 @@ from upshift.values import Value
 from upshift.workload.model import Workload
 
 
-class Work(Value):
-    """Everything that the pipeline is told, resolved: files read, tools found."""
+class Measuring(Value):
+    """What servers are loaded with, and how that is measured."""
 
     options: Options
+    train_on: tuple[Workload, ...]
+    hold_out: tuple[Workload, ...]
+    plan: Plan
+
+
+class Work(Measuring):
+    """Everything that the pipeline is told, resolved: files read, tools found."""
+
     source_identity: str
     plain: Recipe
     recipe: Recipe
     toolchain: Toolchain
-    train_on: tuple[Workload, ...]
-    hold_out: tuple[Workload, ...]
-    plan: Plan
     perf: bool
     """Whether perf can sample here."""
 
@@ -119,12 +124,12 @@ def build(lab: Lab, work: Work) -> Build:
     return stage.post_link(lab, source, made, hot_set, work.train_on, data, work.recipe, seconds=seconds).build
 
 
-def measure_programs(lab: Lab, work: Work, binaries: Mapping[str, Path]) -> Result:
+def measure_programs(lab: Lab, measuring: Measuring, binaries: Mapping[str, Path]) -> Result:
     """Servers that exist already, measured against the first of them."""
     arms = proof.arms_of(lab, binaries)
-    data = stage.fill_data(lab, arms[0].program, work.train_on + work.hold_out)
-    experiment = proof.measure(lab, arms, data, work)
-    return proof.report_measured(lab, experiment, work)
+    data = stage.fill_data(lab, arms[0].program, measuring.train_on + measuring.hold_out)
+    experiment = proof.measure(lab, arms, data, measuring)
+    return proof.report_measured(lab, experiment, measuring)
 
 
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:

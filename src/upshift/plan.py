@@ -11,13 +11,13 @@ import psutil
 
 from upshift import console
 from upshift.build.recipe import Recipe, find_recipe
-from upshift.build.whole import GCC_HEADERS_BYTES
+from upshift.build.whole import headers_bytes
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
 from upshift.native.programs import build_programs
 from upshift.options import Options
 from upshift.paths import cache_dir
-from upshift.pipeline import Work
+from upshift.pipeline import Measuring, Work
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
 from upshift.toolchain.find import find
@@ -32,6 +32,9 @@ _DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto
 NEEDED_DISK_BYTES = 14_000_000_000
 # BOLT's instrumentation of MySQL peaks at 8.5 GB; compiling needs 1.5 GB a job.
 NEEDED_MEMORY_BYTES = 3_000_000_000
+# A server that is measured: its data and copies of them, a buffer pool of 1 GiB and what it needs beside it.
+MEASURING_DISK_BYTES = 3_000_000_000
+MEASURING_MEMORY_BYTES = 2_000_000_000
 
 
 def prepare(options: Options, *, allow_install: bool) -> Work:
@@ -45,11 +48,9 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         train_on, hold_out = _workloads(options)
         if (server := options.baseline) is not None and not (server.is_file() and os.access(server, os.X_OK)):
             raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
-        _check_room(recipe.toolchain)
-        _install(options, allow_install, shell)
-        if any(workload.needs_programs for workload in train_on + hold_out):
-            ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
-            build_programs(shell, say=console.say)
+        _check_room(NEEDED_DISK_BYTES + headers_bytes(recipe), NEEDED_MEMORY_BYTES)
+        without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
+        _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell)
         version = str(recipe.version) if recipe.version else None
         return Work(
             options=options,
@@ -62,6 +63,21 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
             plan=measuring_plan(options),
             perf=_perf_samples(shell),
         )
+    finally:
+        shell.close()
+
+
+def prepare_measuring(options: Options, *, allow_install: bool) -> Measuring:
+    """The part of `prepare` that servers which exist already need: no compiler, and less room.
+
+    Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
+    """
+    shell = SystemShell()
+    try:
+        train_on, hold_out = _workloads(options)
+        _check_room(MEASURING_DISK_BYTES, MEASURING_MEMORY_BYTES)
+        _install("measure", train_on + hold_out, allow_install, shell)
+        return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:
         shell.close()
 
@@ -133,11 +149,10 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
     return train_on, hold_out
 
 
-def _check_room(family: Family) -> None:
+def _check_room(disk_bytes: int, memory_bytes: int) -> None:
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    needed_bytes = NEEDED_DISK_BYTES + (GCC_HEADERS_BYTES if family == "gcc" else 0)
-    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", needed_bytes))
+    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", disk_bytes))
     free_bytes = shutil.disk_usage(cache).free
     if free_bytes < needed_bytes:
         raise NotEnoughRoom(
@@ -145,18 +160,19 @@ def _check_room(family: Family) -> None:
             "free some space, or set UPSHIFT_CACHE to a folder on a larger disk",
         )
     available_bytes = psutil.virtual_memory().available
-    if available_bytes < NEEDED_MEMORY_BYTES:
+    if available_bytes < memory_bytes:
         raise NotEnoughRoom(
-            f"a build needs about {NEEDED_MEMORY_BYTES / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
-            "stop something else, or use fewer --jobs on a larger machine",
+            f"the work needs about {memory_bytes / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
+            "stop something else, or use a machine with more memory",
         )
 
 
-def _install(options: Options, allow_install: bool, shell: Shell) -> None:
-    if default_kind().name != "mysql":
-        return
-    purpose: Purpose = "gcc-only" if options.toolchain == "gcc" else "mysql"
-    ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
+def _install(purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell) -> None:
+    if default_kind().name == "mysql":
+        ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
+    if any(workload.needs_programs for workload in workloads):
+        ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
+        build_programs(shell, say=console.say)
 
 
 def _identity(source: str | None) -> str:

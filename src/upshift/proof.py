@@ -29,7 +29,7 @@ from upshift.values import Value
 from upshift.verify import hardening
 
 if TYPE_CHECKING:
-    from upshift.pipeline import Trained, Work
+    from upshift.pipeline import Measuring, Trained, Work
 
 
 class Verified(Value):
@@ -85,9 +85,9 @@ def arms_of(lab: Lab, binaries: Mapping[str, Path]) -> tuple[Arm, ...]:
     )
 
 
-def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Experiment:
+def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, measuring: Measuring) -> Experiment:
     """All arms on the training workloads over thread counts, and on the held-out ones. Never taken from another run."""
-    workloads = {workload.name: workload for workload in (*work.train_on, *work.hold_out)}
+    workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     settings = settings_of(tuple(workloads.values()))
     measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
     # A server of another version brings its own data format: its data folder is filled by itself.
@@ -96,9 +96,9 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
         if arm.name == BASELINE:
             own = fill_data(lab, arm.program, tuple(workloads.values()), "baseline data")
             templates[arm.name] = own.path
-    threads = work.options.threads
-    loads = [Load(workload=each.name, threads=n, held_out=False) for each in work.train_on for n in threads]
-    loads += [Load(workload=each.name, threads=max(threads), held_out=True) for each in work.hold_out]
+    threads = measuring.options.threads
+    loads = [Load(workload=each.name, threads=n, held_out=False) for each in measuring.train_on for n in threads]
+    loads += [Load(workload=each.name, threads=max(threads), held_out=True) for each in measuring.hold_out]
 
     def action(bench: Workbench) -> Experiment:
         def on_progress(at: Measured) -> None:
@@ -106,9 +106,9 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
             detail = f"{at.arm}: {at.workload} x{at.threads}, {at.qps:,.0f} QPS{latency}"
             bench.progress.update(at.done, at.total, detail)
 
-        servers = ServerBench(bench.shell, lab.kind, work.plan, workloads, templates, bench.folder / "data", bench.log)
+        servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, templates, bench.folder / "data", bench.log)
         experiment = run_experiment(
-            work.plan,
+            measuring.plan,
             measured,
             _baselines(measured),
             loads,
@@ -121,7 +121,7 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, work: Work) -> Ex
         )
         return experiment
 
-    inputs = {"arms": measured, "loads": loads, "plan": work.plan}
+    inputs = {"arms": measured, "loads": loads, "plan": measuring.plan}
     return lab.stages.run("measure", Experiment, action, inputs=inputs, keep=False)
 
 
@@ -216,11 +216,11 @@ def report(
     return _publish(lab, result)
 
 
-def report_measured(lab: Lab, experiment: Experiment, work: Work) -> Result:
+def report_measured(lab: Lab, experiment: Experiment, measuring: Measuring) -> Result:
     """The result of measuring servers that exist already."""
     nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
-        **_common(lab, experiment, work),
+        **_common(lab, experiment, measuring),
         source=nowhere,
         builds=(),
         hot_set=None,
@@ -238,13 +238,13 @@ def _publish(lab: Lab, result: Result) -> Result:
     return result
 
 
-def _common(lab: Lab, experiment: Experiment, work: Work) -> dict[str, Any]:
+def _common(lab: Lab, experiment: Experiment, measuring: Measuring) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
         "command": " ".join(lab.run.manifest.command),
         "upshift_version": __version__,
-        "level": work.options.level,
+        "level": measuring.options.level,
         "machine": describe_machine(),
         "stages": lab.run.records(),
         "experiment": experiment,

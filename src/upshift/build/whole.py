@@ -50,7 +50,7 @@ def build_whole(
     Raises NotEnoughRoom before it starts when the disk can't hold the tree, CommandFailed when a compiler fails.
     """
     tree = bench.folder / "tree"
-    _need_disk(bench.folder, tree, toolchain)
+    _need_disk(bench.folder, tree, recipe)
     bolt = toolchain.family != "gcc" or recipe.post_link == "bolt"
     added = flags.plain(recipe.toolchain, bolt=bolt) + extra
     if not (tree / "build.ninja").is_file():
@@ -120,10 +120,15 @@ def read_fallbacks(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(set(log.read_text().splitlines()))) if log.is_file() else ()
 
 
-def _need_disk(folder: Path, tree: Path, toolchain: Toolchain) -> None:
+def headers_bytes(recipe: Recipe) -> int:
+    """What a recipe's precompiled headers take beside a build tree, while it builds."""
+    return GCC_HEADERS_BYTES if recipe.toolchain == "gcc" and recipe.precompiled_headers else 0
+
+
+def _need_disk(folder: Path, tree: Path, recipe: Recipe) -> None:
     if (tree / "build.ninja").is_file():
         return
-    needed_bytes = TREE_BYTES + (GCC_HEADERS_BYTES if toolchain.family == "gcc" else 0)
+    needed_bytes = TREE_BYTES + headers_bytes(recipe)
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < needed_bytes:
         raise NotEnoughRoom(

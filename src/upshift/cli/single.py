@@ -115,7 +115,7 @@ def measure(
     from upshift.errors import UsageError
     from upshift.options import Options
     from upshift.pipeline import measure_programs
-    from upshift.plan import prepare
+    from upshift.plan import prepare_measuring
 
     if len(arms) < 2:
         raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
@@ -130,9 +130,9 @@ def measure(
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    work = prepare(options, allow_install=not no_install)
+    measuring = prepare_measuring(options, allow_install=not no_install)
     with session("measure", options.model_dump(mode="json"), stages=len(named) + 2, jobs=0) as at_work:
-        result = measure_programs(at_work.lab, work, named)
+        result = measure_programs(at_work.lab, measuring, named)
     show_outcome(result, at_work.run, as_json=json)
 
 

@@ -15,10 +15,10 @@ from typing import Literal
 from upshift.errors import CommandFailed, MissingTool
 from upshift.shell import Command, Shell
 
-Purpose = Literal["launcher", "native", "mysql", "gcc-only", "test"]
+Purpose = Literal["launcher", "native", "measure", "mysql", "gcc-only", "test"]
 """``launcher``: a Python environment. ``native``: a linker for the programs in crates/. ``test``: the tests' own small
-server, and packaged servers. ``mysql``: building, loading and checking MySQL with clang and BOLT. ``gcc-only``: the same
-without LLVM."""
+server, and packaged servers. ``measure``: loading servers that exist. ``mysql``: building, loading and checking MySQL
+with clang and BOLT. ``gcc-only``: the same without LLVM."""
 
 Need = tuple[str, ...]
 """Names of which any one will do, the preferred one first: releases name some packages differently."""
@@ -53,6 +53,7 @@ _MYSQL: tuple[Need, ...] = (
     ("linux-perf", "linux-tools-generic"),
 )
 _NATIVE: tuple[Need, ...] = (("gcc",), ("libc6-dev",))
+_MEASURE: tuple[Need, ...] = (("util-linux",), ("sysbench",))
 _TEST: tuple[Need, ...] = (
     ("mariadb-server-core", "mariadb-server"),
     ("mariadb-client-core", "mariadb-client"),
@@ -71,6 +72,7 @@ _LLVM_VERSIONS = tuple(range(22, 15, -1))
 _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
     "launcher": (),
     "native": ("cc",),
+    "measure": ("taskset", "sysbench"),
     "test": (
         "g++",
         "cmake",
@@ -175,7 +177,7 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
 def _needs(purpose: Purpose) -> tuple[Need, ...]:
     if purpose == "launcher":
         return ((f"python{sys.version_info.major}.{sys.version_info.minor}-venv", "python3-venv"),)
-    return {"native": _NATIVE, "test": _BUILD + _TEST}.get(purpose, _BUILD + _MYSQL)
+    return {"native": _NATIVE, "measure": _MEASURE, "test": _BUILD + _TEST}.get(purpose, _BUILD + _MYSQL)
 
 
 def _installed(names: Iterable[str], shell: Shell) -> set[str]:

@@ -19,7 +19,7 @@ from upshift.estimate import estimate
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.pipeline import Work, all_stages, building_stages, training_stages
-from upshift.plan import measuring_plan, prepare, refuse_pointless
+from upshift.plan import measuring_plan, prepare, prepare_measuring, refuse_pointless
 
 PLENTY = 10**13
 
@@ -133,7 +133,45 @@ def test_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(1_200_000_000))
     with pytest.raises(NotEnoughRoom, match=r"about 3 GB of memory, 1\.2 GB are free") as caught:
         prepared()
-    assert "--jobs" in caught.value.hint
+    assert "more memory" in caught.value.hint
+
+
+def test_gcc_s_headers_need_room_where_the_recipe_has_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(15_000_000_000))
+    with pytest.raises(NotEnoughRoom, match="about 19 GB of disk"):
+        prepared(toolchain="gcc")
+    without = tmp_path / "without.toml"
+    without.write_text('toolchain = "gcc"\nprecompiled_headers = false\n')
+    assert prepared(recipe=str(without))
+
+
+def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(4_000_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(2_500_000_000))
+    purposes: list[str] = []
+    monkeypatch.setattr(plan, "_install", lambda purpose, *_given: purposes.append(purpose))
+    found = prepare_measuring(Options(held_out=()), allow_install=False)
+    assert [each.name for each in found.train_on] == ["oltp_read_write", "oltp_read_only", "oltp_point_select"]
+    assert purposes == ["measure"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "purpose"),
+    [
+        ('toolchain = "gcc"', "gcc-only"),
+        ('toolchain = "gcc"\npost_link = "bolt"\nflags = ["-fno-reorder-blocks-and-partition"]', "mysql"),
+        ("", "mysql"),
+    ],
+)
+def test_what_is_installed_is_what_the_recipe_needs(
+    recipe: str, purpose: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    purposes: list[str] = []
+    monkeypatch.setattr(plan, "_install", lambda purpose, *_given: purposes.append(purpose))
+    file = tmp_path / "mine.toml"
+    file.write_text(recipe)
+    prepared(recipe=str(file))
+    assert purposes == [purpose]
 
 
 def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

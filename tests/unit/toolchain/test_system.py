@@ -81,6 +81,10 @@ def test_gcc_only_asks_for_no_llvm() -> None:
     assert not any("clang" in name or "bolt" in name for name in missing)
 
 
+def test_measuring_asks_for_no_compiler() -> None:
+    assert system.missing_packages("measure", FakeShell(Debian(installed={"util-linux"}, known={"sysbench"}))) == ("sysbench",)
+
+
 def test_a_need_is_met_by_any_of_its_names_and_installed_by_the_one_that_exists() -> None:
     installed = everything("gcc-only") - {"pkg-config", "linux-perf"} | {"pkgconf"}
     machine = Debian(installed=installed, known={"linux-tools-generic"})
