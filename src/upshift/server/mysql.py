@@ -46,6 +46,26 @@ _SQL_HEADERS = (
     "sql/table.h",
     "sql/mysqld.h",
 )
+# What many files of sql take much of their time for; too much for those of other folders, which hardly use them.
+_SERVER_HEADERS = (
+    *_SQL_HEADERS,
+    "sql/item_sum.h",
+    "sql/parse_tree_nodes.h",
+    "sql/sql_optimizer.h",
+    "sql/thd_raii.h",
+    "sql/rpl_rli.h",
+    "sql/log_event.h",
+    "sql/dd/cache/dictionary_client.h",
+)
+_DICTIONARY_HEADERS = tuple(
+    f"sql/dd/impl/{name}"
+    for name in (
+        "types/table_impl.h",
+        "system_views/system_view_definition_impl.h",
+        "transaction_impl.h",
+        "system_registry.h",
+    )
+)
 _INNODB_HEADERS = tuple(
     f"storage/innobase/include/{name}"
     for name in (
@@ -56,6 +76,10 @@ _INNODB_HEADERS = tuple(
         "row0mysql.h",
         "fil0fil.h",
         "log0log.h",
+        "dict0dd.h",
+        "lock0lock.h",
+        "srv0start.h",
+        "clone0clone.h",
     )
 )
 
@@ -147,12 +171,13 @@ class MySQL:
 
     def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
         return {
-            "sql": _SQL_HEADERS,
-            "sql/dd": (*_SQL_HEADERS, "sql/dd/impl/types/table_impl.h", "sql/dd/cache/dictionary_client.h"),
+            "sql": _SERVER_HEADERS,
+            "sql/auth": (*_SERVER_HEADERS, "sql/auth/sql_auth_cache.h", "sql/auth/auth_internal.h"),
+            "sql/dd": (*_SERVER_HEADERS, *_DICTIONARY_HEADERS),
             # The last two bring in all of Boost.Geometry.
             "sql/gis": (*_SQL_HEADERS, *(f"sql/gis/{name}" for name in ("geometries_traits.h", "mbr_utils.h", "relops.h"))),
             "sql/server_component": _SQL_HEADERS,
-            "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h"),
+            "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h", "storage/innobase/handler/ha_innodb.h"),
             "storage/perfschema": (*_SQL_HEADERS, "storage/perfschema/pfs_instr_class.h"),
             "storage/temptable": _SQL_HEADERS,
             "storage/myisam": ("storage/myisam/myisamdef.h",),
