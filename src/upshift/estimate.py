@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
 from upshift.values import Value
@@ -83,6 +84,6 @@ def _timed(options: Options) -> dict[str, float]:
         "hot set": len(options.workloads) * (options.sample_s + 6),
         "train": tests_s if recipe.training == "mtr" else training_s,
         "post-link": training_s,
-        "measure": plan.trials * arms * (plan.rounds * loads * (plan.slice_s + 1) + plan.warmup_s + 3),
+        "measure": plan.trials * arms * (plan.rounds * loads * (load_s(plan) + 0.2) + plan.warmup_s + 7),
         "verify": _TEST_SUITES_S if options.verify in ("main", "innodb") else 0.0,
     }

@@ -29,7 +29,8 @@ class Options(Value):
     threads: tuple[int, ...] = (1, 8)
     trials: int = 6
     rounds: int = 1
-    slice_s: float = 2.5
+    slice_s: float = 2.2
+    """With its lead-in and its end a load of three seconds: drivers take whole ones."""
     warmup_s: float = 4.0
     train_s: float = 20.0
     sample_s: float = 12.0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # At quick a server start serves half as many loads: measuring would take longer than BOLT.
 _THREADS = {"full": "1,8", "quick": "8"}
+_TRAINING_S = {"full": 20.0, "quick": 10.0}
 
 
 def optimize(
@@ -39,8 +40,10 @@ def optimize(
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
-    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
-    train_seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
+    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.2,
+    train_seconds: Annotated[
+        float | None, typer.Option(min=1, help="Training time for each workload; default: 20, with quick 10.")
+    ] = None,
     sample_seconds: Annotated[float, typer.Option(min=1, help="Sampling time for each workload, to find the hot set.")] = 12.0,
     jobs: Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")] = 0,
     resume: Annotated[
@@ -81,7 +84,7 @@ def optimize(
             "trials": trials,
             "rounds": rounds,
             "slice_s": slice_seconds,
-            "train_s": train_seconds,
+            "train_s": _TRAINING_S.get(level, _TRAINING_S["full"]) if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
             "jobs": jobs,
         },

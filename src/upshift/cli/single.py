@@ -104,7 +104,7 @@ def measure(
     threads: Annotated[str, typer.Option(help="Client threads, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
-    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.5,
+    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.2,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:

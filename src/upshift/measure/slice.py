@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,11 @@ class _Moment:
     at_s: float
 
 
+def load_s(plan: Plan) -> int:
+    """Seconds that a slice's load lasts: drivers take whole ones."""
+    return math.ceil(LEAD_S + plan.slice_s + TAIL_S)
+
+
 def measure_slice(
     bench: Bench,
     running: RunningArm,
@@ -45,7 +51,7 @@ def measure_slice(
     """
     # The whole load's span is for what the client reports only as a whole; the inner one is the slice.
     outer = _moment(running, clock, sample)
-    handle = bench.begin(running, turn.load, LEAD_S + plan.slice_s + TAIL_S, turn.load_seed)
+    handle = bench.begin(running, turn.load, load_s(plan), turn.load_seed)
     clock.sleep(LEAD_S)
     first = _moment(running, clock, sample)
     clock.sleep(plan.slice_s)

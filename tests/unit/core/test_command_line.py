@@ -133,13 +133,15 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
     assert not (tmp_path / "cache").exists()
 
 
-def test_quick_measures_less(upshift: Run) -> None:
-    def measuring_s(*more: str) -> float:
+def test_quick_trains_and_measures_less(upshift: Run) -> None:
+    def takes_s(stage: str, *more: str) -> float:
         told = json.loads(upshift("optimize", "--dry-run", "--json", *more)[1])
-        return next(float(each["wall_s"]) for each in told["stages"] if each["stage"] == "measure")
+        return next(float(each["wall_s"]) for each in told["stages"] if each["stage"] == stage)
 
-    assert measuring_s("--level", "quick") < 0.75 * measuring_s()
-    assert measuring_s("--level", "quick", "--threads", "1,8") == measuring_s()
+    assert takes_s("measure", "--level", "quick") < 0.75 * takes_s("measure")
+    assert takes_s("measure", "--level", "quick", "--threads", "1,8") == takes_s("measure")
+    assert takes_s("post-link", "--level", "quick") == pytest.approx(takes_s("post-link") - 3 * 10)
+    assert takes_s("post-link", "--level", "quick", "--train-seconds", "20") == takes_s("post-link")
 
 
 @pytest.mark.parametrize(

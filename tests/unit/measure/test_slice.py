@@ -6,7 +6,8 @@ from fake_bench import READS, FakeLoad, World, arm, plan
 from upshift.errors import LoadFailed, ServerFailed
 from upshift.measure.model import Slice
 from upshift.measure.schedule import Turn
-from upshift.measure.slice import LEAD_S, TAIL_S, measure_slice
+from upshift.measure.slice import LEAD_S, load_s, measure_slice
+from upshift.options import Options
 from upshift.workload.driver import LoadReport
 
 TURN = Turn(round=1, arm=arm("pgo"), load=READS, load_seed=42)
@@ -22,12 +23,18 @@ def test_a_slice_counts_only_its_middle() -> None:
     found = measured(world)
     [(name, load, seconds, seed)] = world.loads
     assert (name, load, seed) == ("pgo", READS, 42)
-    assert seconds == pytest.approx(LEAD_S + 2.0 + TAIL_S)
+    assert seconds == 3, "whole seconds that hold the lead-in, the slice and what follows it"
     assert (found.trial, found.round, found.arm, found.workload) == (2, 1, "pgo", "reads")
     assert found.started_s == pytest.approx(10.0 + LEAD_S)
     assert found.wall_s == pytest.approx(2.0)
     assert found.queries == pytest.approx(1000, abs=1)
     assert (found.user_cpu_s, found.system_cpu_s) == pytest.approx((1.6, 0.2))
+
+
+def test_a_default_slice_takes_a_load_of_three_seconds_with_some_to_spare() -> None:
+    options = Options()
+    assert load_s(plan(slice_s=options.slice_s)) == 3
+    assert load_s(plan(slice_s=options.slice_s + 0.15)) == 3, "reading a busy server's counters takes time, too"
 
 
 def test_the_clients_cpu_time_is_scaled_from_the_whole_load_to_the_slice() -> None:
