@@ -15,14 +15,15 @@ LEAST_HOT_SHARE = 0.6
 
 
 def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Quality:
-    """What a merged profile's counts (symbol to count) say about it. Raises ProfileRefused."""
+    """What a merged profile's counts (symbol to count; GCC's: counter file to 1 or 0) say about it. Raises ProfileRefused."""
+    what = "files" if profile.kind == "gcc" else "functions"
     executed = sum(1 for count in counts.values() if count)
     hot = [function.symbol for function in hot_set.functions]
     with_counts = sum(1 for symbol in hot if counts.get(symbol, 0))
     without = [symbol for symbol in hot if not counts.get(symbol, 0)]
     notes = [
-        f"{executed} of {len(counts)} functions have counts",
-        f"{with_counts} of the {len(hot)} hottest functions have counts",
+        f"{executed} of {len(counts)} {what} have counts",
+        *((f"{with_counts} of the {len(hot)} hottest functions have counts",) if hot else ()),
         f"{_trained_by(profile)} in {profile.duration_s:.0f} s of training",
     ]
     if without:
@@ -31,7 +32,7 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
         notes.append(f"{profile.corrupt} raw profiles or counters were damaged and left out")
     if executed < LEAST_EXECUTED:
         raise ProfileRefused(
-            f"the profile is empty: {executed} functions have counts",
+            f"the profile is empty: {executed} {what} have counts",
             "train longer, and see that the workload loads the instrumented server",
         )
     if profile.queries is not None and profile.queries < LEAST_QUERIES:

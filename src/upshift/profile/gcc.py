@@ -36,5 +36,5 @@ def counts(counters: Path) -> dict[str, int]:
     for file in counters.rglob("*.gcda"):
         content = file.read_bytes()
         whole = len(content) > 16 and struct.unpack_from("<I", content)[0] == _MAGIC
-        found[file.stem] = int(whole)
+        found[str(file.relative_to(counters))] = int(whole)
     return found

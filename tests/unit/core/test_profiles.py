@@ -60,6 +60,12 @@ def test_a_thin_profile_is_refused_with_what_to_do() -> None:
     assert "--train-seconds" in caught.value.hint
 
 
+def test_gcc_s_counts_are_files_and_say_nothing_of_hot_functions() -> None:
+    notes = examine(COUNTS, hot(), profile().model_copy(update={"kind": "gcc"})).notes
+    assert notes[0] == "5 of 6 files have counts"
+    assert not any("hottest" in note for note in notes)
+
+
 def test_a_profile_from_the_servers_own_tests_has_no_count_of_statements() -> None:
     assert "the server's own tests in 20 s of training" in examine(COUNTS, hot("a"), profile(queries=None)).notes
 
@@ -188,9 +194,10 @@ WHOLE = struct.pack("<I", 0x67636461) + b"x" * 20
 
 
 def test_gcc_counters_are_judged_by_being_whole(tmp_path: Path) -> None:
-    for name, content in (("a.gcda", WHOLE), ("sub/b.gcda", WHOLE[:8]), ("c.gcda", b"y" * 24), ("d.gcda", b"")):
+    contents = {"a.gcda": WHOLE, "sub/a.gcda": WHOLE[:8], "c.gcda": b"y" * 24, "d.gcda": b""}
+    for name, content in contents.items():
         gcda(tmp_path, name, content)
-    assert gcc.counts(tmp_path) == {"a": 1, "b": 0, "c": 0, "d": 0}
+    assert gcc.counts(tmp_path) == {"a.gcda": 1, "sub/a.gcda": 0, "c.gcda": 0, "d.gcda": 0}
 
 
 def test_gcc_counters_are_hashed_by_name_and_content(tmp_path: Path) -> None:
