@@ -52,7 +52,8 @@ def build_hot(
     flags = (*extra.compile, *recipe.flags)
     rules = [_compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()]
     server = bench.folder / kind.server_target
-    link = link_command(known[-1], rebuilt, server, (*extra.link, *recipe.link_flags))
+    # Compile flags at the link too, as CMake has them: link-time optimisation compiles there.
+    link = link_command(known[-1], rebuilt, server, (*recipe.flags, *extra.link, *recipe.link_flags))
     rules.append(_link_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in rebuilt.values():

@@ -146,6 +146,9 @@ def test_the_hot_object_alone_is_compiled_again_and_linked_first(
     assert says(shell, plain.server) == "plain build 1\n"
     assert (made.objects, made.tree, made.profile_sha256, made.fallbacks) == (1, plain.tree, "p", ())
     assert [file.name for file in (bench.folder / "objects").rglob("*.o")] == ["hot.cc.o"]
+    rules = (bench.folder / "build.ninja").read_text().splitlines()
+    [arguments] = [line for line in rules if line.startswith("  arguments = ")]
+    assert "-DHOT" in arguments, "compile flags stand on the link line too: link-time optimisation compiles there"
 
 
 def test_native_objects_and_bitcode_link_together(
