@@ -200,7 +200,7 @@ def report(
         text_bytes=hardening.text_bytes(verified.build.server),
     )
     warnings = [*verified.warnings]
-    for build in (plain, verified.build):
+    for build in (plain, verified.build) if trained else (plain,):
         if build.fallbacks:
             warnings.append(f"{len(build.fallbacks)} files of {build.recipe.name} were compiled without precompiled headers")
     result = Result(
