@@ -162,29 +162,41 @@ fn status(connection: &mut dyn Connection) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn counts_are_mysqls(server: &Server, url: &str, statements: StatementMode) {
-    let mut watch = server.connect("t").expect("a login");
-    // A status holds its own request and not its own answer: between two of them lie one request and one answer for each of ours.
-    let watched = watch.counters();
-    let before = status(&mut *watch);
-    let totals = read_write(url, statements);
+/// A status, with what was counted on the connection that asked before it did.
+struct Look {
+    status: BTreeMap<String, u64>,
+    watched: Counters,
+}
+
+/// The first status in which no other connection is left, and how many were asked for: a connection's goodbye counts when the
+/// server comes to it, however long its client is gone by then.
+fn alone(watch: &mut dyn Connection) -> (Look, u64) {
     let begin = Instant::now();
-    let (after, own, looks) = (1..)
+    (1..)
         .find_map(|looks| {
-            let own = watch.counters() - watched;
-            let after = status(&mut *watch);
+            let watched = watch.counters();
+            let status = status(watch);
+            if status["threads_connected"] == 1 {
+                return Some((Look { status, watched }, looks));
+            }
             assert!(
                 begin.elapsed() < Duration::from_secs(20),
                 "connections do not end"
             );
-            if after["threads_connected"] > 1 {
-                std::thread::sleep(Duration::from_millis(50));
-                return None;
-            }
-            Some((after, own, looks))
+            std::thread::sleep(Duration::from_millis(50));
+            None
         })
-        .expect("the connections end");
-    let grown = |name: &str| after[name] - before[name];
+        .expect("the connections end")
+}
+
+fn counts_are_mysqls(server: &Server, url: &str, statements: StatementMode) {
+    let mut watch = server.connect("t").expect("a login");
+    // A status holds its own request and not its own answer: between two of them lie one request and one answer for each of ours.
+    let (before, _) = alone(&mut *watch);
+    let totals = read_write(url, statements);
+    let (after, looks) = alone(&mut *watch);
+    let own = after.watched - before.watched;
+    let grown = |name: &str| after.status[name] - before.status[name];
     let names = names();
     let ours = |name: &str| counted(&totals, &names, name);
     let ends = u64::from(CONNECTIONS);
