@@ -49,10 +49,13 @@ def test_the_server_was_verified_and_kept_its_hardening(full: Result) -> None:
 
 
 def test_training_and_held_out_workloads_were_compared(full: Result) -> None:
-    qps = {(one.workload, one.held_out): one for one in full.comparisons if one.metric == "qps"}
-    assert set(qps) == {("mix", False), ("scan", True)}
-    user_cpu = next(one for one in full.comparisons if one.metric == "user_cpu_us_per_query" and not one.held_out)
-    assert user_cpu.ratio < 1
+    # Two trials of a second on a busy machine may say anything: test_instructions.py asks for the gain.
+    for metric in ("qps", "user_cpu_us_per_query"):
+        found = {(one.workload, one.held_out): one for one in full.comparisons if one.metric == metric}
+        assert set(found) == {("mix", False), ("scan", True)}
+        for one in found.values():
+            assert 0 < one.ci_low < one.ratio < one.ci_high
+            assert (one.arm, one.baseline, one.trials) == ("optimised", "plain", 2)
 
 
 def test_the_run_left_what_it_promises(full: Result, cli: Cli) -> None:
