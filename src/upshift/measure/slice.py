@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import Plan, Slice
 from upshift.measure.sampling import Usage
 from upshift.measure.schedule import Turn
+from upshift.workload.driver import whole_seconds
 
 # Connecting and the first statements are not measured; neither is the end, when threads stop one by one.
 LEAD_S = 0.4
@@ -28,8 +28,8 @@ class _Moment:
 
 
 def load_s(plan: Plan) -> int:
-    """Seconds that a slice's load lasts: drivers take whole ones."""
-    return math.ceil(LEAD_S + plan.slice_s + TAIL_S)
+    """Seconds that a slice's load lasts."""
+    return whole_seconds(LEAD_S + plan.slice_s + TAIL_S)
 
 
 def measure_slice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import resource
 import time
@@ -75,6 +76,11 @@ class RunningLoad:
         return read(output).model_copy(update={"client_cpu_s": _children_cpu_s() - self.cpu_before_s})
 
 
+def whole_seconds(seconds: float) -> int:
+    """How long a load of ``seconds`` lasts: drivers take whole ones, at least one."""
+    return max(1, math.ceil(seconds))
+
+
 def begin_load(
     shell: Shell,
     kind: ServerKind,
@@ -87,8 +93,8 @@ def begin_load(
     cpus: tuple[int, ...],
     log: Path,
 ) -> RunningLoad:
-    """Start a load of ``seconds`` (rounded up to whole ones)."""
-    whole_s = max(1, -int(-seconds // 1))
+    """Start a load of ``whole_seconds(seconds)``."""
+    whole_s = whole_seconds(seconds)
     command = _command(workload.load.command, kind, server, threads=threads, seconds=whole_s, seed=seed, cpus=cpus)
     own_log = log.with_suffix(".load")
     own_log.write_bytes(b"")
