@@ -202,7 +202,9 @@ def report(
     warnings = [*verified.warnings]
     for build in (plain, verified.build) if trained else (plain,):
         if build.fallbacks:
-            warnings.append(f"{len(build.fallbacks)} files of {build.recipe.name} were compiled without precompiled headers")
+            warnings.append(
+                f"files of {build.recipe.name} that were compiled without precompiled headers: {len(build.fallbacks)}"
+            )
     result = Result(
         **_common(lab, experiment, work),
         source=source,

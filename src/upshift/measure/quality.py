@@ -75,7 +75,7 @@ def _errors(groups: Groups) -> Flag | None:
         return None
     return Flag(
         name="errors",
-        message=f"the load met {sum(failed.values())} errors: {_named(failed, str)}",
+        message=f"the load met errors, {sum(failed.values())} in all: {_named(failed, str)}",
         hint="a query that fails costs other work than one that succeeds: look at the log of the load",
     )
 

@@ -260,7 +260,7 @@ def _around(experiment: Experiment) -> dict[str, Any]:
             ),
         ),
         "experiment": experiment,
-        "warnings": ("3 files of max-clang were compiled without precompiled headers",),
+        "warnings": ("files of max-clang that were compiled without precompiled headers: 3",),
         "package": "/var/cache/upshift/runs/20261121-051500-optimize/package/mysql-9.7.4-upshift.tar.gz",
     }
 
