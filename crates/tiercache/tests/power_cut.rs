@@ -173,7 +173,7 @@ fn a_cut_at_any_moment_serves_no_page_newer_than_the_file() {
                 std::thread::sleep(TICK);
                 tier.stop();
             }
-            // What stands in the mapping is on the tier's disk, in the worst case all of it.
+            // What the tier wrote is on its disk, in the worst case all of it.
             let left = std::fs::read(machine.cache()).expect("the tier's file");
             drop(tier);
             std::fs::write(machine.cache(), left).expect("the tier's file");

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tiercache::status::Request;
 use tiercache::{Config, Counter, FileId, Identity, Lookup, MediumChoice, Tier};
 
 const PAGE: usize = 4096;
@@ -15,6 +16,8 @@ const PAGES: u64 = 16;
 struct Setup {
     folder: PathBuf,
     direct: bool,
+    /// Of the tier.
+    pages: u64,
 }
 
 impl Setup {
@@ -27,6 +30,7 @@ impl Setup {
         Self {
             folder,
             direct: false,
+            pages: 64,
         }
     }
 
@@ -41,7 +45,7 @@ impl Setup {
             MediumChoice::File(self.cache())
         };
         Config {
-            size_bytes: 64 * PAGE as u64,
+            size_bytes: self.pages * PAGE as u64,
             page_size_bytes: PAGE,
             medium,
             sequential_cutoff_bytes: 0,
@@ -200,17 +204,9 @@ fn unsynced_writes_are_not_kept() {
 }
 
 #[test]
-fn other_sizes_start_cold_and_other_files_and_second_servers_are_refused() {
+fn other_files_and_second_servers_are_refused() {
     let setup = Setup::new("other");
     setup.fill_and_stop();
-    let larger = Config {
-        size_bytes: 128 * PAGE as u64,
-        ..setup.config()
-    };
-    assert_eq!(
-        Tier::open(larger).expect("tier").status().snapshot().start,
-        "cold: another size"
-    );
     let (tier, ..) = setup.open();
     let error = Tier::open(setup.config())
         .err()
@@ -231,7 +227,82 @@ fn other_sizes_start_cold_and_other_files_and_second_servers_are_refused() {
     );
 }
 
-/// Every byte of the superblock's words, of the checksums and of the saved index, one bit each; pages too.
+/// The tier was resized while it ran, the server starts with the old size or with the new one, or with yet another.
+#[test]
+fn pages_are_there_after_a_resize() {
+    for direct in [false, true] {
+        for (live, next, kept) in [
+            (0, 64, PAGES),
+            (200, 64, PAGES),
+            (200, 200, PAGES),
+            (0, 4096, PAGES),
+            (16, 64, PAGES),
+            (0, 8, 8),
+        ] {
+            let mut setup = Setup::new(&format!("resize-{direct}-{live}-{next}"));
+            setup.direct = direct;
+            let (tier, id, data) = setup.open();
+            if live > 0 {
+                let size = Request::Resize(live * PAGE as u64);
+                tier.perform(size).expect("a resize");
+            }
+            hits_and_fill(&tier, id, &data);
+            std::thread::sleep(Duration::from_millis(25));
+            tier.stop();
+            drop(tier);
+            setup.pages = next;
+            let (tier, id, data) = setup.open();
+            let start = tier.status().snapshot().start;
+            assert_eq!(start, format!("warm: {kept} pages"), "{live} {next}");
+            assert_eq!(hits_and_fill(&tier, id, &data), kept);
+        }
+    }
+}
+
+/// Each name is as long as a path may be: more than a thousand of them need more than 4 MiB.
+#[test]
+fn a_table_of_files_larger_than_4_mib_is_kept() {
+    let mut setup = Setup::new("many");
+    setup.pages = 2048;
+    let long = setup.folder.join("d".repeat(200));
+    let deep = (0..17).fold(long, |path, _| path.join("e".repeat(200)));
+    std::fs::create_dir_all(&deep).expect("folders");
+    let files = 1200u64;
+    let path = |number: u64| deep.join(format!("{number:0>150}.ibd"));
+    let open = |tier: &Tier, number: u64| {
+        let data = File::open(path(number)).expect("data file");
+        let name = path(number).into_os_string().into_encoded_bytes();
+        let identity = Identity::of(data.as_raw_fd()).expect("identity");
+        tier.file(&name, identity).expect("cached")
+    };
+    for number in 0..files {
+        std::fs::write(path(number), page(number as u8)).expect("write");
+    }
+    std::thread::sleep(Duration::from_millis(25));
+    let tier = Tier::open(setup.config()).expect("tier");
+    for number in 0..files {
+        let id = open(&tier, number);
+        let mut dst = page(0);
+        if let Lookup::Miss(token) = tier.read(id, 0, &mut dst) {
+            tier.fill(token, &page(number as u8));
+        }
+    }
+    tier.stop();
+    drop(tier);
+    let tier = Tier::open(setup.config()).expect("tier");
+    assert_eq!(
+        tier.status().snapshot().start,
+        format!("warm: {files} pages")
+    );
+    for number in 0..files {
+        let id = open(&tier, number);
+        let mut dst = page(0);
+        assert!(matches!(tier.read(id, 0, &mut dst), Lookup::Hit));
+        assert_eq!(dst, page(number as u8));
+    }
+}
+
+/// Every byte of the superblock's words and of the saved index, one bit each; pages too.
 #[test]
 fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
     let setup = Setup::new("flip");
@@ -240,10 +311,9 @@ fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
     let data_offset = 2usize << 20;
     let saved = data_offset + 64 * PAGE;
     let saved_bytes =
-        8 + 7 * 8 + setup.folder.join("t.ibd").as_os_str().len() + PAGES as usize * 16;
+        16 + 8 * 8 + setup.folder.join("t.ibd").as_os_str().len() + PAGES as usize * 24;
     let ranges = [
         (0, 80),
-        (4096, 4096 + 64 * 8),
         (saved, saved + saved_bytes),
         (data_offset, data_offset + 20 * PAGE),
     ];

@@ -1,4 +1,4 @@
-//! `resize`, `mode`, `flush` and `drop`: asking the running tier for a change.
+//! `resize`, `mode`, `sync` and `clear`: asking the running tier for a change.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tiercache::config::{Mode, parse_size_bytes};
 use tiercache::status::Request;
 
 use crate::failure::Failure;
-use crate::place::{self, Which};
+use crate::pages::{self, Which};
 use crate::{memory, output};
 
 /// A new size.
 #[derive(clap::Args)]
 pub struct Resize {
-    /// 512M, 4G.
+    /// The new size, such as 512M or 4G.
     size: String,
     #[command(flatten)]
     plain: Plain,
@@ -33,10 +33,10 @@ pub struct SwitchMode {
 pub struct Plain {
     #[command(flatten)]
     which: Which,
-    /// The tier answers at its next read or write: seconds to wait for that.
+    /// Seconds to wait for the tier's answer.
     #[arg(long, default_value_t = 10.0)]
     wait_seconds: f64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -47,10 +47,10 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
     if size_bytes == 0 {
         return Err(Failure::usage(
             "a tier of size 0 is none",
-            "use `mode pass-through`",
+            "use `upshift cache mode pass-through`",
         ));
     }
-    let now = place::find(&options.plain.which)?.snapshot();
+    let now = pages::find(&options.plain.which)?.snapshot();
     if now.medium.starts_with("memory") {
         memory::refuse_more_than_available(size_bytes.saturating_sub(now.size_bytes))?;
     }
@@ -63,18 +63,18 @@ pub fn mode(options: &SwitchMode) -> Result<(), Failure> {
     ask(&options.plain, "mode", Request::Mode(mode))
 }
 
-/// Flush the medium.
-pub fn flush(options: &Plain) -> Result<(), Failure> {
-    ask(options, "flush", Request::Flush)
+/// Bring the medium to stable storage.
+pub fn sync(options: &Plain) -> Result<(), Failure> {
+    ask(options, "sync", Request::Flush)
 }
 
 /// Empty the tier.
-pub fn drop(options: &Plain) -> Result<(), Failure> {
-    ask(options, "drop", Request::Drop)
+pub fn clear(options: &Plain) -> Result<(), Failure> {
+    ask(options, "clear", Request::Drop)
 }
 
 fn ask(options: &Plain, name: &str, request: Request) -> Result<(), Failure> {
-    let page = place::find(&options.which)?;
+    let page = pages::find(&options.which)?;
     if !page.alive() {
         return Err(Failure::failed(
             format!("the server with process id {} has stopped", page.pid()),
@@ -89,7 +89,7 @@ fn ask(options: &Plain, name: &str, request: Request) -> Result<(), Failure> {
     let answer = page.wait(ticket, wait).map_err(|why| {
         Failure::failed(
             why,
-            "an idle server answers at its next read or write: run a query, or wait longer",
+            "the tier answers from a thread of its own: a stopped or frozen server does not; a large resize takes longer than --wait-seconds",
         )
     })?;
     if options.json {

@@ -6,7 +6,7 @@ use tiercache::status::{FileStatus, LATENCY_BUCKETS, Snapshot};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::place::{self, Which};
+use crate::pages::{self, Which};
 
 /// Which server.
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub struct Options {
 
 /// Print the text format, version 0.0.4.
 pub fn export(options: &Options) -> Result<(), Failure> {
-    let now = place::find(&options.which)?.snapshot();
+    let now = pages::find(&options.which)?.snapshot();
     output::line(to_text(&now).trim_end())
 }
 

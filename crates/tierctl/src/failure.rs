@@ -2,7 +2,7 @@
 
 use tiercache::config::ConfigError;
 
-/// A message, what to do about it, and the exit code: 1 failed, 2 what was typed cannot be meant.
+/// A message, what to do about it, and the exit code: 1 failed, 2 usage error.
 #[derive(Debug)]
 pub struct Failure {
     /// One sentence.

@@ -1,19 +1,21 @@
 //! `upshift-cache`: runs a server with the tier, watches it, changes it and measures it.
 
+mod audit;
 mod bench;
-mod check;
 mod control;
 mod export;
 mod failure;
 mod memory;
 mod options;
 mod output;
-mod place;
+mod pages;
 mod preflight;
 mod process;
 mod run;
 mod server;
 mod stat;
+mod unit;
+mod user;
 
 use clap::{Parser, Subcommand};
 
@@ -21,7 +23,7 @@ use failure::Failure;
 
 /// A page cache on a fast medium under an unmodified mysqld.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "upshift cache", bin_name = "upshift cache", version)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -31,21 +33,21 @@ struct Arguments {
 enum Verb {
     /// Run a server with the tier.
     Run(run::Options),
-    /// Show what the tier of a running server does.
+    /// Show the counters of a running server's tier.
     Stat(stat::Options),
-    /// Give the running tier another size.
+    /// Change the size of the running tier.
     Resize(control::Resize),
     /// Switch the running tier to another mode.
     Mode(control::SwitchMode),
-    /// Bring what the medium holds to stable storage.
-    Flush(control::Plain),
+    /// Write what the medium holds to stable storage.
+    Sync(control::Plain),
     /// Empty the running tier.
-    Drop(control::Plain),
-    /// Audit whether I/O on data files escapes the tier (needs strace).
-    Check(check::Options),
-    /// The counters as Prometheus text.
+    Clear(control::Plain),
+    /// Trace a running server to find I/O on its data files that goes past the tier (needs strace).
+    Audit(audit::Options),
+    /// Print the counters as Prometheus text.
     Export(export::Options),
-    /// Random reads of each size, without and with the tier (needs fio).
+    /// Measure random reads of each size, without and with the tier (needs fio).
     Bench(bench::Options),
 }
 
@@ -55,9 +57,9 @@ fn main() {
         Verb::Stat(options) => stat::stat(&options),
         Verb::Resize(options) => control::resize(&options),
         Verb::Mode(options) => control::mode(&options),
-        Verb::Flush(options) => control::flush(&options),
-        Verb::Drop(options) => control::drop(&options),
-        Verb::Check(options) => check::check(&options),
+        Verb::Sync(options) => control::sync(&options),
+        Verb::Clear(options) => control::clear(&options),
+        Verb::Audit(options) => audit::audit(&options),
         Verb::Export(options) => export::export(&options),
         Verb::Bench(options) => bench::bench(&options),
     };
@@ -67,9 +69,9 @@ fn main() {
         exit_code,
     }) = done
     {
-        eprintln!("ERROR: {message}");
+        eprintln!("ERROR: {}", output::shown(&message));
         if !hint.is_empty() {
-            eprintln!("hint: {hint}");
+            eprintln!("hint: {}", output::shown(&hint));
         }
         std::process::exit(exit_code);
     }

@@ -11,6 +11,7 @@ use tiercache::config::{Action, Config, MediumChoice, parse_size_bytes};
 use crate::failure::Failure;
 use crate::memory;
 use crate::options::Options;
+use crate::user::User;
 
 /// InnoDB's default, in MySQL and MariaDB.
 const POOL_BYTES_DEFAULT: u64 = 128 << 20;
@@ -52,8 +53,8 @@ pub fn of_server(
             ));
         }
     }
-    let is_memory = !matches!(config.medium, MediumChoice::MemoryLz4);
-    if is_memory && pool_bytes.is_some_and(|pool| config.size_bytes < 2 * pool) {
+    let uncompressed = !matches!(config.medium, MediumChoice::MemoryLz4);
+    if uncompressed && pool_bytes.is_some_and(|pool| config.size_bytes < 2 * pool) {
         warnings.push(
             "the tier is smaller than twice the buffer pool: it holds what the pool holds too, and adds little".into(),
         );
@@ -118,20 +119,20 @@ fn is_data(config: &Config, path: &Path) -> bool {
     config.rules.action(path.as_os_str().as_encoded_bytes()) != Action::Skip
 }
 
-/// Refuses a medium that has no room.
-pub fn of_medium(config: &Config) -> Result<(), Failure> {
+/// Refuses a medium that has no room, or that this user may not use.
+pub fn of_medium(config: &Config, user: User) -> Result<(), Failure> {
     match &config.medium {
         MediumChoice::Memory | MediumChoice::MemoryLz4 => {
             memory::refuse_more_than_available(config.size_bytes)
         }
         MediumChoice::File(path) | MediumChoice::Direct(path) => {
-            let (room_bytes, place) = room(path)?;
+            let (room_bytes, whose) = room(path, user)?;
             if config.size_bytes <= room_bytes {
                 return Ok(());
             }
             Err(Failure::usage(
                 format!(
-                    "a size of {} MiB is larger than {place} has room for ({} MiB)",
+                    "a size of {} MiB is larger than {whose} has room for ({} MiB)",
                     config.size_bytes >> 20,
                     room_bytes >> 20
                 ),
@@ -142,10 +143,10 @@ pub fn of_medium(config: &Config) -> Result<(), Failure> {
 }
 
 /// Bytes that the medium may take: of a device all, else what is free and what the file has already.
-fn room(path: &Path) -> Result<(u64, String), Failure> {
-    let failed = |place: &Path, error: io::Error| {
+fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
+    let failed = |path: &Path, error: io::Error| {
         Failure::usage(
-            format!("{}: {error}", place.display()),
+            format!("{}: {error}", path.display()),
             "name a file in a folder on the fast medium, or a device",
         )
     };
@@ -173,7 +174,18 @@ fn room(path: &Path) -> Result<(u64, String), Failure> {
         .unwrap_or(Path::new("."));
     let free_bytes = memory::free_bytes(folder).map_err(|error| failed(folder, error))?;
     let written = if about.is_some() { path } else { folder };
-    may_write(written).map_err(|error| failed(written, error))?;
+    user.acting(|| may_write(written))
+        .map_err(|error| failed(written, error))?;
+    if about.as_ref().is_some_and(|about| about.uid() != user.uid) {
+        return Err(Failure::usage(
+            format!("{} belongs to another user than the server", path.display()),
+            format!(
+                "name a new file, or give it away: chown {} {}",
+                user.uid,
+                path.display()
+            ),
+        ));
+    }
     // st_blocks counts units of 512 bytes, whatever the file system's block is.
     let own_bytes = about.map_or(0, |about| about.blocks() * 512);
     Ok((
@@ -182,7 +194,7 @@ fn room(path: &Path) -> Result<(u64, String), Failure> {
     ))
 }
 
-/// Whether this user may read and write the file, or make files in the folder. A server that becomes another user finds out itself.
+/// Whether the acting user may read and write the file, or make files in the folder.
 fn may_write(path: &Path) -> io::Result<()> {
     let mode = if path.is_dir() {
         libc::W_OK | libc::X_OK
@@ -267,11 +279,14 @@ mod tests {
     #[test]
     fn a_medium_without_room_or_place_is_refused() {
         let with = |medium: MediumChoice, size_bytes: u64| {
-            of_medium(&Config {
-                medium,
-                size_bytes,
-                ..Config::default()
-            })
+            of_medium(
+                &Config {
+                    medium,
+                    size_bytes,
+                    ..Config::default()
+                },
+                User::own(),
+            )
             .map_err(|failure| (failure.exit_code, failure.message))
         };
         let folder = std::env::temp_dir();

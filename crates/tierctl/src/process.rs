@@ -21,6 +21,14 @@ pub fn variables(pid: u32) -> Result<HashMap<String, String>, Failure> {
         .collect())
 }
 
+/// The user that the process acts as. Not the owner of its folder below /proc, which is root when it gave up rights.
+pub fn user(pid: u32) -> Option<u32> {
+    let status = read(&format!("/proc/{pid}/status")).ok()?;
+    // Real, effective, saved and file system user.
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// A file below /proc.
 pub fn read(path: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
@@ -38,6 +46,8 @@ mod tests {
     fn the_own_environment_is_read() {
         let own = std::process::id();
         assert!(super::all().contains(&own));
+        // SAFETY: geteuid takes no arguments and cannot fail.
+        assert_eq!(super::user(own), Some(unsafe { libc::geteuid() }));
         let variables = super::variables(own).expect("own environment");
         assert_eq!(variables.get("PATH").cloned(), std::env::var("PATH").ok());
     }

@@ -8,17 +8,21 @@ use std::process::Command;
 use tiercache::config::Config;
 
 use crate::failure::Failure;
-use crate::{output, place, preflight, server};
+use crate::user::User;
+use crate::{output, pages, preflight, server, unit};
 
 /// How to run a server.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
     tier: Tier,
-    /// Print a systemd drop-in that does the same, and run nothing.
+    /// Print a systemd drop-in with these settings; start nothing.
     #[arg(long)]
     print_systemd: bool,
-    /// Print the command, and run nothing.
+    /// The library to preload; default: the one beside this program.
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// Print the command; start nothing.
     #[arg(long)]
     dry_run: bool,
     /// The server and its arguments, after `--`.
@@ -29,7 +33,7 @@ pub struct Options {
 /// The tier's own settings.
 #[derive(clap::Args, Clone)]
 pub struct Tier {
-    /// Room for pages: 512M, 4G.
+    /// Room for pages, such as 512M or 4G.
     #[arg(long)]
     pub size: String,
     /// memory, memory-lz4, file:PATH (mapped) or direct:PATH (O_DIRECT).
@@ -38,18 +42,27 @@ pub struct Tier {
     /// write-through, write-around, write-invalidate or pass-through.
     #[arg(long, default_value = "write-through")]
     pub mode: String,
-    /// Bytes of a page: best the server's own page size.
+    /// Size of a page; best the server's own page size.
     #[arg(long, default_value = "16K")]
     pub page_size: String,
-    /// always, or nhit:N (a page comes in at its Nth miss).
+    /// always, or nhit:N: let a page in at its Nth miss.
     #[arg(long, default_value = "always")]
     pub promotion: String,
-    /// A sequential run longer than this is not let in; 0: all are.
+    /// Let in no longer sequential run than this; 0: let in all.
     #[arg(long, default_value = "8M")]
     pub cutoff: String,
-    /// on or off: let in what asynchronous reads (InnoDB's read-ahead, most of a table scan) miss.
-    #[arg(long, default_value = "off")]
-    pub read_ahead: String,
+    /// Let in pages that asynchronous reads miss (InnoDB's read-ahead, most of a table scan).
+    #[arg(long, overrides_with = "no_read_ahead")]
+    pub read_ahead: bool,
+    /// Do not let them in (the default).
+    #[arg(long, overrides_with = "read_ahead")]
+    pub no_read_ahead: bool,
+    /// Compare one hit in N with the file; 0: none. A difference turns the tier off.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub audit: u32,
+    /// Overwrite a device that holds something else.
+    #[arg(long)]
+    pub format: bool,
     /// Rules before the default ones: `skip=archive/*`, `pin:30=shop/o*.ibd`, `cache=*.dat`; repeatable.
     #[arg(long = "rule")]
     pub rules: Vec<String>,
@@ -62,25 +75,30 @@ pub struct Tier {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let program = server::find(&options.server[0])?;
     server::refuse_what_cannot_be_covered(&program)?;
-    let library = library()?;
-    let (config, variables) = variables(&options.tier, std::process::id())?;
-    preflight::of_medium(&config)?;
+    let library = library(options.library.as_deref())?;
+    let user = User::of_server(&program, &options.server[1..])?;
+    let pid = std::process::id();
+    let (config, variables) = variables(&options.tier, pid, user)?;
+    preflight::of_medium(&config, user)?;
     for warning in preflight::of_server(&program, &options.server[1..], &config)? {
-        eprintln!("WARNING: {warning}");
+        eprintln!("WARNING: {}", output::shown(&warning));
     }
+    let own_page = options.tier.status.is_none();
     if options.print_systemd {
-        return print_systemd(&library, &variables, options.tier.status.is_none());
+        return unit::print(&library, &variables, own_page);
     }
     if options.dry_run {
         return output::line(&command_line(&library, &variables, &options.server));
     }
-    if options.tier.status.is_none() {
-        place::make_folder()?;
+    if own_page {
+        pages::make_folder(user)?;
     }
     let error = Command::new(&program)
         .args(&options.server[1..])
         .env("LD_PRELOAD", preload(&library))
         .envs(variables)
+        // The tier belongs to this process, which becomes the server, and to no program that the server starts.
+        .env("UPSHIFT_TIER_OWNER", pid.to_string())
         .exec();
     Err(Failure::failed(
         format!("{} does not start: {error}", program.display()),
@@ -123,8 +141,10 @@ fn preload(library: &Path) -> OsString {
 pub type Variables = Vec<(&'static str, String)>;
 
 /// The environment that the library reads; every setting is checked here, before a server starts.
-pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> {
-    let status = tier.status.clone().unwrap_or_else(|| place::of_new(pid));
+pub fn variables(tier: &Tier, pid: u32, user: User) -> Result<(Config, Variables), Failure> {
+    let own_page = || pages::of_new(pid, user.uid);
+    let status = tier.status.clone().unwrap_or_else(own_page);
+    let switch = |on| if on { "on" } else { "off" }.to_owned();
     let mut variables = vec![
         ("UPSHIFT_TIER_SIZE", tier.size.clone()),
         ("UPSHIFT_TIER_MEDIUM", tier.medium.clone()),
@@ -132,9 +152,13 @@ pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> 
         ("UPSHIFT_TIER_PAGE_SIZE", tier.page_size.clone()),
         ("UPSHIFT_TIER_PROMOTION", tier.promotion.clone()),
         ("UPSHIFT_TIER_SEQUENTIAL_CUTOFF", tier.cutoff.clone()),
-        ("UPSHIFT_TIER_READ_AHEAD", tier.read_ahead.clone()),
+        ("UPSHIFT_TIER_READ_AHEAD", switch(tier.read_ahead)),
+        ("UPSHIFT_TIER_AUDIT", tier.audit.to_string()),
         ("UPSHIFT_TIER_STATUS", status.display().to_string()),
     ];
+    if tier.format {
+        variables.push(("UPSHIFT_TIER_FORMAT", switch(true)));
+    }
     if !tier.rules.is_empty() {
         variables.push(("UPSHIFT_TIER_RULES", tier.rules.join(",")));
     }
@@ -147,52 +171,22 @@ pub fn variables(tier: &Tier, pid: u32) -> Result<(Config, Variables), Failure> 
     Ok((config, variables))
 }
 
-/// The library: where `UPSHIFT_TIER_LIBRARY` says, else beside this program.
-pub fn library() -> Result<PathBuf, Failure> {
+/// The library: where the option or `UPSHIFT_TIER_LIBRARY` says, else beside this program.
+pub fn library(said: Option<&Path>) -> Result<PathBuf, Failure> {
     let beside = || {
-        Some(
-            std::env::current_exe()
-                .ok()?
-                .parent()?
-                .join("libupshift_tier.so"),
-        )
+        let program = std::env::current_exe().ok()?;
+        Some(program.parent()?.join("libupshift_tier.so"))
     };
-    let path = std::env::var_os("UPSHIFT_TIER_LIBRARY")
+    let path = said
         .map(PathBuf::from)
-        .or_else(beside);
+        .or_else(|| std::env::var_os("UPSHIFT_TIER_LIBRARY").map(PathBuf::from))
+        .map_or_else(beside, |path| path.canonicalize().ok());
     path.filter(|path| path.is_file()).ok_or_else(|| {
         Failure::failed(
             "libupshift_tier.so is not there",
-            "run it as `./upshift cache`, which builds it, or set UPSHIFT_TIER_LIBRARY",
+            "run it as `./upshift cache`, which builds it, or name it with --library",
         )
     })
-}
-
-fn print_systemd(
-    library: &Path,
-    variables: &[(&str, String)],
-    own_place: bool,
-) -> Result<(), Failure> {
-    output::line("# systemctl edit mysql, paste this, then systemctl restart mysql\n[Service]")?;
-    output::line(&environment("LD_PRELOAD", &library.to_string_lossy()))?;
-    for (name, value) in variables {
-        if *name == "UPSHIFT_TIER_STATUS" && own_place {
-            output::line("RuntimeDirectory=upshift-mysql\nRuntimeDirectoryPreserve=yes")?;
-            output::line(&environment(name, "/run/upshift-mysql/tier.status"))?;
-        } else {
-            output::line(&environment(name, value))?;
-        }
-    }
-    Ok(())
-}
-
-/// A line of a unit file, quoted as systemd reads it (`%` starts a specifier there).
-fn environment(name: &str, value: &str) -> String {
-    let value = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('%', "%%");
-    format!("Environment=\"{name}={value}\"")
 }
 
 #[cfg(test)]
@@ -200,13 +194,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_for_a_shell_and_for_systemd() {
+    fn words_are_quoted_for_a_shell() {
         assert_eq!(quoted("--datadir=/d"), "--datadir=/d");
         assert_eq!(quoted("a b's"), r"'a b'\''s'");
         assert_eq!(quoted(""), "''");
-        assert_eq!(
-            environment("A", r#"50% "x""#),
-            r#"Environment="A=50%% \"x\"""#
-        );
     }
 }

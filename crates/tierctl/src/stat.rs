@@ -7,24 +7,24 @@ use tiercache::status::{Counter, Snapshot, quantile_ns};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::place::{self, Which};
+use crate::pages::{self, Which};
 
 /// What to show.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
     which: Which,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Again each second, with what that second brought, until Ctrl-C or the server's end.
+    /// Print each second, with that second's changes, until Ctrl-C or the server's end.
     #[arg(long)]
     watch: bool,
 }
 
 /// Show the counters.
 pub fn stat(options: &Options) -> Result<(), Failure> {
-    let page = place::find(&options.which)?;
+    let page = pages::find(&options.which)?;
     let mut now = page.snapshot();
     show(&now, options.json)?;
     while options.watch && now.alive {
@@ -82,6 +82,7 @@ fn to_json(now: &Snapshot) -> Value {
         "medium": now.medium,
         "promotion": now.promotion,
         "start": now.start,
+        "off": now.off,
         "page_size_bytes": now.page_size_bytes,
         "size_bytes": now.size_bytes,
         "capacity_pages": now.capacity_pages,
@@ -106,9 +107,9 @@ fn to_text(now: &Snapshot) -> String {
             now.pid,
             if now.alive { "" } else { " (stopped)" },
             now.mode.map_or("unknown mode", |mode| mode.as_str()),
-            now.medium,
+            output::name(&now.medium),
             now.promotion,
-            now.start,
+            output::name(&now.start),
         ),
         format!(
             "pages     {} of {} ({:.1} %), {} MiB of {} MiB, index {} KiB",
@@ -120,6 +121,9 @@ fn to_text(now: &Snapshot) -> String {
             now.index_bytes >> 10,
         ),
     ];
+    if !now.off.is_empty() {
+        lines.push(format!("off       {}", output::name(&now.off)));
+    }
     if let Some(ratio) = hit_ratio(now) {
         lines.push(format!("hit ratio {:.2} %", ratio * 100.0));
     }
@@ -156,7 +160,10 @@ fn to_text(now: &Snapshot) -> String {
         lines.extend(now.files.iter().map(|file| {
             format!(
                 "{:>12} {:>12} {:>9}  {}",
-                file.hits, file.misses, file.pages, file.name
+                file.hits,
+                file.misses,
+                file.pages,
+                output::name(&file.name)
             )
         }));
     }

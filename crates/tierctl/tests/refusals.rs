@@ -99,6 +99,82 @@ fn a_dry_run_prints_a_line_for_a_shell() {
 }
 
 #[test]
+fn a_unit_preloads_only_what_root_alone_can_change() {
+    let folder = Folder::new("unit");
+    let library = folder.0.join("libupshift_tier.so");
+    std::fs::copy("/bin/sh", &library).expect("a file");
+    let print = |library: &str| {
+        let done = cache(&[
+            "run",
+            "--size",
+            "1G",
+            "--print-systemd",
+            "--library",
+            library,
+        ])
+        .args(["--rule", "skip=a b%", "--", "sh"])
+        .output()
+        .expect("upshift-cache runs");
+        (done.status.code(), text(&done))
+    };
+    let built = common::library();
+    for (path, said) in [
+        (&built, "must not preload it"),
+        (&library, "must not preload it"),
+    ] {
+        if path == &library {
+            // Anybody could put another library in its place.
+            std::fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o777)).expect("a mode");
+        }
+        let (code, text) = print(&path.display().to_string());
+        assert_eq!(code, Some(2), "{text}");
+        assert!(
+            text.contains(said) && text.contains("sudo install -m 644"),
+            "{text}"
+        );
+    }
+    let (code, text) = print("/bin/sh");
+    assert_eq!(code, Some(0), "{text}");
+    for line in [
+        "[Service]",
+        "Environment=\"UPSHIFT_TIER_SIZE=1G\"",
+        "Environment=\"UPSHIFT_TIER_OWNER=systemd\"",
+        "Environment=\"UPSHIFT_TIER_RULES=skip=a b%%\"",
+        "RuntimeDirectory=upshift-mysql",
+        "RuntimeDirectoryMode=0700",
+        "Environment=\"UPSHIFT_TIER_STATUS=/run/upshift-mysql/tier.status\"",
+    ] {
+        assert!(text.lines().any(|each| each == line), "{line}: {text}");
+    }
+    assert!(text.contains("Environment=\"LD_PRELOAD=/"), "{text}");
+}
+
+#[test]
+fn old_names_and_values_of_switches_are_unknown() {
+    for arguments in [
+        vec!["flush"],
+        vec!["drop"],
+        vec!["check"],
+        vec!["run", "--size", "1M", "--read-ahead=on", "--", "sh"],
+    ] {
+        let done = cache(&arguments).output().expect("upshift-cache runs");
+        assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    }
+    let line = |switches: &[&str]| {
+        let done = cache(&["run", "--size", "1M", "--dry-run"])
+            .args(switches)
+            .args(["--", "sh"])
+            .output();
+        text(&done.expect("upshift-cache runs"))
+    };
+    assert!(
+        line(&["--read-ahead", "--audit", "50"])
+            .contains("UPSHIFT_TIER_READ_AHEAD=on UPSHIFT_TIER_AUDIT=50")
+    );
+    assert!(line(&["--read-ahead", "--no-read-ahead"]).contains("UPSHIFT_TIER_READ_AHEAD=off"));
+}
+
+#[test]
 fn no_server_is_a_failure_with_a_hint() {
     let done = cache(&["stat", "--pid", "1"])
         .output()
@@ -145,7 +221,7 @@ fn what_this_user_may_not_write_or_run_is_refused() {
             "denied",
         ),
         (
-            &["drop".into(), "--status".into(), path("closed")],
+            &["clear".into(), "--status".into(), path("closed")],
             1,
             "denied",
         ),

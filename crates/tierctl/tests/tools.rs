@@ -1,4 +1,4 @@
-//! `check` and `bench` with the real strace and fio, and what strace says of a hit.
+//! `audit` and `bench` with the real strace and fio.
 
 mod common;
 
@@ -9,13 +9,10 @@ use std::time::{Duration, Instant};
 use common::{cache, text};
 use serde_json::Value;
 
-/// Reads and writes a data file; with a third argument it also reads by call number, which the library lets through unseen.
+/// Writes a data file, and reads it by call number, which the library lets through unseen.
 const READER: &str = "
 import ctypes, os, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR)
-if len(sys.argv) == 2:
-    for _ in range(5000): os.pread(fd, 16384, 0)
-    sys.exit()
 number = {'x86_64': 17, 'aarch64': 67}[os.uname().machine]
 place = ctypes.create_string_buffer(16384)
 end = time.monotonic() + float(sys.argv[2])
@@ -103,9 +100,9 @@ fn a_call_that_the_library_does_not_see_is_found() {
         assert!(Instant::now() < until, "the reader opens no tier");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let checked = cache(&["check", "--json", "--seconds", "2", "--status", &status])
+    let checked = cache(&["audit", "--json", "--seconds", "2", "--status", &status])
         .output()
-        .expect("check runs");
+        .expect("audit runs");
     let found = json(&checked);
     assert_eq!(checked.status.code(), Some(1), "{found}");
     assert!(found["escaped_total"].as_u64() > Some(0), "{found}");
@@ -127,44 +124,13 @@ fn a_call_that_the_library_does_not_see_is_found() {
 
     // Another process with the file open shows without a trace.
     let held = std::fs::File::open(Path::new(&folder.path("x.ibd"))).expect("open");
-    let looked = cache(&["check", "--json", "--seconds", "0", "--status", &status])
+    let looked = cache(&["audit", "--json", "--seconds", "0", "--status", &status])
         .output()
-        .expect("check runs");
+        .expect("audit runs");
     std::mem::drop(held);
     let found = json(&looked);
     assert_eq!(found["findings"][0]["kind"], "open_elsewhere", "{found}");
     assert!(reader.wait().expect("the reader ends").success());
-}
-
-#[test]
-#[ignore = "needs strace and python3: run by ./upshift test"]
-fn a_hit_makes_no_system_call() {
-    let folder = Folder::new("no-call");
-    let trace = folder.path("trace");
-    let done = folder
-        .reader(
-            &[
-                "strace",
-                "-f",
-                "-y",
-                "-e",
-                "trace=pread64",
-                "-s",
-                "0",
-                "-o",
-                &trace,
-            ],
-            &[],
-        )
-        .output()
-        .expect("strace runs");
-    assert!(done.status.success(), "{}", text(&done));
-    let calls = std::fs::read_to_string(&trace).expect("the trace");
-    let reads = calls.lines().filter(|line| line.contains("x.ibd")).count();
-    assert_eq!(
-        reads, 1,
-        "5000 reads of one page: one miss, the rest served"
-    );
 }
 
 #[test]

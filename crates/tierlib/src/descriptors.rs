@@ -100,7 +100,13 @@ pub fn opened(fd: RawFd, path: &CStr, flags: c_int) {
             }
             return;
         }
+        // What was closed unseen is not this file.
+        opened_other(fd);
         if !is_regular(fd) || flags & libc::O_PATH != 0 {
+            return;
+        }
+        // There, a file gets another time of birth when it is first opened for writing, and this descriptor reads the new one.
+        if flags & libc::O_ACCMODE == libc::O_RDONLY && is_on_overlay(fd) {
             return;
         }
         let Some(tier) = process::open_tier() else {
@@ -128,12 +134,28 @@ fn is_regular(fd: RawFd) -> bool {
     }
 }
 
+fn is_on_overlay(fd: RawFd) -> bool {
+    // SAFETY: statfs is plain data with room for the answer.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(fd, &raw mut found) == 0 && found.f_type == libc::OVERLAYFS_SUPER_MAGIC
+    }
+}
+
 /// After a duplicate was made; whatever was at its number is closed.
 pub fn duplicated(fd: RawFd, duplicate: RawFd) {
-    if (file(fd).is_none() && file(duplicate).is_none())
-        || fd == duplicate
-        || !process::owns_tables()
-    {
+    if (file(fd).is_none() && file(duplicate).is_none()) || fd == duplicate {
+        return;
+    }
+    if matches!(process::side(), Side::Child) {
+        // Its own copy of the table; nothing is counted there.
+        take(duplicate);
+        if let Some(file) = file(fd) {
+            put(duplicate, file, access(fd));
+        }
+        return;
+    }
+    if !process::owns_tables() {
         return;
     }
     keep_errno(|| {
@@ -152,6 +174,10 @@ pub fn duplicated(fd: RawFd, duplicate: RawFd) {
 pub fn closing(fd: RawFd) -> Option<(&'static File, Option<Identity>)> {
     file(fd)?;
     if !process::owns_tables() {
+        // In the child's own copy of the table, its next file of that number is no data file.
+        if matches!(process::side(), Side::Child) {
+            take(fd);
+        }
         return None;
     }
     keep_errno(|| {
@@ -181,7 +207,7 @@ fn release(file: &'static File, last: Option<Identity>) {
 
 /// Before a range of descriptors is closed.
 pub fn closing_range(first: usize, last: usize) {
-    if HIGHEST.load(Ordering::Relaxed) < first || !process::owns_tables() {
+    if HIGHEST.load(Ordering::Relaxed) < first {
         return;
     }
     for fd in first..=last.min(HIGHEST.load(Ordering::Relaxed)) {
@@ -189,10 +215,40 @@ pub fn closing_range(first: usize, last: usize) {
     }
 }
 
-/// The file may from now on change unseen through this descriptor.
+/// The file may from now on change unseen through this descriptor, here or in a child that does so.
 pub fn lose(fd: RawFd) {
     if let Some(file) = file(fd) {
-        lose_file(file);
+        match process::side() {
+            Side::Child => process::spoil(),
+            _ => lose_file(file),
+        }
+    }
+}
+
+/// After an open of a path that no rule names: the number was closed unseen if it still stands for a data file.
+pub fn opened_other(fd: RawFd) {
+    if file(fd).is_some()
+        && process::owns_tables()
+        && let Some(file) = take(fd)
+    {
+        keep_errno(|| release(file, None));
+    }
+}
+
+/// A descriptor that came without a path: if it may write to a regular file, that file is never cached.
+pub fn came_without_path(fd: RawFd, flags: c_int) {
+    opened_other(fd);
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return;
+    }
+    match process::side() {
+        Side::Owner(tier) => keep_errno(|| {
+            if let (true, Ok(identity)) = (is_regular(fd), Identity::of(fd)) {
+                files::renamed_in(tier, &identity);
+            }
+        }),
+        Side::Child => process::spoil(),
+        Side::Spoilt(_) | Side::Nobody => {}
     }
 }
 

@@ -11,8 +11,10 @@ use tiercache::{FileId, Identity, Reason, Tier};
 pub struct File {
     /// Its id in the tier; None when it is never cached.
     id: Option<FileId>,
-    /// Open descriptors and requests in flight.
+    /// Open descriptors.
     opens: AtomicU32,
+    /// Asynchronous writes whose end was not seen. One that ends unseen is never taken off.
+    flights: AtomicU32,
     /// Its name is gone: its pages go with the last descriptor.
     unlinked: AtomicBool,
     /// Changes of it can no longer be seen.
@@ -39,6 +41,7 @@ impl File {
         Box::leak(Box::new(Self {
             id,
             opens: AtomicU32::new(0),
+            flights: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
             bypassed: AtomicBool::new(id.is_none()),
             appends: AtomicBool::new(false),
@@ -56,9 +59,21 @@ impl File {
         }
     }
 
-    /// One more descriptor or request.
+    /// One more descriptor.
     pub fn hold(&self) {
         self.opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more write in flight.
+    pub fn take_off(&self) {
+        self.flights.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A write in flight ended.
+    pub fn land(&self, tier: &Tier) {
+        let mut known = lock(&KNOWN);
+        self.flights.fetch_sub(1, Ordering::AcqRel);
+        self.forget_if_unused(tier, &mut known);
     }
 
     /// From here on it is not cached, in this process, for good: it may change unseen.
@@ -72,7 +87,8 @@ impl File {
     }
 
     fn forget_if_unused(&self, tier: &Tier, known: &mut HashMap<Key, &'static File>) {
-        if self.opens.load(Ordering::Acquire) == 0 && self.unlinked.load(Ordering::Relaxed) {
+        let in_use = self.opens.load(Ordering::Acquire) + self.flights.load(Ordering::Acquire);
+        if in_use == 0 && self.unlinked.load(Ordering::Relaxed) {
             if let Some(id) = self.id {
                 tier.forget(id);
             }
@@ -80,11 +96,13 @@ impl File {
         }
     }
 
-    /// One descriptor or request less. `last` is how the file was just before.
+    /// One descriptor less. `last` is how the file was just before.
     pub fn release(&self, tier: &Tier, last: Option<Identity>) {
         let mut known = lock(&KNOWN);
         if self.opens.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *lock(&self.closed) = last;
+            // A write in flight changes the file after its last close.
+            let still = self.flights.load(Ordering::Acquire) == 0;
+            *lock(&self.closed) = last.filter(|last| still && last.is_settled());
             self.forget_if_unused(tier, &mut known);
         }
     }

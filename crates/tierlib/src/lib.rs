@@ -7,6 +7,8 @@
 mod calls;
 mod descriptors;
 mod files;
+mod filter;
+mod probe;
 mod process;
 mod raw;
 mod real;

@@ -4,15 +4,21 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 use std::{ffi::CStr, ptr};
 
-use tiercache::{Action, Config, ConfigError, Reason, Tier};
+use tiercache::{Action, Config, ConfigError, Reason, Tier, thread};
 
-use crate::{descriptors, raw, real};
+use crate::{descriptors, filter, raw, real};
 
 static CONFIG: OnceLock<Result<Config, ConfigError>> = OnceLock::new();
 static TIER: OnceLock<Option<Tier>> = OnceLock::new();
 static OPENING: Mutex<()> = Mutex::new(());
+
+/// Says which process may open the tier: its id, or "systemd" for the one that a unit starts. Not set: any.
+const WHOSE: &str = "UPSHIFT_TIER_OWNER";
+/// So often the tier's own thread looks for requests.
+const CONTROL_EVERY: Duration = Duration::from_millis(20);
 
 /// Process id of the tier's owner, in a page that the kernel wipes in the child of a fork: 0 there.
 static OWNER: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
@@ -68,12 +74,15 @@ pub fn owns_tables() -> bool {
     !owner.is_null() && unsafe { (*owner).load(Ordering::Relaxed) == libc::getpid() as u32 }
 }
 
-/// A child of the owner is about to change a data file: the owner stops serving, for good.
+/// A child of the owner is about to change a data file: the owner stops serving, for good. Said once.
 pub fn spoil() {
     let spoilt = SPOILT.load(Ordering::Relaxed);
-    if !spoilt.is_null() {
-        // SAFETY: as in side.
-        unsafe { (*spoilt).store(true, Ordering::Release) };
+    // SAFETY: as in side.
+    if !spoilt.is_null() && !unsafe { (*spoilt).swap(true, Ordering::AcqRel) } {
+        let child = std::process::id();
+        say(&format!(
+            "upshift tier: process {child}, forked by the server, changes a data file; the tier serves nothing from here on\n"
+        ));
     }
 }
 
@@ -123,6 +132,11 @@ fn try_open() -> Result<Tier, String> {
         Some(Err(error)) => return Err(error.to_string()),
         None => return Err("a data file was opened before the library was ready".into()),
     };
+    // Its lock keeps other programs with the same environment from making tiers of their own.
+    if config.status_path.is_none() {
+        return Err("UPSHIFT_TIER_STATUS names no file for the statistics page".into());
+    }
+    filter::installed()?;
     let owner = page(libc::MAP_PRIVATE)?;
     // SAFETY: the page was just mapped.
     if unsafe { libc::madvise(owner, 4096, libc::MADV_WIPEONFORK) } != 0 {
@@ -130,11 +144,43 @@ fn try_open() -> Result<Tier, String> {
     }
     let spoilt = page(libc::MAP_SHARED)?;
     let tier = Tier::open(config).map_err(|error| error.to_string())?;
+    start_control()?;
     // SAFETY: zeroed, aligned, and never unmapped.
     unsafe { (*owner.cast::<AtomicU32>()).store(std::process::id(), Ordering::Relaxed) };
     OWNER.store(owner.cast(), Ordering::Release);
     SPOILT.store(spoilt.cast(), Ordering::Release);
     Ok(tier)
+}
+
+/// A thread for what may take long (a resize) or comes once a second: no query of the server should wait for it. The
+/// child of a fork has none.
+fn start_control() -> Result<(), String> {
+    let work = || {
+        INSIDE.with(|inside| inside.set(true));
+        loop {
+            std::thread::sleep(CONTROL_EVERY);
+            match TIER.get() {
+                None => {}
+                Some(None) => return,
+                Some(Some(tier)) => {
+                    tier.control();
+                    say_notice(tier);
+                }
+            }
+        }
+    };
+    if thread::start(work) {
+        Ok(())
+    } else {
+        Err("the system has no thread left for it".into())
+    }
+}
+
+/// What the tier has to say in the server's log.
+pub fn say_notice(tier: &Tier) {
+    if let Some(text) = tier.notice() {
+        say(&format!("upshift tier: {text}\n"));
+    }
 }
 
 fn page(sharing: libc::c_int) -> Result<*mut libc::c_void, String> {
@@ -191,10 +237,25 @@ pub fn count_bypass(reason: Reason) {
     }
 }
 
+/// Whether this process may open the tier, or a child that it forks: not what the owner starts.
+fn may_own() -> bool {
+    let own = std::process::id().to_string();
+    let is_own = |name| std::env::var(name).is_ok_and(|pid| pid == own);
+    match std::env::var(WHOSE).as_deref() {
+        Err(_) => true,
+        // systemd before 248 does not say which process it started.
+        Ok("systemd") => is_own("SYSTEMD_EXEC_PID") || std::env::var("SYSTEMD_EXEC_PID").is_err(),
+        Ok(_) => is_own(WHOSE),
+    }
+}
+
 extern "C" fn set_up() {
     raw::keep_errno(|| {
         real::find_all();
-        let _ = CONFIG.set(Config::from_environment());
+        if may_own() {
+            filter::install();
+            let _ = CONFIG.set(Config::from_environment());
+        }
     });
 }
 

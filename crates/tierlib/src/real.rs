@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_char, c_int, c_uint, c_void as void, iovec, mode_t, off_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_uint, c_ulong, c_void as void, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::raw::call;
 
@@ -115,5 +115,14 @@ real! {
         call(libc::SYS_copy_file_range, [from as usize, from_offset as usize, to as usize, to_offset as usize, size, flags as usize]);
     splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, size: size_t, flags: c_uint) -> ssize_t =
         call(libc::SYS_splice, [from as usize, from_offset as usize, to as usize, to_offset as usize, size, flags as usize]);
+    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int =
+        call(libc::SYS_ioctl, [fd as usize, request as usize, argument, 0, 0, 0]);
+    open_by_handle_at(mount: c_int, handle: *mut void, flags: c_int) -> c_int =
+        call(libc::SYS_open_by_handle_at, [mount as usize, handle as usize, flags as usize, 0, 0, 0]);
+    mkostemps64(path: *mut c_char, suffix: c_int, flags: c_int) -> c_int =
+        { let _ = (path, suffix, flags); crate::raw::set_errno(libc::ENOSYS); -1 };
+    freopen64(path: *const c_char, mode: *const c_char, stream: *mut void) -> *mut void = { let _ = (path, mode, stream); 0 };
+    lio_listio64(mode: c_int, list: *const *mut void, count: c_int, event: *mut void) -> c_int =
+        { let _ = (mode, list, count, event); crate::raw::set_errno(libc::ENOSYS); -1 };
     aio_write64(request: *mut void) -> c_int = { let _ = request; crate::raw::set_errno(libc::ENOSYS); -1 };
 }

@@ -9,8 +9,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aio::{Block, Event, READ, READ_PARTS, WRITE, block, reap, submit};
-use common::{counter, get, is_worker, open, path, preloaded, put, run, run_as};
+use common::{counter, get, open, path, preloaded, put, run, run_as};
 use tiercache::Counter;
+
+workers!(
+    c20_served_worker,
+    c20_batch_worker,
+    c20_in_flight_worker,
+    c20_admit_worker,
+    c20_reuse_worker,
+    c20_unchanged_worker,
+);
 
 const PAGE: usize = 4096;
 
@@ -38,12 +47,7 @@ fn c20_a_read_whose_pages_are_there_is_served() {
     run("c20_served_worker");
 }
 
-#[test]
-#[ignore = "started by c20"]
 fn c20_served_worker() {
-    if !is_worker() {
-        return;
-    }
     let (fd, context) = (file("served.ibd", 5), aio::context(8));
     let mut data = vec![0u8; 2 * PAGE];
     // SAFETY: the call has no other arguments.
@@ -89,12 +93,7 @@ fn c20_batches_of_all_kinds_keep_their_order_and_count() {
     run("c20_batch_worker");
 }
 
-#[test]
-#[ignore = "started by c20"]
 fn c20_batch_worker() {
-    if !is_worker() {
-        return;
-    }
     const COUNT: usize = 100;
     let (fd, plain) = (file("batch.ibd", 5), open(&path("plain"), libc::O_RDWR));
     put(plain, 7, 0);
@@ -145,12 +144,7 @@ fn c20_pages_of_a_write_in_flight_are_not_served() {
     run("c20_in_flight_worker");
 }
 
-#[test]
-#[ignore = "started by c20"]
 fn c20_in_flight_worker() {
-    if !is_worker() {
-        return;
-    }
     let (fd, writes, reads) = (file("flight.ibd", 5), aio::context(4), aio::context(4));
     let (mut new, mut data) = (vec![6u8; PAGE], vec![0u8; PAGE]);
     let mut write = block(WRITE, fd, new.as_mut_ptr(), PAGE, 0);
@@ -182,7 +176,7 @@ fn c20_in_flight_worker() {
 
 #[test]
 fn c20_read_ahead_comes_in_only_where_the_setting_says_so() {
-    let text = run("c20_admit_worker");
+    let text = run_as(&mut preloaded("c20_admit_worker", "c20_admit_off"));
     assert_eq!(
         (counter(&text, "hits"), counter(&text, "bypass_read_ahead")),
         (0, 2),
@@ -197,12 +191,7 @@ fn c20_read_ahead_comes_in_only_where_the_setting_says_so() {
     );
 }
 
-#[test]
-#[ignore = "started by c20"]
 fn c20_admit_worker() {
-    if !is_worker() {
-        return;
-    }
     std::fs::write(path("admit.ibd").to_str().expect("UTF-8"), [3u8; 2 * PAGE]).expect("a file");
     let (fd, context) = (open(&path("admit.ibd"), libc::O_RDWR), aio::context(4));
     for _ in 0..2 {
@@ -211,7 +200,6 @@ fn c20_admit_worker() {
         assert_eq!(one(context, &mut read)[2], 2 * PAGE as u64);
         assert_eq!(data, [3; 2 * PAGE]);
     }
-    common::print_counters();
 }
 
 #[test]
@@ -260,12 +248,7 @@ impl Shared {
     }
 }
 
-#[test]
-#[ignore = "started by c20"]
 fn c20_reuse_worker() {
-    if !is_worker() {
-        return;
-    }
     let (first, second, context) = (file("first.ibd", 1), file("second.ibd", 2), aio::context(8));
     for reap in [aio::reap, aio::reap_in_ring] {
         let shared = Shared {
@@ -302,4 +285,50 @@ fn c20_reuse_worker() {
         });
     }
     assert!(hits() > 15_000);
+}
+
+#[test]
+fn c20_a_block_may_be_submitted_again_as_it_was() {
+    run("c20_unchanged_worker");
+}
+
+fn c20_unchanged_worker() {
+    let (fd, context) = (file("again.ibd", 1), aio::context(8));
+    for reap in [aio::reap, aio::reap_in_ring] {
+        let shared = Shared {
+            block: Default::default(),
+            buffer: (0..2 * PAGE / 8).map(|_| AtomicU64::new(0)).collect(),
+            round: AtomicU32::new(0),
+        };
+        let block = shared.prepare(fd);
+        std::thread::scope(|scope| {
+            let (shared, rounds) = (&shared, 4000u32);
+            let end = Instant::now() + Duration::from_secs(60);
+            let wait_for = move |round| {
+                while shared.round.load(Ordering::Acquire) != round {
+                    assert!(Instant::now() < end, "the other thread failed");
+                    std::thread::yield_now();
+                }
+            };
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    wait_for(2 * round);
+                    shared.round.store(2 * round + 1, Ordering::Release);
+                    shared.submit(context);
+                }
+            });
+            // The first thread may still be inside its io_submit, where the block is a write to the null device.
+            for round in 0..rounds {
+                wait_for(2 * round + 1);
+                assert_eq!(reap(context)[2], 2 * PAGE as u64);
+                shared
+                    .buffer
+                    .iter()
+                    .for_each(|word| word.store(0, Ordering::Relaxed));
+                shared.submit(context);
+                shared.check(reap(context), block, 1);
+                shared.round.store(2 * round + 2, Ordering::Release);
+            }
+        });
+    }
 }

@@ -5,7 +5,17 @@ mod common;
 use std::ffi::{CStr, c_int, c_void};
 use std::process::Command;
 
-use common::{counter, get, is_worker, open, path, put, run};
+use common::{counter, get, open, path, put, run};
+
+workers!(
+    c2_worker,
+    c6_worker,
+    c12_worker,
+    c14_worker,
+    c18_worker,
+    c21_reads_worker,
+    c22_worker,
+);
 
 /// Makes sure that the page is in the tier: what the next read gives is what the tier has.
 fn bring(fd: c_int, byte: u8, offset: i64) {
@@ -27,12 +37,7 @@ fn c2_closed_numbers_and_files_changed_while_closed() {
     run("c2_worker");
 }
 
-#[test]
-#[ignore = "started by c2"]
 fn c2_worker() {
-    if !is_worker() {
-        return;
-    }
     // The number of a closed descriptor goes to another file at once.
     let closes: [fn(c_int); 3] = [
         // SAFETY: our own descriptor.
@@ -69,12 +74,7 @@ fn c6_reads_at_the_descriptors_position_are_the_files() {
     assert_eq!(counter(&text, "bypass_unsupported"), 3, "{text}");
 }
 
-#[test]
-#[ignore = "started by c6"]
 fn c6_worker() {
-    if !is_worker() {
-        return;
-    }
     let fd = open(&path("c6.ibd"), libc::O_RDWR);
     bring(fd, 1, 0);
     bring(fd, 2, 8192);
@@ -90,22 +90,17 @@ fn c6_worker() {
         let mut byte = 0u8;
         assert_eq!(libc::read(fd, (&raw mut byte).cast(), 1), 0, "the end");
     }
-    common::print_counters();
 }
 
 #[test]
 fn c12_copies_into_a_data_file_are_seen() {
-    run("c12_worker");
+    let text = run("c12_worker");
+    assert!(counter(&text, "invalidations") >= 6, "{text}");
 }
 
 type Copy = fn(c_int, c_int) -> isize;
 
-#[test]
-#[ignore = "started by c12"]
 fn c12_worker() {
-    if !is_worker() {
-        return;
-    }
     let copies: [Copy; 3] = [
         // SAFETY: our own descriptors, and null for their own positions.
         |from, to| unsafe { libc::sendfile64(to, from, std::ptr::null_mut(), 8192) },
@@ -162,12 +157,7 @@ fn rename(old: &str, new: &str, flags: u32) {
     assert_eq!(answer, 0);
 }
 
-#[test]
-#[ignore = "started by c14"]
 fn c14_worker() {
-    if !is_worker() {
-        return;
-    }
     let read = |name: &str| get(open(&path(name), libc::O_RDWR), 0);
     for (name, byte) in [("a.ibd", 1), ("b.ibd", 2), ("c.ibd", 3)] {
         bring(open(&path(name), libc::O_RDWR), byte, 0);
@@ -204,12 +194,7 @@ fn c18_posix_aio_ends_the_caching() {
     assert!(counter(&text, "bypass_unsupported") > 0, "{text}");
 }
 
-#[test]
-#[ignore = "started by c18"]
 fn c18_worker() {
-    if !is_worker() {
-        return;
-    }
     let fd = open(&path("c18.ibd"), libc::O_RDWR);
     bring(fd, 1, 0);
     let data = [9u8; 8192];
@@ -227,7 +212,6 @@ fn c18_worker() {
         assert_eq!(libc::aio_return(&raw mut request), 8192);
     }
     assert_eq!(get(fd, 0), Ok(9));
-    common::print_counters();
 }
 
 #[test]
@@ -235,12 +219,7 @@ fn c21_a_child_of_a_fork_reads_what_the_owner_wrote() {
     run("c21_reads_worker");
 }
 
-#[test]
-#[ignore = "started by c21"]
 fn c21_reads_worker() {
-    if !is_worker() {
-        return;
-    }
     let fd = open(&path("c21r.ibd"), libc::O_RDWR);
     for byte in 1..50 {
         bring(fd, byte, 0);
@@ -264,12 +243,7 @@ fn c22_programs_that_inherit_the_library() {
     assert_eq!(counter(&text, "writes"), 1, "only the owner's: {text}");
 }
 
-#[test]
-#[ignore = "started by c22"]
 fn c22_worker() {
-    if !is_worker() {
-        return;
-    }
     let fd = open(&path("c22.ibd"), libc::O_RDWR);
     bring(fd, 1, 0);
     // One that opens no data file, and one that does: it works on the file, and has no tier.
@@ -289,5 +263,4 @@ fn c22_worker() {
     assert!(done.status.success());
     eprint!("{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(get(fd, 0), Ok(1));
-    common::print_counters();
 }

@@ -13,6 +13,8 @@ use std::process::Command;
 
 use common::{counter, preloaded};
 
+workers!(worker);
+
 const PAGE: usize = 4096;
 const PAGES: usize = 6;
 const ROUNDS: usize = 3;
@@ -49,7 +51,6 @@ impl Setup {
     fn worker(&self) -> Command {
         let mut command = preloaded("worker", "faults");
         command
-            .arg("--test-threads=1")
             .env("UPSHIFT_TEST_FOLDER", &self.folder)
             .env("UPSHIFT_TIER_STATUS", self.folder.join("status"))
             .env(
@@ -163,15 +164,15 @@ fn whichever_call_on_a_direct_tier_file_fails_the_data_is_right() {
 
 #[test]
 #[ignore = "needs strace: run by ./upshift test"]
-fn whichever_call_on_a_mapped_tier_file_fails_the_data_is_right() {
+fn whichever_call_on_a_buffered_tier_file_fails_the_data_is_right() {
     let faults: Faults = &[
         ("pwrite64", &["error=EIO", "error=ENOSPC"]),
+        ("pread64", &["error=EIO", "retval=512"]),
         ("fdatasync", &["error=EIO"]),
         ("fsync", &["error=EIO"]),
         ("fallocate", &["error=ENOSPC", "error=EIO"]),
         ("openat", &["error=EMFILE"]),
         ("flock", &["error=EAGAIN"]),
-        ("mmap", &["error=ENOMEM"]),
     ];
     whichever_call_on_the_tiers_file_fails("file", faults);
 }
@@ -232,12 +233,7 @@ fn ends_the_caching(call: &str) -> usize {
 }
 
 /// The load of one cycle: reads, each compared with the file, and writes between them.
-#[test]
-#[ignore = "started by the others, with the library preloaded"]
 fn worker() {
-    if std::env::var_os("LD_PRELOAD").is_none() {
-        return;
-    }
     let path = CString::new(format!("{}/t.ibd", common::folder())).expect("no zero byte");
     // SAFETY: the path ends in a zero byte.
     let fd = unsafe { libc::open64(path.as_ptr(), libc::O_RDWR) };
@@ -265,9 +261,6 @@ fn worker() {
     // SAFETY: as above.
     unsafe { libc::close(fd) };
     eprintln!("retries={}", load.retries);
-    if Path::new(&common::folder()).join("status").exists() {
-        common::print_counters();
-    }
 }
 
 struct Load {

@@ -25,6 +25,8 @@ fn fio_verifies_its_file() {
                 "--rw=randwrite",
                 "--verify=crc32c",
                 "--verify_state_save=0",
+                // Verified while the file is open: one that is closed right after a write starts without pages.
+                "--verify_backlog=64",
                 "--direct=1",
             ])
             .args(["--thread", "--iodepth=8", "--verify_fatal=1"])

@@ -14,6 +14,8 @@ use common::{Numbers, counter, preloaded};
 use tiercache::status::Request;
 use tiercache::{Mode, StatusPage};
 
+workers!(worker);
+
 const PAGE: usize = 4096;
 const PAGES: usize = 96;
 const THREADS: usize = 4;
@@ -41,12 +43,7 @@ fn threads_that_share_pages_see_their_own_writes_whatever_the_size_and_mode() {
     }
 }
 
-#[test]
-#[ignore = "started by the other, with the library preloaded"]
 fn worker() {
-    if std::env::var_os("LD_PRELOAD").is_none() {
-        return;
-    }
     let number = |name: &str| std::env::var(name).map(|text| text.parse().expect("a number"));
     let seed: u64 = number("UPSHIFT_ORACLE_SEED").expect("a seed");
     let operations: u64 = number("UPSHIFT_ORACLE_OPERATIONS").unwrap_or(200_000);
@@ -73,7 +70,6 @@ fn worker() {
         eprintln!("changes={changes}");
         assert!(ended.iter().all(Result::is_ok), "a thread saw a difference");
     });
-    common::print_counters();
 }
 
 /// Requests through the status page, as `upshift-cache resize`, `mode` and `drop` make them; how many were done.

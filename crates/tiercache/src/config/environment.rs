@@ -7,7 +7,7 @@ use super::{Config, ConfigError, parse_size_bytes};
 
 impl Config {
     /// Reads UPSHIFT_TIER_SIZE, _PAGE_SIZE, _MEDIUM, _MODE, _PROMOTION, _SEQUENTIAL_CUTOFF, _READ_AHEAD,
-    /// _RULES and _STATUS; what is not set keeps its default. Errors name the variable.
+    /// _RULES, _AUDIT, _FORMAT and _STATUS; what is not set keeps its default. Errors name the variable.
     pub fn from_environment() -> Result<Self, ConfigError> {
         Self::from_variables(|name| std::env::var_os(name))
     }
@@ -76,6 +76,18 @@ impl Config {
             FromStr::from_str,
             &mut config.rules,
         )?;
+        read(
+            text,
+            "UPSHIFT_TIER_AUDIT",
+            parse_count,
+            &mut config.audit_every,
+        )?;
+        read(
+            text,
+            "UPSHIFT_TIER_FORMAT",
+            parse_switch,
+            &mut config.format,
+        )?;
         config.status_path = variable("UPSHIFT_TIER_STATUS")
             .filter(|path| !path.is_empty())
             .map(Into::into);
@@ -97,6 +109,12 @@ fn read<T>(
         })?;
     }
     Ok(())
+}
+
+fn parse_count(text: &str) -> Result<u32, ConfigError> {
+    let hint = "use a whole number; 0 turns it off";
+    text.parse()
+        .map_err(|_| ConfigError::new("count", text, hint))
 }
 
 fn parse_switch(text: &str) -> Result<bool, ConfigError> {
@@ -131,6 +149,8 @@ mod tests {
             ("SEQUENTIAL_CUTOFF", "0"),
             ("READ_AHEAD", "on"),
             ("RULES", "skip=x"),
+            ("AUDIT", "500"),
+            ("FORMAT", "on"),
             ("STATUS", "/s"),
         ])
         .expect("config");
@@ -147,6 +167,7 @@ mod tests {
             (config.sequential_cutoff_bytes, config.admit_read_ahead),
             (0, true)
         );
+        assert_eq!((config.audit_every, config.format), (500, true));
         assert_eq!(config.rules.0[0].pattern, "x");
         assert_eq!(config.status_path, Some("/s".into()));
         assert_eq!(with(&[]).expect("defaults"), Config::default());
@@ -164,6 +185,8 @@ mod tests {
             ("MODE", "write-back"),
             ("PROMOTION", "nhit:1"),
             ("READ_AHEAD", "maybe"),
+            ("AUDIT", "-1"),
+            ("FORMAT", "maybe"),
             ("RULES", "x"),
         ] {
             let error = with(&[(key, value)]).expect_err(value);

@@ -26,14 +26,22 @@ pub struct Config {
     pub medium: MediumChoice,
     /// What happens on a write.
     pub mode: Mode,
-    /// Which missed pages are let in.
+    /// Which missed pages are inserted.
     pub promotion: Promotion,
-    /// A sequential run longer than this is not let in; 0 turns the cutoff off.
+    /// A sequential run longer than this is not inserted; 0 turns the cutoff off.
     pub sequential_cutoff_bytes: u64,
-    /// Whether pages missed by asynchronous reads (io_submit), which are read-ahead in InnoDB, are let in.
+    /// Whether pages missed by asynchronous reads (io_submit), which are read-ahead in InnoDB, are inserted.
     pub admit_read_ahead: bool,
     /// Which files are ours.
     pub rules: Rules,
+    /// One read in so many is compared with its file by the caller; 0: none.
+    pub audit_every: u32,
+    /// A device that holds something else is overwritten.
+    pub format: bool,
+    /// So many failures of the medium within a minute turn the tier off.
+    pub medium_errors_max: u32,
+    /// An access of a file or device that takes longer counts as a failure.
+    pub medium_latency_ms_max: u32,
     /// File of the statistics page; without it, the page is private to the process.
     pub status_path: Option<PathBuf>,
 }
@@ -49,6 +57,10 @@ impl Default for Config {
             sequential_cutoff_bytes: 8 << 20,
             admit_read_ahead: false,
             rules: Rules::default(),
+            audit_every: 10_000,
+            format: false,
+            medium_errors_max: 16,
+            medium_latency_ms_max: 1000,
             status_path: None,
         }
     }
@@ -70,7 +82,27 @@ impl Config {
             let hint = "use larger pages or less room: at most 2^31 pages";
             return Err(ConfigError::new("size", &self.size_bytes.to_string(), hint));
         }
+        if self.medium == MediumChoice::MemoryLz4 && self.size_bytes > self.lz4_size_bytes_max() {
+            let hint = "use larger pages or less room: compressed pages have at most 2^32 blocks";
+            return Err(ConfigError::new("size", &self.size_bytes.to_string(), hint));
+        }
         Ok(())
+    }
+
+    /// As far as a resize may go: `times` the first size, or as much as the medium can number.
+    pub(crate) fn size_bytes_max(&self, times: u64) -> u64 {
+        let wanted = self.size_bytes.saturating_mul(times);
+        match self.medium {
+            MediumChoice::MemoryLz4 => wanted.min(self.lz4_size_bytes_max()),
+            _ => wanted.min(crate::index::SLOTS_MAX * self.page_size_bytes as u64),
+        }
+    }
+
+    /// Blocks and slots of compressed pages have numbers of 32 bits, and 0 is none.
+    fn lz4_size_bytes_max(&self) -> u64 {
+        let pages = (u64::from(u32::MAX) / crate::medium::BLOCKS_A_PAGE)
+            .min(crate::index::SLOTS_MAX / crate::medium::LZ4_SLOTS_A_PAGE);
+        pages * self.page_size_bytes as u64
     }
 }
 
@@ -81,13 +113,18 @@ pub enum MediumChoice {
     Memory,
     /// Memory that holds pages compressed with LZ4.
     MemoryLz4,
-    /// A mapped file, on a fast file system.
+    /// A file on a fast file system, through the kernel's page cache.
     File(PathBuf),
     /// A file or block device, read and written with O_DIRECT.
     Direct(PathBuf),
 }
 
 impl MediumChoice {
+    /// Whether pages are gone when the process is.
+    pub fn in_memory(&self) -> bool {
+        matches!(self, Self::Memory | Self::MemoryLz4)
+    }
+
     /// The word of the choice, without its path.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -132,13 +169,13 @@ impl FromStr for MediumChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mode {
-    /// Written pages come into the tier once the file has them.
+    /// Written pages are inserted once the file has them.
     WriteThrough = 0,
-    /// Written pages are refreshed where the tier had them; no others come in.
+    /// Written pages are refreshed where the tier had them; no others are inserted.
     WriteAround = 1,
-    /// Written pages leave the tier.
+    /// Written pages are taken out.
     WriteInvalidate = 2,
-    /// Nothing is served and nothing comes in; writes still invalidate.
+    /// Nothing is served or inserted; writes still invalidate.
     PassThrough = 3,
 }
 
@@ -182,7 +219,7 @@ impl FromStr for Mode {
     }
 }
 
-/// Which missed pages are let in.
+/// Which missed pages are inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promotion {
     /// Every one.
@@ -254,3 +291,33 @@ impl std::fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, MediumChoice};
+
+    #[test]
+    fn compressed_pages_never_have_more_blocks_than_numbers() {
+        let config = |size_bytes| Config {
+            size_bytes,
+            page_size_bytes: 4096,
+            medium: MediumChoice::MemoryLz4,
+            ..Config::default()
+        };
+        let most = config(1 << 40).lz4_size_bytes_max();
+        assert!(config(most).validate().is_ok() && config(most + 4096).validate().is_err());
+        assert!(
+            config(1 << 40).validate().is_err(),
+            "2^32 blocks of 256 bytes"
+        );
+        // Blocks are numbered from 1.
+        let blocks = config(most).size_bytes_max(8) / 256;
+        assert!(blocks < 1 << 32, "{blocks}");
+        let in_memory = Config {
+            medium: MediumChoice::Memory,
+            ..config(1 << 40)
+        };
+        assert_eq!(in_memory.size_bytes_max(8), 8 << 40);
+        assert!(in_memory.validate().is_ok());
+    }
+}

@@ -1,30 +1,73 @@
-//! Changes of a running tier, and what it publishes once a second.
+//! Changes of a running tier, and what it publishes.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Tier;
 use super::files::lock;
+use super::{Tier, off};
 use crate::config::Mode;
 use crate::medium;
 use crate::status::Request;
 
+/// The table of files and what is held are brought up to date so often.
+const PUBLISHED_EVERY: Duration = Duration::from_secs(1);
+/// Without a control thread: one call in so many of a thread looks at the clock.
+const TICKS: u32 = 64;
+
+/// When control work was last done.
+pub(super) struct Control {
+    published: Instant,
+    forgiven: Instant,
+}
+
+impl Control {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            published: now,
+            forgiven: now,
+        }
+    }
+}
+
 impl Tier {
-    /// Does what was asked through the statistics page and publishes. Cheap when there is nothing to do; call
-    /// it often (every few misses or writes, or from a thread of its own).
+    /// Does what was asked through the statistics page and publishes; then `notice` may have a text for the server's log.
+    ///
+    /// For a thread of its own (see `thread::start`) that calls it every 20 ms or so: a change may take long, and no query
+    /// should wait for it. False once the tier has stopped.
+    pub fn control(&self) -> bool {
+        self.controlled.store(true, Ordering::Relaxed);
+        self.turn(&mut lock(&self.ticking));
+        !self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// As `control`, from any thread, where there is no thread for it: now and then. Nothing where there is one.
+    #[inline]
     pub fn tick(&self) {
-        let Ok(mut last) = self.ticking.try_lock() else {
-            return;
-        };
-        let pending = self.status.pending();
-        if !pending && last.elapsed() < Duration::from_secs(1) {
+        thread_local!(static LEFT: Cell<u32> = const { Cell::new(0) });
+        if self.controlled.load(Ordering::Relaxed) {
             return;
         }
-        if pending {
-            self.status.answer(|request| self.perform(request));
+        let left = LEFT.get();
+        LEFT.set(left.checked_sub(1).unwrap_or(TICKS));
+        if left == 0
+            && let Ok(mut control) = self.ticking.try_lock()
+        {
+            self.turn(&mut control);
         }
-        self.publish();
-        *last = Instant::now();
+    }
+
+    fn turn(&self, control: &mut Control) {
+        let answered = self.status.answer(|request| self.perform(request));
+        if control.forgiven.elapsed() >= off::FORGIVEN_AFTER {
+            self.off.forgive();
+            control.forgiven = Instant::now();
+        }
+        if answered || control.published.elapsed() >= PUBLISHED_EVERY || self.status.asked() {
+            self.publish();
+            control.published = Instant::now();
+        }
     }
 
     /// Makes a change.
@@ -34,6 +77,9 @@ impl Tier {
         }
         match request {
             Request::Mode(mode) => {
+                if mode != Mode::PassThrough {
+                    self.turn_on()?;
+                }
                 self.mode.store(mode as u32, Ordering::Relaxed);
                 Ok(format!("mode {}", mode.as_str()))
             }
@@ -41,13 +87,10 @@ impl Tier {
             Request::Drop => {
                 self.everything.begin();
                 let mut pages = 0u64;
-                self.index.remove_where(
-                    |_| true,
-                    |slot| {
-                        self.medium.release(slot);
-                        pages += 1;
-                    },
-                );
+                self.index.remove_all(|slot| {
+                    self.medium.release(slot);
+                    pages += 1;
+                });
                 self.everything.end();
                 Ok(format!("{pages} pages dropped"))
             }
@@ -64,10 +107,7 @@ impl Tier {
         wanted.validate().map_err(|error| error.to_string())?;
         if size_bytes > self.size_bytes_max {
             let max = self.size_bytes_max;
-            return Err(format!(
-                "at most {max} bytes without a restart: {} times the first size",
-                medium::GROWTH_MAX
-            ));
+            return Err(format!("at most {max} bytes without a restart"));
         }
         let slots = medium::slots(&self.config, size_bytes);
         let failed = |error| format!("the medium cannot be resized: {error}");
@@ -112,8 +152,8 @@ impl Tier {
         let index_bytes = f64::from(self.index.capacity()) * crate::index::SLOT_BYTES;
         page.index_bytes
             .store(index_bytes as u64, Ordering::Relaxed);
-        self.status
-            .publish_files(&self.files.busiest(&self.index.pages_by_row()));
+        let busiest = self.files.busiest(|row| self.index.pages_of(row));
+        self.status.publish(&busiest);
     }
 
     /// A clean stop: nothing is served any more, and file media keep their pages for the next start.
@@ -124,8 +164,10 @@ impl Tier {
         self.mode.store(Mode::PassThrough as u32, Ordering::SeqCst);
         // No change of size or mode from here on.
         let _ticking = lock(&self.ticking);
-        self.save();
-        self.publish();
+        if self.trusted() {
+            self.save();
+        }
         self.status.page().stopped.store(1, Ordering::Release);
+        self.publish();
     }
 }

@@ -13,31 +13,47 @@ use crate::status::{FILES, FileStatus};
 const CHUNK: usize = 1024;
 const CHUNKS: usize = (1 << ROW_BITS) / CHUNK;
 
-/// One file.
+/// One file. What a hit looks at is apart from what writes and misses change: two lines of the cache, as it is fetched.
 #[derive(Default)]
 pub struct Row {
     /// How often the row was given away; an id of another generation is not served.
     pub generation: AtomicU32,
     /// Percentage of the tier that may be pinned for it; 0 without a pin.
     pub share: AtomicU32,
-    /// Reads served, estimated from one in 16.
-    pub hits: AtomicU64,
-    /// Reads missed.
-    pub misses: AtomicU64,
     /// Goes into the checksums of its pages: which file it is.
     pub seed: AtomicU64,
     /// Its pages come from before a restart, and nobody has opened it yet to show that it is unchanged.
     pub warm: AtomicBool,
+    /// Who it is.
+    pub info: Mutex<Info>,
+    /// What changes while it is used.
+    pub busy: Busy,
+}
+
+impl std::ops::Deref for Row {
+    type Target = Busy;
+
+    fn deref(&self) -> &Busy {
+        &self.busy
+    }
+}
+
+/// The part of a row that changes.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Busy {
+    /// Reads served, estimated from one in 16.
+    pub hits: AtomicU64,
+    /// Reads missed.
+    pub misses: AtomicU64,
     /// Writes too wide for the stripes, and everything that changes the whole file.
     pub whole: Stripe,
-    /// Writes ended, and how many of them are known to be on stable storage.
+    /// Writes begun and ended.
     pub writes: Stripe,
     /// Writes known to be on stable storage.
     pub synced: AtomicU64,
     /// Its latest runs of misses.
     pub streams: Mutex<Streams>,
-    /// Who it is.
-    pub info: Mutex<Info>,
 }
 
 /// What is only needed when files come and go.
@@ -107,6 +123,36 @@ impl Files {
             }
             None => return None,
         };
+        let id = self.place(&mut known, number, name, identity, share);
+        id.map(|id| (id, true))
+    }
+
+    /// Gives the identity this row, above all rows given away before: names of pages hold the number of the row.
+    pub fn add_at(
+        &self,
+        number: u32,
+        name: &[u8],
+        identity: Identity,
+        share: u8,
+    ) -> Option<FileId> {
+        let mut known = lock(&self.known);
+        if number < known.used || number as usize >= CHUNK * CHUNKS {
+            return None;
+        }
+        let between = known.used..number;
+        known.free.extend(between);
+        known.used = number + 1;
+        self.place(&mut known, number, name, identity, share)
+    }
+
+    fn place(
+        &self,
+        known: &mut Known,
+        number: u32,
+        name: &[u8],
+        identity: Identity,
+        share: u8,
+    ) -> Option<FileId> {
         let chunk = self.chunks.get(number as usize / CHUNK)?;
         chunk.get_or_init(|| (0..CHUNK).map(|_| Row::default()).collect());
         let row = self.any(number)?;
@@ -124,7 +170,7 @@ impl Files {
             counter.store(0, Ordering::Relaxed);
         }
         known.rows.insert(words(&identity), number);
-        self.id(number).map(|id| (id, true))
+        self.id(number)
     }
 
     /// Ends an id: from here on it is not served. False when it was over already.
@@ -155,20 +201,29 @@ impl Files {
         }
     }
 
-    /// The files with the most reads, busiest first.
-    pub fn busiest(&self, pages: &HashMap<u32, u64>) -> Vec<FileStatus> {
+    /// The files with the most reads, busiest first; `pages` says how many a row holds.
+    pub fn busiest(&self, pages: impl Fn(u32) -> u64) -> Vec<FileStatus> {
         let mut all = Vec::new();
         self.each(|id, row| {
-            all.push(FileStatus {
-                name: String::from_utf8_lossy(&lock(&row.info).name).into_owned(),
-                hits: row.hits.load(Ordering::Relaxed),
-                misses: row.misses.load(Ordering::Relaxed),
-                pages: pages.get(&id.row).copied().unwrap_or(0),
-            });
+            let reads = (
+                row.hits.load(Ordering::Relaxed),
+                row.misses.load(Ordering::Relaxed),
+            );
+            all.push((reads, id));
         });
-        all.sort_by_key(|file| std::cmp::Reverse(file.hits + file.misses));
-        all.truncate(FILES);
-        all
+        all.sort_unstable_by_key(|((hits, misses), _)| std::cmp::Reverse(hits + misses));
+        let busiest = all.into_iter().take(FILES);
+        busiest
+            .filter_map(|((hits, misses), id)| {
+                let name = lock(&self.row(id)?.info).name.clone();
+                Some(FileStatus {
+                    name: String::from_utf8_lossy(&name).into_owned(),
+                    hits,
+                    misses,
+                    pages: pages(id.row),
+                })
+            })
+            .collect()
     }
 
     fn id(&self, row: u32) -> Option<FileId> {

@@ -1,6 +1,7 @@
-//! Bringing pages in.
+//! Inserting pages.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::files::Row;
 use super::{FileId, FillToken, Tier};
@@ -9,11 +10,11 @@ use crate::index::{Reserved, key};
 use crate::medium::{MediumError, page_checksum};
 use crate::status::{Counter, Reason};
 
-/// Pages that may leave so that one compressed page finds room.
+/// Pages that are evicted so that one compressed page finds room.
 const EVICTIONS_MAX: usize = 32;
 
-/// Which pages may come in, and under which count of writes.
-pub(super) struct Landing {
+/// Which pages may be inserted, and under which count of writes.
+pub(super) struct Insertion {
     pub pages: (u64, u64),
     pub begun: u64,
     /// Only where the page has a place already.
@@ -21,7 +22,7 @@ pub(super) struct Landing {
 }
 
 impl Tier {
-    /// Brings in what was read from the file after the miss; lands only if no write touched these pages since.
+    /// Inserts what was read from the file after the miss, if no write touched these pages since.
     ///
     /// `data` starts at the offset of the read and may be shorter; parts of pages are left out.
     pub fn fill(&self, token: FillToken, data: &[u8]) {
@@ -37,24 +38,24 @@ impl Tier {
             return;
         }
         let data = &data[..data.len().min(token.length as usize)];
-        let landing = Landing {
+        let insertion = Insertion {
             pages,
             begun: token.begun,
             only_known: false,
         };
-        if !self.land(row, token.file, token.offset, data, &landing) {
+        if !self.insert(row, token.file, token.offset, data, &insertion) {
             self.bypass(Reason::Unaligned);
         }
     }
 
-    /// Brings in every whole page of `data`; false when there is none.
-    pub(super) fn land(
+    /// Inserts every whole page of `data`; false when there is none.
+    pub(super) fn insert(
         &self,
         row: &Row,
         file: FileId,
         offset: u64,
         data: &[u8],
-        landing: &Landing,
+        insertion: &Insertion,
     ) -> bool {
         let size = self.page_size();
         let skipped = (offset.next_multiple_of(size) - offset) as usize;
@@ -68,15 +69,15 @@ impl Tier {
         {
             any = true;
             if let Some(name) = key::name(file.row, first + index as u64) {
-                self.land_page(row, name, page, landing);
+                self.insert_page(row, name, page, insertion);
             }
         }
         any
     }
 
-    fn land_page(&self, row: &Row, name: u64, page: &[u8], landing: &Landing) {
+    fn insert_page(&self, row: &Row, name: u64, page: &[u8], insertion: &Insertion) {
         let hash = key::hash(name);
-        let stale = || self.begun(row, key::row(name), landing.pages) != landing.begun;
+        let stale = || self.begun(row, key::row(name), insertion.pages) != insertion.begun;
         let misses = match self.config.promotion {
             Promotion::Always => 0,
             Promotion::NHit(misses) => misses,
@@ -87,7 +88,7 @@ impl Tier {
                 self.status.add(Counter::FillsStale, 1);
                 return;
             }
-            if landing.only_known && !shard.has_place(slots, name) {
+            if insertion.only_known && !shard.has_place(slots, name) {
                 return;
             }
             let reserved =
@@ -110,12 +111,9 @@ impl Tier {
                 return;
             }
         };
-        if let Some(sum) = self
-            .medium
-            .backing()
-            .and_then(|backing| backing.checksum(slot))
-        {
-            sum.store(page_checksum(page, self.seed(name)), Ordering::Relaxed);
+        if let Some(backing) = self.medium.backing() {
+            let sum = page_checksum(page, self.seed(name));
+            backing.checksum(slot).store(sum, Ordering::Relaxed);
         }
         let written = self.write_slot(hash, slot, page);
         let (mut shard, slots) = self.index.lock(hash);
@@ -132,10 +130,13 @@ impl Tier {
         }
     }
 
-    /// Writes a reserved slot, making pages leave while the medium is full.
+    /// Writes a reserved slot, evicting pages while the medium is full.
     fn write_slot(&self, hash: u64, slot: u32, page: &[u8]) -> bool {
         for _ in 0..EVICTIONS_MAX {
-            match self.medium.write(slot, page) {
+            let started = self.checked.then(Instant::now);
+            let written = self.medium.write(slot, page);
+            started.inspect(|started| self.timed(*started));
+            match written {
                 Ok(()) => return true,
                 Err(MediumError::Full) => {
                     let (mut shard, slots) = self.index.lock(hash);
@@ -145,8 +146,9 @@ impl Tier {
                     self.medium.release(evicted);
                     self.status.add(Counter::Evictions, 1);
                 }
-                Err(_) => {
+                Err(error) => {
                     self.status.add(Counter::MediumWriteErrors, 1);
+                    self.medium_failed(&error);
                     return false;
                 }
             }

@@ -1,6 +1,6 @@
 //! Whether a page may have changed since a moment: writes begun and ended, by stripes of pages.
 //!
-//! A fill may land only if, since before the file was read, no write to its pages was under way and none
+//! A fill may insert only if, since before the file was read, no write to its pages was under way and none
 //! began. Pages share stripes: a collision costs a fill, never a stale page.
 
 use crate::sync::{AtomicU64, Ordering};

@@ -37,6 +37,21 @@ impl Identity {
         (self.device, self.inode, self.birth_ns) == (other.device, other.inode, other.birth_ns)
     }
 
+    /// Whether a change from now on would show in the times. Right after a change it need not: the next one may get the
+    /// same time, which is as coarse as the kernel's tick, or a second on some file systems (ext3, old NFS).
+    pub fn is_settled(&self) -> bool {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.is_ok_and(|now| self.is_settled_at(now.as_nanos() as u64))
+    }
+
+    fn is_settled_at(&self, now_ns: u64) -> bool {
+        const SECOND: u64 = 1_000_000_000;
+        let times = [self.modified_ns, self.changed_ns];
+        let coarse = times.iter().all(|time| time % SECOND == 0);
+        let granule_ns = if coarse { 2 * SECOND } else { SECOND / 50 };
+        self.changed_ns + granule_ns < now_ns
+    }
+
     fn statx(fd: RawFd, path: &std::ffi::CStr, flags: i32) -> io::Result<Self> {
         // SAFETY: statx is plain data, for which zeroes are a value.
         let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -57,5 +72,25 @@ impl Identity {
             modified_ns: ns(found.stx_mtime),
             changed_ns: ns(found.stx_ctime),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Identity;
+
+    #[test]
+    fn a_file_is_settled_once_the_next_change_gets_another_time() {
+        let at = |modified_ns, changed_ns| Identity {
+            modified_ns,
+            changed_ns,
+            ..Identity::default()
+        };
+        let fine = at(5_000_000_001, 5_000_000_001);
+        assert!(!fine.is_settled_at(5_010_000_000) && fine.is_settled_at(5_030_000_000));
+        let coarse = at(5_000_000_000, 5_000_000_000);
+        assert!(!coarse.is_settled_at(6_900_000_000) && coarse.is_settled_at(7_100_000_000));
+        // The clock of a file server may be ahead.
+        assert!(!fine.is_settled_at(4_000_000_000));
     }
 }

@@ -5,12 +5,14 @@ mod files;
 mod fill;
 mod generation;
 mod identity;
+mod off;
 mod read;
 mod token;
 mod warm;
 mod write;
 
 pub use identity::Identity;
+pub use off::AuditToken;
 pub use token::{FileId, FillToken, Lookup, SyncToken, WriteToken};
 
 use std::sync::Mutex;
@@ -19,10 +21,12 @@ use std::time::Instant;
 
 use crate::config::{Action, Config, ConfigError, Mode};
 use crate::index::{Index, key};
-use crate::medium::{self, Medium};
+use crate::medium::{self, Medium, Scratch};
 use crate::status::{Counter, Reason, StatusError, StatusPage};
+use control::Control;
 use files::{Files, Row, lock};
 use generation::{Generations, Stripe};
+use off::Off;
 
 /// Why a tier could not be opened.
 #[derive(Debug)]
@@ -64,12 +68,18 @@ pub struct Tier {
     files: Files,
     index: Index,
     medium: Box<dyn Medium>,
+    /// The medium is a file or device: every hit is compared with its checksum.
+    checked: bool,
+    scratch: Scratch,
+    off: Off,
     generations: Generations,
     /// Changes of everything at once: drop.
     everything: Stripe,
     size_bytes_max: u64,
     born: Instant,
-    ticking: Mutex<Instant>,
+    ticking: Mutex<Control>,
+    /// A thread calls `control`.
+    controlled: AtomicBool,
 }
 
 impl Tier {
@@ -81,34 +91,60 @@ impl Tier {
             None => StatusPage::private(&config),
         };
         let status = status.map_err(TierError::Status)?;
-        let size_bytes_max = config.size_bytes.saturating_mul(medium::GROWTH_MAX);
-        let medium = medium::open(&config, size_bytes_max).map_err(TierError::Medium)?;
-        Self::with_medium(config, status, medium, size_bytes_max)
+        let size_bytes_max = config.size_bytes_max(medium::growth_max());
+        let opened = Self::open_up_to(&config, size_bytes_max);
+        // Where not even addresses are to be had: as much as it needs now.
+        let (medium, index, size_bytes_max) = match opened {
+            Ok((medium, index)) => (medium, index, size_bytes_max),
+            Err(_) if size_bytes_max > config.size_bytes && config.medium.in_memory() => {
+                let (medium, index) = Self::open_up_to(&config, config.size_bytes)?;
+                (medium, index, config.size_bytes)
+            }
+            Err(error) => return Err(error),
+        };
+        Self::with_medium(config, status, medium, index, size_bytes_max)
+    }
+
+    fn open_up_to(
+        config: &Config,
+        size_bytes_max: u64,
+    ) -> Result<(Box<dyn Medium>, Index), TierError> {
+        let medium = medium::open(config, size_bytes_max).map_err(TierError::Medium)?;
+        let slots = medium::slots(config, config.size_bytes);
+        let slots_max = medium::slots(config, size_bytes_max);
+        // A page stays in its shard: after a restart there are as many as before.
+        let before = medium.backing().and_then(|backing| backing.saved_word());
+        let index = Index::new(slots, slots_max, before)
+            .map_err(|error| TierError::Medium(format!("no memory for the index: {error}")))?;
+        Ok((medium, index))
     }
 
     fn with_medium(
         config: Config,
         status: StatusPage,
         medium: Box<dyn Medium>,
+        index: Index,
         size_bytes_max: u64,
     ) -> Result<Self, TierError> {
-        let capacity = medium::slots(&config, config.size_bytes);
-        let index = Index::new(capacity, medium::slots(&config, size_bytes_max));
-        let index = index
-            .map_err(|error| TierError::Medium(format!("no memory for the index: {error}")))?;
+        let scratch = Scratch::new()
+            .map_err(|error| TierError::Medium(format!("no memory to read pages: {error}")))?;
         let tier = Self {
             mode: AtomicU32::new(config.mode as u32),
             stopped: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             status,
             files: Files::new(),
+            checked: medium.backing().is_some(),
+            scratch,
+            off: Off::default(),
+            generations: Generations::new(u64::from(index.capacity())),
             index,
             medium,
-            generations: Generations::new(u64::from(capacity)),
             everything: Stripe::default(),
             size_bytes_max,
             born: Instant::now(),
-            ticking: Mutex::new(Instant::now()),
+            ticking: Mutex::new(Control::new()),
+            controlled: AtomicBool::new(false),
             config,
         };
         tier.take_back();
@@ -149,7 +185,7 @@ impl Tier {
         added.map(|(file, _)| file)
     }
 
-    /// The file was removed or replaced: its pages leave, its id is not served any more.
+    /// The file was removed or replaced: its pages are taken out, its id is not served any more.
     pub fn forget(&self, file: FileId) {
         self.end(file);
     }
@@ -157,6 +193,7 @@ impl Tier {
     fn end(&self, file: FileId) {
         if self.files.end(file) {
             self.forget_pages(file);
+            self.index.reset_row(file.row);
             self.files.reuse(file.row);
         }
     }
@@ -167,13 +204,10 @@ impl Tier {
         };
         let mut gone = 0;
         row.whole.begin();
-        self.index.remove_where(
-            |name| key::row(name) == file.row,
-            |slot| {
-                self.medium.release(slot);
-                gone += 1;
-            },
-        );
+        self.index.remove_row(file.row, 0, u64::MAX, |slot| {
+            self.medium.release(slot);
+            gone += 1;
+        });
         row.whole.end();
         self.status.add(Counter::Invalidations, gone);
         gone

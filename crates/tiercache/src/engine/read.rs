@@ -35,7 +35,7 @@ impl Tier {
         }
     }
 
-    /// As `read`, for pages that the program asks for ahead of its need: what is missing comes in only if the
+    /// As `read`, for pages that the program asks for ahead of its need: what is missing is inserted only if the
     /// configuration admits it.
     pub fn read_ahead(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
         match self.serve(file, offset, dst) {
@@ -51,11 +51,7 @@ impl Tier {
     #[inline]
     fn serve(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Found<'_> {
         if self.mode.load(Ordering::Relaxed) == Mode::PassThrough as u32 {
-            return Found::Past(if self.stopped.load(Ordering::Relaxed) {
-                Reason::Stopped
-            } else {
-                Reason::PassThrough
-            });
+            return Found::Past(self.why_off());
         }
         let Some(row) = self.files.row(file) else {
             return Found::Past(Reason::Forgotten);
@@ -83,6 +79,14 @@ impl Tier {
             row.hits.fetch_add(SAMPLE, Ordering::Relaxed);
         }
         Found::All
+    }
+
+    #[cold]
+    fn why_off(&self) -> Reason {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Reason::Stopped;
+        }
+        self.off.reason().unwrap_or(Reason::PassThrough)
     }
 
     fn past(&self, reason: Reason) -> Lookup {
@@ -141,64 +145,140 @@ impl Tier {
         let Some(slot) = slots.find(name, key::hash(name)) else {
             return false;
         };
-        let version = &slots.versions[slot as usize];
-        let Some(seen) = seqlock::begin(version) else {
+        let entry = &slots.entries[slot as usize];
+        let Some(seen) = seqlock::begin(&entry.version) else {
             return false;
         };
-        let word = slots.names[slot as usize].load(Ordering::Relaxed);
+        let word = entry.name.load(Ordering::Relaxed);
         // The slot may have gone to another page between the walk and the version.
         if word & key::NAME != name {
             return false;
         }
-        if word & key::UNVERIFIED != 0 && !self.verify(slot, seen, name) {
-            return false;
+        let served = if self.checked {
+            self.copy_checked(slot, seen, word, within, dst)
+        } else {
+            self.copy_unchecked(slot, seen, name, within, dst)
+        };
+        if served {
+            slots.touch(slot, word);
         }
-        let copied = self.medium.read(slot, within, dst);
-        if !seqlock::unchanged(version, seen) {
-            self.status.add(Counter::TornReads, 1);
-            return false;
-        }
-        if let Err(error) = copied {
-            self.damaged(slot, seen, name, &error);
-            return false;
-        }
-        slots.touch(slot, word);
-        true
+        served
     }
 
-    /// The medium failed, and no writer is to blame: the page leaves.
+    /// From memory: a version that stayed is proof enough.
+    #[inline]
+    fn copy_unchecked(
+        &self,
+        slot: u32,
+        seen: u32,
+        name: u64,
+        within: usize,
+        dst: &mut [u8],
+    ) -> bool {
+        let copied = self.medium.read(slot, within, dst);
+        if !self.stayed(slot, seen) {
+            return false;
+        }
+        match copied {
+            Ok(()) => true,
+            Err(error) => {
+                self.damaged(slot, seen, name, &error);
+                false
+            }
+        }
+    }
+
+    /// From a file or device, by whole pages: only those have a checksum.
+    #[inline(never)]
+    fn copy_checked(&self, slot: u32, seen: u32, word: u64, within: usize, dst: &mut [u8]) -> bool {
+        let size = self.config.page_size_bytes;
+        if dst.len() == size {
+            return self.read_checked(slot, seen, word, dst);
+        }
+        let mut lease = self.scratch.take();
+        let page = &mut lease.room()[..size];
+        let served = self.read_checked(slot, seen, word, page);
+        if served {
+            dst.copy_from_slice(&page[within..within + dst.len()]);
+        }
+        served
+    }
+
+    /// The page must be what its checksum says, which holds file and number.
+    fn read_checked(&self, slot: u32, seen: u32, word: u64, page: &mut [u8]) -> bool {
+        let name = word & key::NAME;
+        let started = Instant::now();
+        let read = self.medium.read(slot, 0, page);
+        self.timed(started);
+        let good =
+            read.is_ok() && self.checksum(slot) == Some(page_checksum(page, self.seed(name)));
+        if !self.stayed(slot, seen) {
+            return false;
+        }
+        if good {
+            if word & key::UNVERIFIED != 0 {
+                self.verified(slot, seen, name);
+            }
+            return true;
+        }
+        match read {
+            Err(error) => self.damaged(slot, seen, name, &error),
+            Ok(()) if word & key::UNVERIFIED != 0 => {
+                if self.reject(slot, seen, name) {
+                    self.status.add(Counter::WarmRejected, 1);
+                }
+            }
+            Ok(()) => self.damaged(slot, seen, name, &MediumError::Torn),
+        }
+        false
+    }
+
+    /// Whether no writer touched the slot.
+    #[inline]
+    fn stayed(&self, slot: u32, seen: u32) -> bool {
+        let unchanged =
+            seqlock::unchanged(&self.index.slots().entries[slot as usize].version, seen);
+        if !unchanged {
+            self.status.add(Counter::TornReads, 1);
+        }
+        unchanged
+    }
+
+    fn checksum(&self, slot: u32) -> Option<u64> {
+        let backing = self.medium.backing()?;
+        Some(backing.checksum(slot).load(Ordering::Relaxed))
+    }
+
+    /// The medium failed, and no writer is to blame: the page is taken out.
     #[cold]
     fn damaged(&self, slot: u32, seen: u32, name: u64, error: &MediumError) {
-        if matches!(error, MediumError::Io(_)) {
-            self.status.add(Counter::MediumReadErrors, 1);
-        }
-        let (mut shard, slots) = self.index.lock(key::hash(name));
-        if shard.reject(slots, slot, seen) {
-            self.medium.release(slot);
-        }
+        let counter = match error {
+            MediumError::Io(_) => Counter::MediumReadErrors,
+            MediumError::Torn | MediumError::Full => Counter::MediumMismatches,
+        };
+        self.status.add(counter, 1);
+        self.reject(slot, seen, name);
+        self.medium_failed(error);
     }
 
-    /// Whether a page from before a restart is what its checksum says; it leaves if not.
+    /// Takes a page out; false when a writer was faster.
     #[cold]
-    fn verify(&self, slot: u32, seen: u32, name: u64) -> bool {
-        let mut page = vec![0u8; self.config.page_size_bytes];
-        let read = self.medium.read(slot, 0, &mut page);
-        let expected = self
-            .medium
-            .backing()
-            .and_then(|backing| backing.checksum(slot));
-        let good = read.is_ok()
-            && expected.is_some_and(|sum| {
-                sum.load(Ordering::Relaxed) == page_checksum(&page, self.seed(name))
-            });
+    fn reject(&self, slot: u32, seen: u32, name: u64) -> bool {
         let (mut shard, slots) = self.index.lock(key::hash(name));
-        if good {
-            shard.verified(slots, slot, seen);
-            self.status.add(Counter::WarmVerified, 1);
-        } else if shard.reject(slots, slot, seen) {
-            self.status.add(Counter::WarmRejected, 1);
+        let rejected = shard.reject(slots, slot, seen);
+        if rejected {
+            self.medium.release(slot);
         }
-        good
+        rejected
+    }
+
+    /// A page from before a restart is what its checksum says.
+    #[cold]
+    fn verified(&self, slot: u32, seen: u32, name: u64) {
+        let (mut shard, slots) = self.index.lock(key::hash(name));
+        if shard.verified(slots, slot, seen) {
+            self.status.add(Counter::WarmVerified, 1);
+        }
     }
 
     /// Goes into the checksum of a page: which file and which page it is.

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Identity, Lookup, Tier};
-use crate::config::Config;
+use super::{FileId, Identity, Lookup, Tier};
+use crate::config::{Config, Mode};
+use crate::index::Index;
 use crate::medium::{Medium, MediumError};
-use crate::status::{Counter, StatusPage};
+use crate::status::{Counter, Reason, Request, StatusPage};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 8;
@@ -53,6 +54,11 @@ impl Medium for Failing {
     }
 }
 
+fn tier_on(config: Config, status: StatusPage, medium: Box<dyn Medium>) -> Tier {
+    let index = Index::new(PAGES as u32, PAGES as u32, None).expect("index");
+    Tier::with_medium(config, status, medium, index, PAGES * PAGE as u64).expect("tier")
+}
+
 /// A start, load and stop; returns how many accesses of the medium it made.
 fn cycle(fail_at: u64) -> u64 {
     let config = Config {
@@ -68,7 +74,7 @@ fn cycle(fail_at: u64) -> u64 {
         fail_at,
     });
     let status = StatusPage::private(&config).expect("status");
-    let tier = Tier::with_medium(config, status, medium, PAGES * PAGE as u64).expect("tier");
+    let tier = tier_on(config, status, medium);
     let file = tier
         .file(
             b"t.ibd",
@@ -174,7 +180,7 @@ fn a_medium_that_stalls_serves_neither_old_nor_torn_pages() {
         accesses: AtomicU64::new(0),
     });
     let status = StatusPage::private(&config).expect("status");
-    let tier = Tier::with_medium(config, status, medium, PAGES * PAGE as u64).expect("tier");
+    let tier = tier_on(config, status, medium);
     let identity = Identity {
         inode: 1,
         ..Identity::default()
@@ -217,8 +223,156 @@ fn a_medium_that_stalls_serves_neither_old_nor_torn_pages() {
     assert!(tier.status().snapshot().counter(Counter::Hits) > 50);
 }
 
+/// A tier of one file whose medium never fails, every other read of a thread audited.
+fn audited() -> (Tier, FileId) {
+    let config = Config {
+        size_bytes: PAGES * PAGE as u64,
+        page_size_bytes: PAGE,
+        audit_every: 2,
+        ..Config::default()
+    };
+    let tier = Tier::open(config).expect("tier");
+    let file = tier.file(b"t.ibd", Identity::default()).expect("file");
+    let mut dst = vec![0; PAGE];
+    if let Lookup::Miss(token) = tier.read(file, 0, &mut dst) {
+        tier.fill(token, &[7; PAGE]);
+    }
+    (tier, file)
+}
+
 #[test]
-fn a_slot_costs_at_most_32_bytes() {
-    println!("index: {} bytes a page", crate::index::SLOT_BYTES);
-    const { assert!(crate::index::SLOT_BYTES <= 32.0) };
+fn one_read_in_so_many_is_audited() {
+    let (tier, file) = audited();
+    let count = |tier: &Tier, file| {
+        (0..100)
+            .filter(|_| tier.audit(file, 0, 1).is_some())
+            .count()
+    };
+    assert!((49..=50).contains(&count(&tier, file)));
+    // Threads that read less often than that take part, too.
+    let among = (0..200).filter(|_| {
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| (0..2).any(|_| tier.audit(file, 0, 1).is_some()));
+            one.join().expect("a thread")
+        })
+    });
+    assert!((50..150).contains(&among.count()));
+    let never = Config {
+        audit_every: 0,
+        ..tier.config().clone()
+    };
+    let never = Tier::open(never).expect("tier");
+    let other = never.file(b"t.ibd", Identity::default()).expect("file");
+    std::thread::scope(|scope| {
+        let none = scope.spawn(|| count(&never, other));
+        assert_eq!(none.join().expect("a thread"), 0);
+    });
+}
+
+#[test]
+fn a_difference_turns_the_tier_off_for_good_unless_a_write_explains_it() {
+    let (tier, file) = audited();
+    let due = || {
+        (0..4)
+            .find_map(|_| tier.audit(file, 0, PAGE as u64))
+            .expect("due")
+    };
+    assert!(tier.audited(due(), &[7; PAGE], &[7; PAGE]));
+    let token = due();
+    let write = tier.write_begin(file, 0, PAGE as u64);
+    assert!(
+        tier.audit(file, 0, 1).is_none() && tier.audit(file, 0, 1).is_none(),
+        "a write is under way"
+    );
+    tier.write_end(write, None);
+    assert!(
+        tier.audited(token, &[7; PAGE], &[8; PAGE]),
+        "written meanwhile"
+    );
+    assert_eq!(tier.notice(), None);
+    let (differs, again) = (due(), due());
+    assert!(!tier.audited(differs, &[7; PAGE], &[8; PAGE]));
+    assert!(!tier.audited(again, &[7; PAGE], &[9; PAGE]));
+    let notice = tier.notice().expect("said");
+    assert!(
+        notice.contains("byte 0 of t.ibd") && tier.notice().is_none(),
+        "{notice}"
+    );
+    let mut dst = vec![0; PAGE];
+    let past = tier.read(file, 0, &mut dst);
+    assert!(matches!(past, Lookup::Bypass(Reason::Audit)));
+    let error = tier.perform(Request::Mode(Mode::WriteThrough));
+    assert!(error.is_err_and(|why| why.contains("restart")));
+    tier.perform(Request::Mode(Mode::PassThrough))
+        .expect("off it is");
+    let seen = tier.status().snapshot();
+    assert_eq!(
+        (
+            seen.counter(Counter::Audits),
+            seen.counter(Counter::AuditDifferences)
+        ),
+        (4, 2)
+    );
+    assert!(seen.off.contains("t.ibd"));
+}
+
+/// Wrong pages are not kept for the next start.
+#[test]
+fn a_tier_that_served_wrong_data_starts_cold() {
+    let folder = crate::testing::Folder::new("audit-cold");
+    let config = Config {
+        size_bytes: PAGES * PAGE as u64,
+        page_size_bytes: PAGE,
+        medium: crate::MediumChoice::File(folder.path("tier")),
+        audit_every: 1,
+        ..Config::default()
+    };
+    let tier = Tier::open(config.clone()).expect("tier");
+    let file = tier.file(b"t.ibd", Identity::default()).expect("file");
+    let token = (0..3).find_map(|_| tier.audit(file, 0, 1)).expect("due");
+    assert!(!tier.audited(token, &[1], &[2]));
+    tier.stop();
+    drop(tier);
+    let tier = Tier::open(config).expect("tier");
+    assert_eq!(
+        tier.status().snapshot().start,
+        "cold: the last stop was not clean"
+    );
+}
+
+/// Sixteen in a minute are too many; time forgives.
+#[test]
+fn failures_that_are_forgiven_do_not_turn_the_tier_off() {
+    let (tier, _) = audited();
+    for _ in 0..4 {
+        (0..15).for_each(|_| tier.medium_failed(&"an error"));
+        tier.off.forgive();
+    }
+    assert_eq!(tier.mode(), Mode::WriteThrough);
+    (0..16).for_each(|_| tier.medium_failed(&"an error"));
+    assert_eq!(tier.mode(), Mode::PassThrough);
+}
+
+/// Slow, and right: a device that hangs is worse than none.
+#[test]
+fn a_medium_that_is_slow_counts_as_failing() {
+    let folder = crate::testing::Folder::new("slow");
+    let config = Config {
+        size_bytes: PAGES * PAGE as u64,
+        page_size_bytes: PAGE,
+        medium: crate::MediumChoice::File(folder.path("tier")),
+        medium_latency_ms_max: 50,
+        medium_errors_max: 2,
+        ..Config::default()
+    };
+    let tier = Tier::open(config).expect("tier");
+    let ago = |ms| std::time::Instant::now() - std::time::Duration::from_millis(ms);
+    tier.timed(ago(0));
+    tier.timed(ago(60));
+    assert_eq!(tier.mode(), Mode::WriteThrough);
+    tier.timed(ago(60));
+    assert_eq!(tier.mode(), Mode::PassThrough);
+    let notice = tier.notice().expect("said");
+    assert!(notice.contains("an access took 6"), "{notice}");
+    assert_eq!(tier.status().snapshot().counter(Counter::MediumSlow), 2);
 }

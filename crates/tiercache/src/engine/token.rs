@@ -32,7 +32,7 @@ pub enum Lookup {
     Hit,
     /// Read the file, then `fill` with what was read. The destination may hold garbage.
     Miss(FillToken),
-    /// Read the file; nothing comes in. Already counted. The destination may hold garbage.
+    /// Read the file; nothing is inserted. Already counted. The destination may hold garbage.
     Bypass(Reason),
 }
 

@@ -3,7 +3,7 @@
 //! Saved are the files (identity, size, times) and which page is in which slot. A file's pages are served
 //! again when it is opened unchanged; each page when its checksum, which holds file and number, is right.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,13 +25,18 @@ impl Tier {
             return;
         };
         std::thread::sleep(TICK);
-        let mut rows = HashMap::new();
-        let mut bytes = vec![0u8; 8];
-        self.files.each(|file, _| {
+        let mut rows = HashSet::new();
+        let mut files = Vec::new();
+        self.files.each(|file, _| files.push(file));
+        // In the order in which `Files::add_at` takes them.
+        files.sort_unstable_by_key(|file| file.row);
+        let mut bytes = u64::from(self.index.shards()).to_le_bytes().to_vec();
+        bytes.extend([0; 8]);
+        for file in files {
             if let Some((identity, name)) = self.unchanged(file) {
-                let number = rows.len() as u64;
-                rows.insert(file.row, number);
+                rows.insert(file.row);
                 let words = [
+                    u64::from(file.row),
                     identity.device,
                     identity.inode,
                     identity.birth_ns,
@@ -45,12 +50,14 @@ impl Tier {
                     .for_each(|word| bytes.extend(word.to_le_bytes()));
                 bytes.extend(name);
             }
-        });
-        bytes[..8].copy_from_slice(&(rows.len() as u64).to_le_bytes());
+        }
+        bytes[8..16].copy_from_slice(&(rows.len() as u64).to_le_bytes());
         self.index.each(|slot, name| {
-            if let Some(number) = rows.get(&key::row(name)) {
-                bytes.extend((u64::from(slot) << 32 | number).to_le_bytes());
-                bytes.extend(key::page(name).to_le_bytes());
+            if rows.contains(&key::row(name)) {
+                bytes.extend(u64::from(slot).to_le_bytes());
+                bytes.extend((name & key::NAME).to_le_bytes());
+                let sum = backing.checksum(slot).load(Ordering::Relaxed);
+                bytes.extend(sum.to_le_bytes());
             }
         });
         match backing.seal(&bytes) {
@@ -106,8 +113,11 @@ impl Tier {
 
     fn restore(&self, saved: &[u8]) -> Option<u64> {
         let mut reader = Reader(saved);
-        let mut rows = Vec::new();
+        let backing = self.medium.backing()?;
+        let mut rows = HashSet::new();
+        let _shards = reader.word()?;
         for _ in 0..reader.word()? {
+            let row = u32::try_from(reader.word()?).ok()?;
             let identity = Identity {
                 device: reader.word()?,
                 inode: reader.word()?,
@@ -118,31 +128,32 @@ impl Tier {
             };
             let length = reader.word()?;
             let name = reader.bytes(length as usize)?;
-            rows.push(self.restore_file(name, identity));
+            if self.restore_file(row, name, identity).is_some() {
+                rows.insert(row);
+            }
         }
-        let mut pages = Vec::with_capacity(reader.0.len() / 16);
+        let mut pages = Vec::with_capacity(reader.0.len() / 24);
         while !reader.0.is_empty() {
-            let (word, page) = (reader.word()?, reader.word()?);
-            let row = *rows.get((word & 0xffff_ffff) as usize)?;
-            if let Some(name) = row.and_then(|row| key::name(row, page)) {
-                pages.push(((word >> 32) as u32, name));
+            let (slot, name, sum) = (reader.word()?, reader.word()?, reader.word()?);
+            // A tier that is smaller now has no slot for some of them, and a rule may leave a file alone now.
+            if slot < u64::from(self.index.capacity()) && rows.contains(&key::row(name)) {
+                backing.checksum(slot as u32).store(sum, Ordering::Relaxed);
+                pages.push((slot as u32, name & key::NAME));
             }
         }
         Some(self.index.restore(pages.into_iter()))
     }
 
-    fn restore_file(&self, name: &[u8], identity: Identity) -> Option<u32> {
+    fn restore_file(&self, row: u32, name: &[u8], identity: Identity) -> Option<()> {
         let share = match self.config.rules.action(name) {
             Action::Skip => return None,
             Action::Cache => 0,
             Action::Pin(share) => share,
         };
-        let (file, _) = self.files.add(name, identity, share)?;
-        self.files
-            .any(file.row)?
-            .warm
-            .store(true, Ordering::Release);
-        Some(file.row)
+        self.files.add_at(row, name, identity, share)?;
+        let row = self.files.any(row)?;
+        row.warm.store(true, Ordering::Release);
+        Some(())
     }
 }
 

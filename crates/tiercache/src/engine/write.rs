@@ -1,16 +1,16 @@
-//! Following writes: out before, in again after.
+//! Following writes: pages are taken out before, and inserted after.
 
 use std::sync::atomic::Ordering;
 
 use super::files::Row;
-use super::fill::Landing;
+use super::fill::Insertion;
 use super::{FileId, Tier, WIDE_PAGES, WriteToken};
 use crate::config::Mode;
 use crate::index::key;
 use crate::status::Counter;
 
 impl Tier {
-    /// Before a write: its pages leave the tier, and reads of them go to the file until `write_end`.
+    /// Before a write: its pages are taken out, and reads of them go to the file until `write_end`.
     pub fn write_begin(&self, file: FileId, offset: u64, length: u64) -> WriteToken {
         self.status.add(Counter::Writes, 1);
         // A bracket to the end of the largest file stands for a size that only the kernel knows.
@@ -81,12 +81,12 @@ impl Tier {
             self.status.add(Counter::FillsStale, 1);
             return;
         }
-        let landing = Landing {
+        let insertion = Insertion {
             pages,
             begun: token.begun,
             only_known: mode == Mode::WriteAround,
         };
-        self.land(row, token.file, token.offset, data, &landing);
+        self.insert(row, token.file, token.offset, data, &insertion);
     }
 
     /// Takes pages out that changed some other way (truncated, punched); u64::MAX reaches to the end of the file.
@@ -135,8 +135,7 @@ impl Tier {
             return self.close(row, (first, last));
         }
         let mut gone = 0;
-        let ours = |name| key::row(name) == row && (first..=last).contains(&key::page(name));
-        self.index.remove_where(ours, |slot| {
+        self.index.remove_row(row, first, last, |slot| {
             self.medium.release(slot);
             gone += 1;
         });

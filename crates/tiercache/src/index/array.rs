@@ -18,6 +18,11 @@ unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
 // SAFETY: an atomic integer of zero.
 unsafe impl Zeroed for std::sync::atomic::AtomicU64 {}
 
+// SAFETY: atomic integers of zero.
+unsafe impl Zeroed for super::Entry {}
+// SAFETY: atomic integers of zero.
+unsafe impl Zeroed for super::Held {}
+
 /// `length` zeroed values.
 pub struct Array<T> {
     region: Region,

@@ -2,6 +2,8 @@
 
 /// Bits of the number of a page within its file.
 pub const PAGE_BITS: u32 = 36;
+/// The highest number of a page.
+pub const PAGE_MAX: u64 = (1 << PAGE_BITS) - 1;
 /// Bits of the row of a file.
 pub const ROW_BITS: u32 = 20;
 /// The bits that name the page.

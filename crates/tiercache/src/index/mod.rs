@@ -1,6 +1,7 @@
 //! Which page is where: a hash table over the slots of the medium, in shards.
 //!
-//! Bytes a slot: name 8, version 4, chain 4, two queue links 8, bucket 4, ghost 2, sketch 1: 31.
+//! Bytes a slot: an entry of 16 (name 8, version 4, chain 4), two queue links 8, bucket 4, ghost 2, sketch 1: 31. A hit
+//! reads a bucket and an entry.
 //! Readers walk chains without a lock; a chain that changes under them costs a miss, never a wrong page,
 //! because the name and the version of the slot decide. Links hold slot + 1, 0 is none.
 
@@ -19,19 +20,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Most slots an index can have: slot numbers are 32 bits with one value for "none".
 pub const SLOTS_MAX: u64 = 1 << 31;
 
+/// Locks of an index.
+const SHARDS_MAX: u32 = 64;
+
 /// A chain longer than this is taken for one that changes while it is walked.
 const CHAIN_MAX: usize = 64;
 
+/// What a hit needs to know of a slot, in one line of the cache.
+#[repr(C, align(16))]
+pub(crate) struct Entry {
+    /// The page and flags, see `key`.
+    pub name: AtomicU64,
+    /// See `seqlock`.
+    pub version: AtomicU32,
+    /// Next slot of the bucket, or of the free ones.
+    pub chain: AtomicU32,
+}
+
+/// What is held of a file.
+struct Held {
+    pages: AtomicU32,
+    /// No page of it has a higher number.
+    highest: AtomicU64,
+}
+
 /// The arrays that readers see, by slot.
 pub struct Slots {
-    pub(crate) names: Array<AtomicU64>,
-    pub(crate) versions: Array<AtomicU32>,
-    pub(crate) chain: Array<AtomicU32>,
+    pub(crate) entries: Array<Entry>,
     pub(crate) newer: Array<AtomicU32>,
     pub(crate) older: Array<AtomicU32>,
     pub(crate) heads: Array<AtomicU32>,
     pub(crate) ghosts: Array<AtomicU16>,
     pub(crate) sketch: Array<AtomicU16>,
+    /// By row of file.
+    held: Array<Held>,
     /// Buckets of each shard: as many as it has slots.
     buckets: AtomicU32,
     shards: u32,
@@ -44,11 +66,13 @@ pub struct Index {
     shards: Box<[Mutex<Shard>]>,
     capacity: AtomicU32,
     capacity_max: u32,
+    /// Slots and names that removals looked at.
+    visited: AtomicU64,
 }
 
 /// Bytes of memory of one slot, everything in; the sketch has one word for two slots.
 pub const SLOT_BYTES: f64 =
-    (size_of::<AtomicU64>() + 5 * size_of::<AtomicU32>() + size_of::<AtomicU16>()) as f64 + 1.0;
+    (size_of::<Entry>() + 3 * size_of::<AtomicU32>() + size_of::<AtomicU16>()) as f64 + 1.0;
 const _: () = assert!(SLOT_BYTES <= 32.0);
 
 impl Slots {
@@ -70,16 +94,34 @@ impl Slots {
         shard * self.stride
     }
 
+    fn pages_of(&self, row: u32) -> u64 {
+        u64::from(self.held[row as usize].pages.load(Ordering::SeqCst))
+    }
+
+    /// A page is in the table from here on. Whoever removes a file's pages has counted that in before and looks for them
+    /// after: either it finds this one, or whoever fills it finds the count of writes changed.
+    pub(crate) fn hold(&self, name: u64) {
+        let held = &self.held[key::row(name) as usize];
+        held.highest.fetch_max(key::page(name), Ordering::SeqCst);
+        held.pages.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A page is in the table no longer.
+    pub(crate) fn let_go(&self, name: u64) {
+        let held = &self.held[key::row(name) as usize];
+        held.pages.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// The slot of a page, if it is in the table; without a lock.
     #[inline]
     pub fn find(&self, name: u64, hash: u64) -> Option<u32> {
         let mut link = self.head(hash).load(Ordering::Acquire);
         for _ in 0..CHAIN_MAX {
             let slot = link.checked_sub(1)?;
-            if self.names[slot as usize].load(Ordering::Relaxed) & key::NAME == name {
+            if self.entries[slot as usize].name.load(Ordering::Relaxed) & key::NAME == name {
                 return Some(slot);
             }
-            link = self.chain[slot as usize].load(Ordering::Acquire);
+            link = self.entries[slot as usize].chain.load(Ordering::Acquire);
         }
         None
     }
@@ -88,7 +130,7 @@ impl Slots {
     #[inline]
     pub fn touch(&self, slot: u32, seen: u64) {
         if seen & key::FREQUENCY != key::FREQUENCY {
-            let word = &self.names[slot as usize];
+            let word = &self.entries[slot as usize].name;
             let _ = word.compare_exchange(
                 seen,
                 seen + key::FREQUENCY_ONE,
@@ -100,22 +142,26 @@ impl Slots {
 }
 
 impl Index {
-    /// Room for `capacity` pages now and up to `capacity_max` after a resize.
-    pub fn new(capacity: u32, capacity_max: u32) -> io::Result<Self> {
-        let shards = (capacity / 1024).clamp(1, 64);
+    /// Room for `capacity` pages now and up to `capacity_max` after a resize. `shards`: as many as an index had whose
+    /// pages will be restored; else as many as suit the capacity.
+    pub fn new(capacity: u32, capacity_max: u32, shards: Option<u64>) -> io::Result<Self> {
+        let fitting = |shards: &u64| (1..=u64::from(capacity.min(SHARDS_MAX))).contains(shards);
+        let shards = match shards.filter(fitting) {
+            Some(shards) => shards as u32,
+            None => (capacity / 1024).clamp(1, SHARDS_MAX),
+        };
         let stride = (capacity_max as usize)
             .div_ceil(shards as usize)
             .next_multiple_of(2);
         let all = stride * shards as usize;
         let slots = Slots {
-            names: Array::new(all)?,
-            versions: Array::new(all)?,
-            chain: Array::new(all)?,
+            entries: Array::new(all)?,
             newer: Array::new(all)?,
             older: Array::new(all)?,
             heads: Array::new(all)?,
             ghosts: Array::new(all)?,
             sketch: Array::new(all / 2)?,
+            held: Array::new(1 << key::ROW_BITS)?,
             buckets: AtomicU32::new(1),
             shards,
             stride,
@@ -128,6 +174,7 @@ impl Index {
             shards,
             capacity: AtomicU32::new(0),
             capacity_max,
+            visited: AtomicU64::new(0),
         };
         index.resize(capacity, |_| ());
         Ok(index)
@@ -162,36 +209,90 @@ impl Index {
     /// Calls `visit` with every slot whose page can be read, and its name with flags.
     pub fn each(&self, mut visit: impl FnMut(u32, u64)) {
         for slot in 0..self.capacity() {
-            let name = self.slots.names[slot as usize].load(Ordering::Relaxed);
+            let name = self.slots.entries[slot as usize]
+                .name
+                .load(Ordering::Relaxed);
             if name & key::MAPPED != 0
-                && seqlock::begin(&self.slots.versions[slot as usize]).is_some()
+                && seqlock::begin(&self.slots.entries[slot as usize].version).is_some()
             {
                 visit(slot, name);
             }
         }
     }
 
-    /// Takes out every page whose name `wanted` accepts; `gone` hears of each slot.
-    pub fn remove_where(&self, wanted: impl Fn(u64) -> bool, mut gone: impl FnMut(u32)) {
+    /// Takes out every page; `gone` hears of each slot.
+    pub fn remove_all(&self, mut gone: impl FnMut(u32)) {
         for slot in 0..self.capacity() {
-            let name = self.slots.names[slot as usize].load(Ordering::Relaxed);
-            if name & key::MAPPED == 0 || !wanted(name & key::NAME) {
-                continue;
+            self.remove_slot(slot, |_| true, &mut gone);
+        }
+    }
+
+    /// Takes out the pages `first..=last` of a file; `gone` hears of each slot. Looks at as many names as the file may
+    /// have pages here, or at every slot where that is less.
+    pub fn remove_row(&self, row: u32, first: u64, last: u64, mut gone: impl FnMut(u32)) {
+        let last = last.min(self.slots.held[row as usize].highest.load(Ordering::SeqCst));
+        let any = || self.slots.pages_of(row) > 0;
+        if first > last || !any() {
+            return;
+        }
+        if last - first >= u64::from(self.capacity()) {
+            let ours = |name| key::row(name) == row && (first..=last).contains(&key::page(name));
+            for slot in (0..self.capacity()).take_while(|_| any()) {
+                self.remove_slot(slot, ours, &mut gone);
             }
-            let (mut shard, slots) = self.lock(key::hash(name & key::NAME));
-            let now = slots.names[slot as usize].load(Ordering::Relaxed);
-            // A page that somebody fills is refused at its end: the caller has bumped the generation.
-            if now & key::NAME == name & key::NAME
-                && now & key::MAPPED != 0
-                && now & key::FILLING == 0
-            {
-                shard.remove(slots, slot);
+            return;
+        }
+        for page in (first..=last).take_while(|_| any()) {
+            self.visited.fetch_add(1, Ordering::Relaxed);
+            let Some(name) = key::name(row, page) else {
+                return;
+            };
+            let (mut shard, slots) = self.lock(key::hash(name));
+            if let Some(slot) = shard.take_out(slots, name) {
                 gone(slot);
             }
         }
     }
 
-    /// Makes one page of each shard leave; false when none could.
+    /// Forgets which number the file's highest page had: from here on the row is another file's.
+    pub fn reset_row(&self, row: u32) {
+        let highest = &self.slots.held[row as usize].highest;
+        highest.store(0, Ordering::SeqCst);
+    }
+
+    /// Pages held of a file, those included that are being filled.
+    pub fn pages_of(&self, row: u32) -> u64 {
+        self.slots.pages_of(row)
+    }
+
+    /// Slots and names that removals have looked at so far.
+    pub fn visited(&self) -> u64 {
+        self.visited.load(Ordering::Relaxed)
+    }
+
+    /// Locks of this index.
+    pub fn shards(&self) -> u32 {
+        self.slots.shards
+    }
+
+    fn remove_slot(&self, slot: u32, wanted: impl Fn(u64) -> bool, gone: &mut impl FnMut(u32)) {
+        self.visited.fetch_add(1, Ordering::Relaxed);
+        let name = self.slots.entries[slot as usize]
+            .name
+            .load(Ordering::Relaxed);
+        if name & key::MAPPED == 0 || !wanted(name & key::NAME) {
+            return;
+        }
+        let (mut shard, slots) = self.lock(key::hash(name & key::NAME));
+        // Another page's by now, it is found under its own name.
+        if shard.holds(slots, slot, name & key::NAME)
+            && shard.take_out(slots, name & key::NAME).is_some()
+        {
+            gone(slot);
+        }
+    }
+
+    /// Evicts one page of each shard; false when none could.
     pub fn evict_each(&self, mut gone: impl FnMut(u32)) -> bool {
         let mut any = false;
         for shard in &self.shards {
@@ -205,13 +306,17 @@ impl Index {
         any
     }
 
-    /// Changes the number of slots; `gone` hears of each page that had to leave. Waits for fills under way.
+    /// Changes the number of slots; `gone` hears of each page that is taken out. Waits for fills under way.
     pub fn resize(&self, capacity: u32, mut gone: impl FnMut(u32)) {
         let capacity = capacity.min(self.capacity_max);
         loop {
             let mut shards: Vec<_> = self.shards.iter().map(lock).collect();
             let old = self.capacity();
-            let name = |slot: u32| self.slots.names[slot as usize].load(Ordering::Relaxed);
+            let name = |slot: u32| {
+                self.slots.entries[slot as usize]
+                    .name
+                    .load(Ordering::Relaxed)
+            };
             if (capacity..old).any(|slot| name(slot) & key::FILLING != 0) {
                 drop(shards);
                 std::thread::yield_now();
@@ -237,26 +342,19 @@ impl Index {
         for (slot, name) in pages {
             let shard = self.slots.shard_of(key::hash(name));
             let fits = slot < self.capacity() && slot as usize % shards.len() == shard;
-            if fits && self.slots.names[slot as usize].load(Ordering::Relaxed) & key::MAPPED == 0 {
+            if fits
+                && self.slots.entries[slot as usize]
+                    .name
+                    .load(Ordering::Relaxed)
+                    & key::MAPPED
+                    == 0
+            {
                 shards[shard].restore(&self.slots, slot, name);
                 restored += 1;
             }
         }
         self.rebuild(&mut shards, self.capacity(), self.capacity());
         restored
-    }
-
-    /// Pages by row of file, estimated from at most 65,536 slots.
-    pub fn pages_by_row(&self) -> std::collections::HashMap<u32, u64> {
-        let step = (self.capacity() / 65_536).max(1);
-        let mut pages = std::collections::HashMap::new();
-        for slot in (0..self.capacity()).step_by(step as usize) {
-            let name = self.slots.names[slot as usize].load(Ordering::Relaxed);
-            if name & key::MAPPED != 0 {
-                *pages.entry(key::row(name)).or_insert(0) += u64::from(step);
-            }
-        }
-        pages
     }
 
     /// Chains and free lists anew, for another number of buckets.
@@ -273,7 +371,7 @@ impl Index {
             shard.set_capacity(buckets);
         }
         for slot in (0..capacity.max(old)).rev() {
-            let name = slots.names[slot as usize].load(Ordering::Relaxed);
+            let name = slots.entries[slot as usize].name.load(Ordering::Relaxed);
             if name & key::MAPPED != 0 {
                 Shard::link(slots, slot, key::hash(name & key::NAME));
             } else if slot < capacity {
@@ -285,4 +383,76 @@ impl Index {
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Index, Reserved, SHARDS_MAX, key};
+
+    fn insert(index: &Index, row: u32, page: u64) {
+        let name = key::name(row, page).expect("a name");
+        let (mut shard, slots) = index.lock(key::hash(name));
+        match shard.reserve(slots, name, 0, 0) {
+            Reserved::Slot(slot, _) => shard.publish(slots, slot),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn remove(index: &Index, row: u32, first: u64, last: u64) -> (u64, u64) {
+        let (before, mut gone) = (index.visited(), 0);
+        index.remove_row(row, first, last, |_| gone += 1);
+        (gone, index.visited() - before)
+    }
+
+    #[test]
+    fn removing_a_file_looks_at_its_own_pages_only() {
+        let index = Index::new(64 << 10, 64 << 10, None).expect("memory");
+        assert_eq!(index.shards(), SHARDS_MAX);
+        for row in 0..400 {
+            (0..100).for_each(|page| insert(&index, row, page));
+        }
+        assert_eq!((index.pages_of(7), index.used()), (100, 40_000));
+        assert_eq!(
+            remove(&index, 500, 0, u64::MAX),
+            (0, 0),
+            "nothing of it is there"
+        );
+        assert_eq!(remove(&index, 7, 50, u64::MAX), (50, 50), "its tail");
+        assert_eq!(remove(&index, 7, 90, u64::MAX), (0, 10));
+        assert_eq!(
+            remove(&index, 7, 0, u64::MAX),
+            (50, 50),
+            "the rest, and no further"
+        );
+        assert_eq!(remove(&index, 7, 0, u64::MAX), (0, 0));
+        assert_eq!((index.pages_of(7), index.pages_of(8)), (0, 100));
+        // A page far out: every slot is less than every number, and the count ends it early.
+        insert(&index, 9, key::PAGE_MAX);
+        let (gone, visited) = remove(&index, 9, 0, u64::MAX);
+        assert!(
+            gone == 101 && visited <= u64::from(index.capacity()),
+            "{gone} {visited}"
+        );
+        index.reset_row(9);
+        insert(&index, 9, 3);
+        assert_eq!(
+            remove(&index, 9, 0, u64::MAX),
+            (1, 4),
+            "the row is another file's"
+        );
+    }
+
+    #[test]
+    fn what_is_evicted_or_given_back_is_not_held() {
+        let index = Index::new(64, 128, None).expect("memory");
+        (0..200).for_each(|page| insert(&index, 1, page));
+        assert_eq!((index.pages_of(1), index.used()), (64, 64));
+        index.resize(16, |_| ());
+        assert_eq!((index.pages_of(1), index.used()), (16, 16));
+        assert!(index.evict_each(|_| ()));
+        assert_eq!(index.pages_of(1), 15);
+        let mut gone = 0;
+        index.remove_all(|_| gone += 1);
+        assert_eq!((gone, index.pages_of(1), index.used()), (15, 0, 0));
+    }
 }

@@ -1,4 +1,4 @@
-//! One shard of the index, under its lock: who comes in, who leaves, chains and queues.
+//! One shard of the index, under its lock: inserting, evicting, chains and queues.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use crate::policy::{Ghosts, Queue, S3Fifo, Sketch};
 /// The answer to `Shard::reserve`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// Write the page into this slot, then `publish` or `abandon` it. The second is a page that had to leave.
+    /// Write the page into this slot, then `publish` or `abandon` it. The second is the slot of a page that was evicted for it.
     Slot(u32, Option<u32>),
     /// The page is there already.
     Present,
@@ -17,7 +17,7 @@ pub enum Reserved {
     Busy,
     /// Promotion keeps it out.
     NotPromoted,
-    /// Nobody can leave.
+    /// None can be evicted.
     NoRoom,
 }
 
@@ -54,34 +54,39 @@ impl Shard {
     }
 
     pub(super) fn free(&mut self, slots: &Slots, slot: u32) {
-        slots.chain[slot as usize].store(self.free, Relaxed);
+        slots.entries[slot as usize].chain.store(self.free, Relaxed);
         self.free = slot + 1;
     }
 
     pub(super) fn link(slots: &Slots, slot: u32, hash: u64) {
         let head = slots.head(hash);
-        slots.chain[slot as usize].store(head.load(Relaxed), Relaxed);
+        slots.entries[slot as usize]
+            .chain
+            .store(head.load(Relaxed), Relaxed);
         head.store(slot + 1, Ordering::Release);
     }
 
     pub(super) fn restore(&mut self, slots: &Slots, slot: u32, name: u64) {
         let flags = key::MAPPED | key::MAIN | key::UNVERIFIED;
-        slots.names[slot as usize].store(name | flags, Relaxed);
-        seqlock::open(&slots.versions[slot as usize]);
+        slots.entries[slot as usize]
+            .name
+            .store(name | flags, Relaxed);
+        seqlock::open(&slots.entries[slot as usize].version);
         self.policy.push(slots, Queue::Main, slot);
         self.used += 1;
+        slots.hold(name);
     }
 
-    /// Finds a slot for a page. `misses` is how many misses let a page in (0: always); `share` is the
+    /// Finds a slot for a page. a page is inserted from its `misses`-th miss on (0: always); `share` is the
     /// percentage of the tier that may be pinned for it.
     pub fn reserve(&mut self, slots: &Slots, name: u64, misses: u8, share: u8) -> Reserved {
         let hash = key::hash(name);
         if let Some(slot) = self.find(slots, name, hash) {
-            let word = &slots.names[slot as usize];
+            let word = &slots.entries[slot as usize].name;
             if word.load(Relaxed) & key::FILLING != 0 {
                 return Reserved::Busy;
             }
-            if seqlock::begin(&slots.versions[slot as usize]).is_some() {
+            if seqlock::begin(&slots.entries[slot as usize].version).is_some() {
                 return Reserved::Present;
             }
             word.fetch_or(key::FILLING, Relaxed);
@@ -103,37 +108,44 @@ impl Shard {
         let Some(slot) = self.free.checked_sub(1) else {
             return Reserved::NoRoom;
         };
-        self.free = slots.chain[slot as usize].load(Relaxed);
-        seqlock::close(&slots.versions[slot as usize]);
+        self.free = slots.entries[slot as usize].chain.load(Relaxed);
+        seqlock::close(&slots.entries[slot as usize].version);
         let pin = (self.pinned + 1) * 100 <= u64::from(share) * u64::from(self.capacity);
         let main = pin || self.ghosts(slots).take(hash);
         self.pinned += u64::from(pin);
         let flags = if pin { key::PINNED } else { 0 } | if main { key::MAIN } else { 0 };
-        slots.names[slot as usize].store(name | flags | key::MAPPED | key::FILLING, Relaxed);
+        slots.entries[slot as usize]
+            .name
+            .store(name | flags | key::MAPPED | key::FILLING, Relaxed);
         Self::link(slots, slot, hash);
         let queue = if main { Queue::Main } else { Queue::Small };
         self.policy.push(slots, queue, slot);
         self.used += 1;
+        slots.hold(name);
         Reserved::Slot(slot, evicted)
     }
 
     /// Lets readers at the slot that `reserve` gave.
     pub fn publish(&mut self, slots: &Slots, slot: u32) {
-        slots.names[slot as usize].fetch_and(!(key::FILLING | key::UNVERIFIED), Relaxed);
-        seqlock::open(&slots.versions[slot as usize]);
+        slots.entries[slot as usize]
+            .name
+            .fetch_and(!(key::FILLING | key::UNVERIFIED), Relaxed);
+        seqlock::open(&slots.entries[slot as usize].version);
     }
 
     /// Gives back the slot that `reserve` gave.
     pub fn abandon(&mut self, slots: &Slots, slot: u32) {
-        slots.names[slot as usize].fetch_and(!key::FILLING, Relaxed);
+        slots.entries[slot as usize]
+            .name
+            .fetch_and(!key::FILLING, Relaxed);
         self.remove(slots, slot);
     }
 
     /// Ends reading of a page, keeping its place for the new content; the slot, if there was a page to read.
     pub fn invalidate(&mut self, slots: &Slots, name: u64) -> Option<u32> {
         let slot = self.find(slots, name, key::hash(name))?;
-        let filling = slots.names[slot as usize].load(Relaxed) & key::FILLING != 0;
-        (!filling && seqlock::close(&slots.versions[slot as usize])).then_some(slot)
+        let filling = slots.entries[slot as usize].name.load(Relaxed) & key::FILLING != 0;
+        (!filling && seqlock::close(&slots.entries[slot as usize].version)).then_some(slot)
     }
 
     /// Whether the page has a place, readable or not.
@@ -141,16 +153,34 @@ impl Shard {
         self.find(slots, name, key::hash(name)).is_some()
     }
 
-    /// Marks a page taken back from before a restart as checked, if nobody touched it since `seen`.
-    pub fn verified(&mut self, slots: &Slots, slot: u32, seen: u32) {
-        if seqlock::unchanged(&slots.versions[slot as usize], seen) {
-            slots.names[slot as usize].fetch_and(!key::UNVERIFIED, Relaxed);
+    /// Marks a page taken back from before a restart as checked, if nobody touched it since `seen`; whether that is news.
+    pub fn verified(&mut self, slots: &Slots, slot: u32, seen: u32) -> bool {
+        let entry = &slots.entries[slot as usize];
+        seqlock::unchanged(&entry.version, seen)
+            && entry.name.fetch_and(!key::UNVERIFIED, Relaxed) & key::UNVERIFIED != 0
+    }
+
+    /// Whether the slot is this page's.
+    pub fn holds(&self, slots: &Slots, slot: u32, name: u64) -> bool {
+        let word = slots.entries[slot as usize].name.load(Relaxed);
+        word & key::MAPPED != 0 && word & key::NAME == name
+    }
+
+    /// Takes a page out; its slot. A page that somebody fills stays: the caller has begun a change, so that it is refused
+    /// at its end.
+    pub fn take_out(&mut self, slots: &Slots, name: u64) -> Option<u32> {
+        let slot = self.find(slots, name, key::hash(name))?;
+        let word = slots.entries[slot as usize].name.load(Relaxed);
+        if word & key::FILLING != 0 {
+            return None;
         }
+        self.remove(slots, slot);
+        Some(slot)
     }
 
     /// Takes a page out if nobody touched it since `seen`; whether it did.
     pub fn reject(&mut self, slots: &Slots, slot: u32, seen: u32) -> bool {
-        let mine = seqlock::unchanged(&slots.versions[slot as usize], seen);
+        let mine = seqlock::unchanged(&slots.entries[slot as usize].version, seen);
         if mine {
             self.remove(slots, slot);
         }
@@ -159,8 +189,8 @@ impl Shard {
 
     /// Takes a slot out of the table; it must not be filling.
     pub fn remove(&mut self, slots: &Slots, slot: u32) {
-        let word = slots.names[slot as usize].load(Relaxed);
-        seqlock::close(&slots.versions[slot as usize]);
+        let word = slots.entries[slot as usize].name.load(Relaxed);
+        seqlock::close(&slots.entries[slot as usize].version);
         self.unchain(slots, slot, key::hash(word & key::NAME));
         let queue = if word & key::MAIN != 0 {
             Queue::Main
@@ -169,15 +199,16 @@ impl Shard {
         };
         self.policy.unlink(slots, queue, slot);
         self.pinned -= u64::from(word & key::PINNED != 0);
-        slots.names[slot as usize].store(0, Relaxed);
+        slots.entries[slot as usize].name.store(0, Relaxed);
         self.used -= 1;
+        slots.let_go(word & key::NAME);
         self.free(slots, slot);
     }
 
-    /// Makes one page leave; its slot is then free.
+    /// Evicts one page; its slot is then free.
     pub fn evict(&mut self, slots: &Slots) -> Option<u32> {
         let slot = self.policy.victim(slots, self.capacity)?;
-        let word = slots.names[slot as usize].load(Relaxed);
+        let word = slots.entries[slot as usize].name.load(Relaxed);
         if word & key::MAIN == 0 {
             self.ghosts(slots).put(key::hash(word & key::NAME));
         }
@@ -197,10 +228,10 @@ impl Shard {
     fn find(&self, slots: &Slots, name: u64, hash: u64) -> Option<u32> {
         let mut link = slots.head(hash).load(Relaxed);
         while let Some(slot) = link.checked_sub(1) {
-            if slots.names[slot as usize].load(Relaxed) & key::NAME == name {
+            if slots.entries[slot as usize].name.load(Relaxed) & key::NAME == name {
                 return Some(slot);
             }
-            link = slots.chain[slot as usize].load(Relaxed);
+            link = slots.entries[slot as usize].chain.load(Relaxed);
         }
         None
     }
@@ -209,10 +240,13 @@ impl Shard {
         let mut from: &AtomicU32 = slots.head(hash);
         while let Some(at) = from.load(Relaxed).checked_sub(1) {
             if at == slot {
-                from.store(slots.chain[slot as usize].load(Relaxed), Ordering::Release);
+                from.store(
+                    slots.entries[slot as usize].chain.load(Relaxed),
+                    Ordering::Release,
+                );
                 return;
             }
-            from = &slots.chain[at as usize];
+            from = &slots.entries[at as usize].chain;
         }
     }
 }

@@ -1,28 +1,26 @@
-//! The file behind a medium that survives a restart: superblock, checksums, pages, and the index after a clean stop.
+//! The file or device behind a medium that survives a restart: superblock, pages, and the index after a clean stop.
 //!
 //! The superblock says "clean" only between a clean stop and the next open; whatever else is found starts cold.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::Region;
+use super::claim::{self, Content, HEAD_BYTES, MAGIC, SUPER_BYTES};
 use crate::config::Config;
+use crate::index::Array;
 use crate::own::OwnFile;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"UPSTIERF");
-const VERSION: u64 = 1;
-const SUPER_BYTES: usize = 4096;
-const WORDS: usize = 10;
-const ALIGN: u64 = 2 << 20;
-/// Bytes of the saved index for each slot, with room for the table of files.
-const SAVED_SLOT_BYTES: u64 = 16;
+const VERSION: u64 = 2;
+const WORDS: usize = SUPER_BYTES / 8;
+/// Bytes of the saved index for each slot; a file keeps 4 MiB for the table of files, and grows when that is larger.
+const SAVED_SLOT_BYTES: u64 = 24;
 const SAVED_FILES_BYTES: u64 = 4 << 20;
 
 /// Where things are in the file.
@@ -32,19 +30,12 @@ pub struct Layout {
     pub page_size_bytes: usize,
     /// Pages now.
     pub slots: u64,
-    /// Pages after the largest resize: the checksums have room for so many.
-    pub slots_max: u64,
 }
 
 impl Layout {
-    /// First byte of the pages.
-    pub fn data_offset(&self) -> u64 {
-        (SUPER_BYTES as u64 + self.slots_max * 8).next_multiple_of(ALIGN)
-    }
-
     /// First byte of the saved index.
     fn saved_offset(&self) -> u64 {
-        self.data_offset() + self.slots * self.page_size_bytes as u64
+        HEAD_BYTES + self.slots * self.page_size_bytes as u64
     }
 
     /// Bytes of the whole file.
@@ -58,8 +49,7 @@ pub struct Backing {
     file: OwnFile,
     device: bool,
     layout: Mutex<Layout>,
-    data_offset: u64,
-    checksums: Region,
+    checksums: Array<AtomicU64>,
     saved: Mutex<Option<Result<Vec<u8>, String>>>,
 }
 
@@ -68,58 +58,51 @@ impl Backing {
     pub fn open(path: &Path, config: &Config, size_bytes_max: u64) -> Result<Self, String> {
         let failed =
             |what: &str, error: io::Error| format!("tier file {}: {what}: {error}", path.display());
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options
-            .open(path)
-            .map(OwnFile::new)
-            .map_err(|error| failed("cannot be opened", error))?;
-        // SAFETY: flock takes no memory; the descriptor is open.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(format!(
-                "tier file {} is used by another server: give each its own",
-                path.display()
-            ));
-        }
-        let kind = file
-            .metadata()
-            .map_err(|error| failed("cannot be read", error))?
-            .file_type();
+        let (file, device) = claim::open(path)?;
+        let size_bytes = size_bytes(&file)
+            .map_err(|error| failed("has no size that can be asked for", error))?;
+        let unreadable = |error| failed("cannot be read", error);
+        let saved = match claim::inspect(&file, size_bytes).map_err(unreadable)? {
+            Content::Empty => Err("a new file".into()),
+            Content::Tier => load(&file, config.page_size_bytes, size_bytes),
+            Content::Foreign(_) if device && config.format => {
+                let formatted = claim::format(&file, size_bytes);
+                formatted.map_err(|error| failed("cannot be written", error))?;
+                Err("a formatted device".into())
+            }
+            Content::Foreign(what) => {
+                let hint = if device {
+                    "name another device, or overwrite this one with --format"
+                } else {
+                    "name a new file"
+                };
+                let path = path.display();
+                return Err(format!(
+                    "tier file {path} holds something else ({what}): {hint}"
+                ));
+            }
+        };
         let page = config.page_size_bytes as u64;
-        let (slots, slots_max) = (config.size_bytes / page, size_bytes_max / page);
         let layout = Layout {
             page_size_bytes: config.page_size_bytes,
-            slots,
-            slots_max,
+            slots: config.size_bytes / page,
         };
-        let saved = load(&file, &layout);
-        if let Err(Refusal::Foreign) = saved {
-            return Err(format!(
-                "tier file {} holds something else: name a new file",
-                path.display()
-            ));
-        }
-        let device = kind.is_block_device();
-        let room = allocate(&file, &layout, device).map_err(|error| failed("has no room", error));
-        room.map_err(|text| format!("{text}; free some space or use a smaller size"))?;
-        let checksums = Region::shared(&file, 0, layout.data_offset() as usize, true);
-        let checksums = checksums.map_err(|error| failed("cannot be mapped", error))?;
+        allocate(&file, layout.file_bytes(), device).map_err(|error| {
+            failed("has no room", error) + "; free some space or use a smaller size"
+        })?;
+        let checksums = Array::new((size_bytes_max / page) as usize)
+            .map_err(|error| format!("no memory for the checksums of pages: {error}"))?;
         let backing = Self {
             file,
             device,
             layout: Mutex::new(layout),
-            data_offset: layout.data_offset(),
             checksums,
-            saved: Mutex::new(Some(saved.map_err(Refusal::text))),
+            saved: Mutex::new(Some(saved)),
         };
         // From here on the file counts as unclean, whatever happens to us.
         backing
             .write_super(false, 0, 0)
+            .and_then(|()| backing.trim(&layout))
             .map_err(|error| failed("cannot be written", error))?;
         Ok(backing)
     }
@@ -129,69 +112,72 @@ impl Backing {
         &self.file
     }
 
+    fn lock(&self) -> MutexGuard<'_, Layout> {
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Where things are now.
     pub fn layout(&self) -> Layout {
-        *self
-            .layout
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.lock()
     }
 
     /// First byte of the pages; does not change.
     pub fn data_offset(&self) -> u64 {
-        self.data_offset
+        HEAD_BYTES
     }
 
     /// What a clean stop saved, or why there is nothing. Once.
     pub fn take_saved(&self) -> Option<Result<Vec<u8>, String>> {
-        self.saved
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take()
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.take()
     }
 
-    /// The checksum of a slot's page, kept on the medium.
-    pub fn checksum(&self, slot: u32) -> Option<&AtomicU64> {
-        let at = SUPER_BYTES + slot as usize * 8;
-        // SAFETY: in bounds of the mapping, aligned to eight, shared with nobody who is not atomic.
-        (at + 8 <= self.checksums.size_bytes())
-            .then(|| unsafe { &*self.checksums.address().add(at).cast::<AtomicU64>() })
+    /// The first word of what a clean stop saved.
+    pub fn saved_word(&self) -> Option<u64> {
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = saved.as_ref()?.as_ref().ok()?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    /// The checksum of a slot's page. In memory: the file gets them with the index.
+    #[inline]
+    pub fn checksum(&self, slot: u32) -> &AtomicU64 {
+        &self.checksums[slot as usize]
     }
 
     /// Changes the number of pages.
     pub fn resize(&self, size_bytes: u64) -> io::Result<()> {
-        let mut layout = self
-            .layout
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut layout = self.lock();
         let new = Layout {
             slots: size_bytes / layout.page_size_bytes as u64,
             ..*layout
         };
         if new.slots > layout.slots {
-            allocate(&self.file, &new, self.device)?;
-        } else if !self.device {
-            let start = new.file_bytes() as i64;
-            // Punched, not cut: a late reader of the mapping must find zeroes, not a SIGBUS.
-            let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            let length = layout.file_bytes() as i64 - start;
-            // SAFETY: takes no memory; the descriptor is open. A file system without holes keeps the room.
-            unsafe { libc::fallocate(self.file.as_raw_fd(), flags, start, length) };
+            allocate(&self.file, new.file_bytes(), self.device)?;
+        } else {
+            self.trim(&new)?;
         }
         *layout = new;
         Ok(())
     }
 
+    /// Gives back what the file has beyond its layout.
+    fn trim(&self, layout: &Layout) -> io::Result<()> {
+        if !self.device && self.file.metadata()?.len() > layout.file_bytes() {
+            self.file.set_len(layout.file_bytes())?;
+        }
+        Ok(())
+    }
+
     /// After the last page: saves the index and calls the file clean.
     pub fn seal(&self, saved: &[u8]) -> io::Result<()> {
-        let layout = self.layout();
-        if saved.len() as u64 > layout.file_bytes() - layout.saved_offset() {
+        let at = self.layout().saved_offset();
+        if self.device && saved.len() as u64 > size_bytes(&self.file)? - at {
             return Err(io::Error::other(
-                "the table of files is too large to be saved",
+                "the device has no room for the table of files",
             ));
         }
-        self.file.write_all_at(saved, layout.saved_offset())?;
-        self.checksums.sync()?;
+        self.file.write_all_at(saved, at)?;
         self.file.sync_all()?;
         self.write_super(true, saved.len() as u64, xxh3_64(saved))
     }
@@ -208,19 +194,18 @@ impl Backing {
             VERSION,
             layout.page_size_bytes as u64,
             layout.slots,
-            layout.slots_max,
+            0,
             host(),
             u64::from(clean),
             saved_bytes,
             saved_hash,
-            0,
         ];
-        let mut block = vec![0u8; SUPER_BYTES];
+        let mut block = [0u8; SUPER_BYTES];
         for (at, word) in words.iter().enumerate() {
             block[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
         }
         let hash = xxh3_64(&block[..(WORDS - 1) * 8]);
-        block[(WORDS - 1) * 8..WORDS * 8].copy_from_slice(&hash.to_le_bytes());
+        block[(WORDS - 1) * 8..].copy_from_slice(&hash.to_le_bytes());
         self.file.write_all_at(&block, 0)?;
         self.file.sync_data()
     }
@@ -231,96 +216,88 @@ pub fn page_checksum(data: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(data, seed)
 }
 
-enum Refusal {
-    Foreign,
-    Cold(String),
-}
-
-impl Refusal {
-    fn text(self) -> String {
-        match self {
-            Self::Foreign => "the file holds something else".into(),
-            Self::Cold(reason) => reason,
-        }
-    }
-}
-
-fn load(file: &File, layout: &Layout) -> Result<Vec<u8>, Refusal> {
-    let cold = |reason: &str| Refusal::Cold(reason.into());
-    let mut block = vec![0u8; SUPER_BYTES];
-    match file.read_at(&mut block, 0) {
-        Ok(0) => return Err(cold("a new file")),
-        Ok(SUPER_BYTES) => (),
-        Ok(_) => return Err(Refusal::Foreign),
-        Err(error) => {
-            return Err(Refusal::Cold(format!(
-                "the superblock cannot be read: {error}"
-            )));
-        }
-    }
-    if block.iter().all(|byte| *byte == 0) {
-        return Err(cold("an empty file"));
-    }
+/// What a clean stop saved; in Err, why the tier starts cold.
+fn load(file: &File, page_size_bytes: usize, size_bytes: u64) -> Result<Vec<u8>, String> {
+    let mut block = [0u8; SUPER_BYTES];
+    file.read_exact_at(&mut block, 0)
+        .map_err(|error| format!("the superblock cannot be read: {error}"))?;
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| block[at * 8 + byte]));
-    if word(0) != MAGIC {
-        return Err(Refusal::Foreign);
-    }
     if word(WORDS - 1) != xxh3_64(&block[..(WORDS - 1) * 8]) {
-        return Err(cold("the superblock is damaged"));
+        return Err("the superblock is damaged".into());
     }
     let expected = [
         (1, VERSION, "another version"),
-        (2, layout.page_size_bytes as u64, "another page size"),
-        (3, layout.slots, "another size"),
-        (4, layout.slots_max, "another size"),
+        (2, page_size_bytes as u64, "another page size"),
         (5, host(), "another host"),
         (6, 1, "the last stop was not clean"),
     ];
     if let Some((_, _, reason)) = expected.iter().find(|(at, value, _)| word(*at) != *value) {
-        return Err(cold(reason));
+        return Err((*reason).into());
     }
-    if word(7) > layout.file_bytes() - layout.saved_offset() {
-        return Err(cold("the saved index is damaged"));
+    let damaged = || "the saved index is damaged".to_owned();
+    // As large as it was at the stop, whatever it was made for and will have from now on.
+    let layout = Layout {
+        page_size_bytes,
+        slots: word(3),
+    };
+    if word(7) > size_bytes.saturating_sub(layout.saved_offset()) {
+        return Err(damaged());
     }
     let mut saved = vec![0u8; word(7) as usize];
     let read = file.read_exact_at(&mut saved, layout.saved_offset());
     if read.is_err() || xxh3_64(&saved) != word(8) {
-        return Err(cold("the saved index is damaged"));
+        return Err(damaged());
     }
     Ok(saved)
 }
 
-/// Real blocks for everything, so that no store into a mapping can fail later for want of room.
-fn allocate(file: &File, layout: &Layout, device: bool) -> io::Result<()> {
-    let wanted = layout.file_bytes();
+/// Bytes of a file or device.
+fn size_bytes(file: &File) -> io::Result<u64> {
+    use std::io::Seek;
+    let mut file = file;
+    file.seek(io::SeekFrom::End(0))
+}
+
+/// Real blocks for everything, so that writes do not fail later for want of room. What is not enough is given back: a
+/// full file system stops whoever else writes there.
+fn allocate(file: &File, wanted: u64, device: bool) -> io::Result<()> {
+    let short = |what: String| io::Error::new(io::ErrorKind::StorageFull, what);
     if device {
-        use std::io::Seek;
-        let mut file = file;
-        let there = file.seek(io::SeekFrom::End(0))?;
-        let short = || {
-            io::Error::new(
-                io::ErrorKind::StorageFull,
-                format!("the device has {there} bytes, {wanted} are needed"),
-            )
+        let there = size_bytes(file)?;
+        return if there < wanted {
+            let what = format!("the device has {there} bytes, {wanted} are needed");
+            Err(short(what))
+        } else {
+            Ok(())
         };
-        return if there < wanted { Err(short()) } else { Ok(()) };
     }
-    if file.metadata()?.len() < wanted {
-        file.set_len(wanted)?;
+    let before = file.metadata()?;
+    let missing = wanted.saturating_sub(before.blocks() * 512);
+    let free = free_bytes(file)?;
+    if missing > free {
+        let what = format!("the file system has {free} bytes free, {missing} are needed");
+        return Err(short(what));
     }
-    // The checksums of slots that a later resize may add stay a hole: they are written only then.
-    let used_checks = SUPER_BYTES as u64 + layout.slots * 8;
-    for (start, length) in [
-        (0, used_checks),
-        (layout.data_offset(), wanted - layout.data_offset()),
-    ] {
-        // SAFETY: takes no memory; the descriptor is open.
-        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as i64, length as i64) };
-        if code != 0 {
-            return Err(io::Error::from_raw_os_error(code));
+    // SAFETY: takes no memory; the descriptor is open.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, wanted as i64) } {
+        0 => Ok(()),
+        code => {
+            file.set_len(before.len())?;
+            Err(io::Error::from_raw_os_error(code))
         }
     }
-    Ok(())
+}
+
+/// Bytes that this user can still take from the file's file system.
+fn free_bytes(file: &File) -> io::Result<u64> {
+    // SAFETY: plain data with room for the answer; the descriptor is open.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        match libc::fstatvfs(file.as_raw_fd(), &raw mut found) {
+            0 => Ok(found.f_bavail * found.f_frsize),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 /// This machine, so that a disk carried to another one starts cold.

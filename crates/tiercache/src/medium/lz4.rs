@@ -1,19 +1,17 @@
 //! Compressed pages in memory: each is a chain of small blocks, so that no room is lost to size classes.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{region_read, region_write};
-use super::{LZ4_SLOTS_A_PAGE, Medium, MediumError, Region};
-use crate::config::PAGE_SIZE_BYTES_MAX;
+use super::{LZ4_SLOTS_A_PAGE, Medium, MediumError, Region, Scratch};
 use crate::index::Array;
 
 /// What memory is given back in.
 const SYSTEM_PAGE_BYTES: usize = 4096;
 /// Blocks of a page that does not compress.
-const BLOCKS_A_PAGE: usize = 16;
+const BLOCKS_A_PAGE: usize = super::BLOCKS_A_PAGE as usize;
 
 #[derive(Default)]
 struct Free {
@@ -37,6 +35,7 @@ pub struct Lz4 {
     /// Compressed bytes of each slot; a whole page means: not compressed.
     length: Array<AtomicU32>,
     free: Mutex<Free>,
+    scratch: Scratch,
     page: usize,
 }
 
@@ -48,6 +47,7 @@ impl Lz4 {
         let limit = (size_bytes as usize / page * BLOCKS_A_PAGE) as u64;
         let region = Arc::new(Region::anonymous(size_bytes_max as usize)?);
         region.prefer_huge_pages();
+        region.keep_out_of_dumps();
         region.populate(size_bytes as usize);
         let free = Mutex::new(Free {
             limit,
@@ -60,6 +60,7 @@ impl Lz4 {
             first,
             length,
             free,
+            scratch: Scratch::new()?,
             page,
         })
     }
@@ -106,57 +107,39 @@ impl Lz4 {
     }
 }
 
-/// A page's room on the stack: reads allocate nothing.
-fn scratch(room: &mut MaybeUninit<[u8; PAGE_SIZE_BYTES_MAX]>, length: usize) -> &mut [u8] {
-    let length = length.min(PAGE_SIZE_BYTES_MAX);
-    // SAFETY: the array has at least so many bytes, written here first.
-    unsafe {
-        std::ptr::write_bytes(room.as_mut_ptr().cast::<u8>(), 0, length);
-        std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<u8>(), length)
-    }
-}
-
 impl Medium for Lz4 {
     fn read(&self, slot: u32, offset: usize, dst: &mut [u8]) -> Result<(), MediumError> {
         let length = self.length[slot as usize].load(Relaxed) as usize;
         if length == 0 || length > self.page {
             return Err(MediumError::Torn);
         }
-        let (mut packed, mut plain) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        let packed = scratch(&mut packed, length);
+        let mut lease = self.scratch.take();
+        let (packed, plain) = lease.pages();
+        let (packed, plain) = (&mut packed[..length], &mut plain[..self.page]);
         self.gather(slot, packed)?;
+        let end = offset + dst.len();
         if length == self.page {
-            dst.copy_from_slice(
-                packed
-                    .get(offset..offset + dst.len())
-                    .ok_or(MediumError::Torn)?,
-            );
+            dst.copy_from_slice(packed.get(offset..end).ok_or(MediumError::Torn)?);
             return Ok(());
         }
-        let whole = if dst.len() == self.page {
-            dst
-        } else {
-            let plain = scratch(&mut plain, self.page);
-            let written =
-                lz4_flex::block::decompress_into(packed, plain).map_err(|_| MediumError::Torn)?;
-            let part = plain
-                .get(offset..offset + dst.len())
-                .filter(|_| written == self.page);
-            dst.copy_from_slice(part.ok_or(MediumError::Torn)?);
-            return Ok(());
-        };
-        match lz4_flex::block::decompress_into(packed, whole) {
+        let unpack = |to: &mut [u8]| match lz4_flex::block::decompress_into(packed, to) {
             Ok(written) if written == self.page => Ok(()),
             _ => Err(MediumError::Torn),
+        };
+        if dst.len() == self.page {
+            return unpack(dst);
         }
+        unpack(plain)?;
+        dst.copy_from_slice(plain.get(offset..end).ok_or(MediumError::Torn)?);
+        Ok(())
     }
 
     fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
-        let packed = lz4_flex::block::compress(data);
-        let kept: &[u8] = if packed.len() + self.block() > data.len() {
-            data
-        } else {
-            &packed
+        let mut lease = self.scratch.take();
+        let room = lease.room();
+        let kept: &[u8] = match lz4_flex::block::compress_into(data, room) {
+            Ok(length) if length + self.block() <= data.len() => &room[..length],
+            _ => data,
         };
         self.release(slot);
         let chain = self
@@ -195,7 +178,7 @@ impl Medium for Lz4 {
         Some(free.used * self.block() as u64)
     }
 
-    /// Only the limit changes: blocks of one page lie anywhere. The engine makes pages leave until the rest fits.
+    /// Only the limit changes: blocks of one page lie anywhere. The engine evicts pages until the rest fits.
     fn resize(&self, size_bytes: u64) -> io::Result<()> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.limit = (size_bytes as usize / self.page * BLOCKS_A_PAGE) as u64;

@@ -16,6 +16,7 @@ impl Memory {
     pub fn new(size_bytes: u64, size_bytes_max: u64, page_size_bytes: usize) -> io::Result<Self> {
         let region = Arc::new(Region::anonymous(size_bytes_max as usize)?);
         region.prefer_huge_pages();
+        region.keep_out_of_dumps();
         region.populate(size_bytes as usize);
         Ok(Self {
             region,

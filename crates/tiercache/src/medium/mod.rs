@@ -1,14 +1,16 @@
 //! Where pages live. A new medium is one file with one implementation of `Medium`.
 
 mod backing;
-mod direct;
+mod claim;
+mod file;
 mod lz4;
-mod mapped;
 mod memory;
 mod region;
+mod scratch;
 
 pub use backing::{Backing, Layout, page_checksum};
 pub use region::Region;
+pub use scratch::Scratch;
 
 use std::io;
 
@@ -17,12 +19,22 @@ use crate::config::{Config, MediumChoice};
 /// Why a page could not be written or read.
 #[derive(Debug)]
 pub enum MediumError {
-    /// No room: another page must leave first.
+    /// No room: another page must be evicted first.
     Full,
     /// What was read is no page: a writer was faster, or the medium is damaged.
     Torn,
     /// The system's error.
     Io(io::Error),
+}
+
+impl std::fmt::Display for MediumError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full => out.write_str("no room"),
+            Self::Torn => out.write_str("a page is not what was written"),
+            Self::Io(error) => error.fmt(out),
+        }
+    }
 }
 
 /// Slots that hold a page each. The index says who may read and write which slot when; a read may run while
@@ -55,8 +67,19 @@ pub trait Medium: Send + Sync {
 /// LZ4 gives the index so many slots for each page of memory: database pages rarely shrink more.
 pub const LZ4_SLOTS_A_PAGE: u64 = 4;
 
+/// LZ4 cuts a page of memory into so many blocks.
+pub const BLOCKS_A_PAGE: u64 = 16;
+
 /// A resize may grow the tier to so many times its first size: addresses are reserved, memory is not.
 pub const GROWTH_MAX: u64 = 8;
+
+/// `GROWTH_MAX`, or 1 where the system counts addresses as memory (vm.overcommit_memory=2).
+pub fn growth_max() -> u64 {
+    match std::fs::read("/proc/sys/vm/overcommit_memory") {
+        Ok(mode) if mode.starts_with(b"2") => 1,
+        _ => GROWTH_MAX,
+    }
+}
 
 /// Slots for a size.
 pub fn slots(config: &Config, size_bytes: u64) -> u32 {
@@ -81,14 +104,13 @@ pub fn open(config: &Config, size_bytes_max: u64) -> Result<Box<dyn Medium>, Str
         MediumChoice::MemoryLz4 => {
             Box::new(lz4::Lz4::new(config.size_bytes, size_bytes_max, page).map_err(memory)?)
         }
-        MediumChoice::File(path) => Box::new(mapped::Mapped::new(Backing::open(
-            path,
-            config,
-            size_bytes_max,
-        )?)?),
-        MediumChoice::Direct(path) => Box::new(direct::Direct::new(
-            Backing::open(path, config, size_bytes_max)?,
-            path,
-        )?),
+        MediumChoice::File(path) => {
+            let backing = Backing::open(path, config, size_bytes_max)?;
+            Box::new(file::Paged::buffered(backing)?)
+        }
+        MediumChoice::Direct(path) => {
+            let backing = Backing::open(path, config, size_bytes_max)?;
+            Box::new(file::Paged::direct(backing, path)?)
+        }
     })
 }

@@ -1,8 +1,6 @@
-//! A mapping of memory or of a part of a file.
+//! A mapping of private memory.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,18 +23,11 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Zeroed private memory, committed page by page as it is touched.
     pub fn anonymous(size_bytes: usize) -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         if size_bytes < HUGE_BYTES {
-            return Self::map(size_bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            return Self::map(size_bytes);
         }
         // One huge page more, then cut to alignment.
-        let whole = Self::map(
-            size_bytes + HUGE_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        )?;
+        let whole = Self::map(size_bytes.saturating_add(HUGE_BYTES))?;
         let start = whole.address as usize;
         let aligned = start.next_multiple_of(HUGE_BYTES);
         let (head, tail) = (aligned - start, HUGE_BYTES - (aligned - start));
@@ -55,45 +46,18 @@ impl Region {
         })
     }
 
-    /// Part of a file, shared with whoever else maps it.
-    pub fn shared(file: &File, offset: u64, size_bytes: usize, writable: bool) -> io::Result<Self> {
-        let protection = if writable {
-            libc::PROT_READ | libc::PROT_WRITE
-        } else {
-            libc::PROT_READ
-        };
-        Self::map(
-            size_bytes,
-            protection,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            offset,
-        )
-    }
-
-    fn map(
-        size_bytes: usize,
-        protection: i32,
-        flags: i32,
-        fd: i32,
-        offset: u64,
-    ) -> io::Result<Self> {
-        let offset =
-            i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    fn map(size_bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_bytes,
-                protection,
-                flags,
-                fd,
-                offset,
-            )
-        };
+        let address =
+            unsafe { libc::mmap(std::ptr::null_mut(), size_bytes, protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
+        // The child of a fork never reads it, and copying its tables would stop the program for as long as it is large.
+        // SAFETY: advice on the mapping just made.
+        unsafe { libc::madvise(address, size_bytes, libc::MADV_DONTFORK) };
         Ok(Self {
             address: address.cast(),
             size_bytes,
@@ -129,11 +93,13 @@ impl Region {
                 }
             }
         };
-        without_signals(|| {
-            let _ = std::thread::Builder::new()
-                .name("upshift-tier".into())
-                .spawn(touch);
-        });
+        crate::thread::start(touch);
+    }
+
+    /// Leaves the region out of core dumps: pages of tables are no part of a crash, and it may be larger than the disk.
+    pub fn keep_out_of_dumps(&self) {
+        // SAFETY: advice on our own mapping.
+        unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_DONTDUMP) };
     }
 
     /// Gives memory from `offset` on back to the system; it reads as zeroes afterwards.
@@ -156,15 +122,6 @@ impl Region {
         };
     }
 
-    /// Writes changes to the file and waits.
-    pub fn sync(&self) -> io::Result<()> {
-        // SAFETY: our own mapping.
-        match unsafe { libc::msync(self.address.cast(), self.size_bytes, libc::MS_SYNC) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
     /// The first byte.
     pub fn address(&self) -> *mut u8 {
         self.address
@@ -173,18 +130,6 @@ impl Region {
     /// Bytes mapped.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
-    }
-}
-
-/// Runs `start` with all signals blocked: a thread that it starts inherits that, and the program's own threads get its signals.
-fn without_signals(start: impl FnOnce()) {
-    // SAFETY: both sets are plain data with room for the answers.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
     }
 }
 
@@ -224,5 +169,18 @@ mod tests {
         assert!(is_there(&region, 0) && !is_there(&region, 3 * HUGE_BYTES));
         region.release_from(HUGE_BYTES);
         assert!(is_there(&region, 0) && !is_there(&region, HUGE_BYTES));
+    }
+
+    #[test]
+    fn a_region_is_not_copied_to_children() {
+        let region = Region::anonymous(4 << 20).expect("a mapping");
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("this process is listed");
+        let start = format!("{:x}-", region.address() as usize);
+        let (_, about) = maps.split_once(&start).expect("the mapping");
+        let flags = about.lines().find(|line| line.starts_with("VmFlags:"));
+        assert!(
+            flags.is_some_and(|flags| flags.contains(" dc")),
+            "{flags:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Which pages come in and which leave.
+//! Which pages are inserted and which are evicted.
 
 mod ghosts;
 mod s3fifo;

@@ -73,7 +73,7 @@ impl S3Fifo {
         ends.length -= 1;
     }
 
-    /// The slot to leave next; it stays linked. None when all are being filled.
+    /// The slot to evict next; it stays linked. None when all are being filled.
     pub fn victim(&mut self, slots: &Slots, capacity: u32) -> Option<u32> {
         let all = self.small.length + self.main.length;
         // Four turns wear out every frequency; after those, pins give way too.
@@ -86,9 +86,9 @@ impl S3Fifo {
                 Queue::Main
             };
             let slot = self.ends(queue).oldest.checked_sub(1)?;
-            let word = slots.names[slot as usize].load(Relaxed);
+            let word = slots.entries[slot as usize].name.load(Relaxed);
             let filling = word & key::FILLING != 0;
-            if !filling && seqlock::begin(&slots.versions[slot as usize]).is_none() {
+            if !filling && seqlock::begin(&slots.entries[slot as usize].version).is_none() {
                 return Some(slot);
             }
             let reads = (word & key::FREQUENCY) / key::FREQUENCY_ONE;
@@ -104,8 +104,8 @@ impl S3Fifo {
                 Queue::Small => 0,
                 Queue::Main => reads.saturating_sub(1),
             };
-            // A read that lands between load and store loses its count: no harm.
-            slots.names[slot as usize].store(
+            // A read that comes between load and store loses its count: no harm.
+            slots.entries[slot as usize].name.store(
                 word & !key::FREQUENCY | key::MAIN | (left * key::FREQUENCY_ONE),
                 Relaxed,
             );

@@ -1,16 +1,16 @@
 //! Asking the running tier for a change, through the page.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::StatusPage;
+use super::layout::Control;
 use crate::config::Mode;
 
 const IDLE: u64 = 0;
-const WRITING: u64 = 1;
-const PENDING: u64 = 2;
-const RUNNING: u64 = 3;
-const DONE: u64 = 4;
+const PENDING: u64 = 1;
+const RUNNING: u64 = 2;
+const DONE: u64 = 3;
 
 /// A program that waits looks every 2 ms: an answer that stands this long has no reader.
 const ABANDONED: Duration = Duration::from_millis(50);
@@ -59,95 +59,114 @@ impl StatusPage {
         if !self.writable {
             return Err("the status page is read-only for this user".into());
         }
-        let control = &self.page().control;
-        let claim = |from| {
-            let exchanged =
-                control
-                    .state
-                    .compare_exchange(from, WRITING, Ordering::AcqRel, Ordering::Relaxed);
-            exchanged.is_ok()
-        };
-        // An answer that nobody takes belongs to a program that gave up waiting: its slot is free.
-        let free = claim(IDLE) || {
-            std::thread::sleep(ABANDONED);
-            claim(IDLE) || claim(DONE)
-        };
-        if !free {
-            return Err("another request is under way".into());
-        }
         let (word, argument) = request.words();
-        control.request.store(word, Ordering::Relaxed);
-        control.argument.store(argument, Ordering::Relaxed);
-        let sequence = control.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        control.state.store(PENDING, Ordering::Release);
-        Ok(Ticket(sequence))
+        let claim = |control: &Control, taken: Option<u64>| {
+            let state = control.state.load(Ordering::Relaxed);
+            let sequence = control.sequence.load(Ordering::Relaxed);
+            if state != IDLE && !(state == DONE && taken == Some(sequence)) {
+                return Err(sequence);
+            }
+            control.request.store(word, Ordering::Relaxed);
+            control.argument.store(argument, Ordering::Relaxed);
+            control.sequence.store(sequence + 1, Ordering::Relaxed);
+            control.state.store(PENDING, Ordering::Relaxed);
+            Ok(Ticket(sequence + 1))
+        };
+        let busy = || "another request is under way".to_owned();
+        match self
+            .with_control(|control| claim(control, None))
+            .ok_or_else(busy)?
+        {
+            Ok(ticket) => Ok(ticket),
+            // An answer that nobody takes belongs to a program that gave up waiting: its place is free.
+            Err(sequence) => {
+                std::thread::sleep(ABANDONED);
+                let again = self.with_control(|control| claim(control, Some(sequence)));
+                again.and_then(Result::ok).ok_or_else(busy)
+            }
+        }
     }
 
     /// Waits for the answer: Ok and Err carry the tier's text. A request that the tier does not take up
     /// within `timeout` is taken back.
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<String, String> {
-        let control = &self.page().control;
         let end = Instant::now() + timeout;
-        while Instant::now() < end {
-            if control.sequence.load(Ordering::Acquire) != ticket.0 {
-                return Err("another request took the place of this one".into());
+        loop {
+            let last = Instant::now() >= end;
+            let seen = self.with_control(|control| taken(control, ticket, last));
+            match seen {
+                Some(Seen::Answer(answer)) => return answer,
+                Some(Seen::Lost) => return Err("another request took the place of this one".into()),
+                Some(Seen::Withdrawn) => {
+                    let why = "the server did not take up the request: it has stopped";
+                    return Err(why.into());
+                }
+                Some(Seen::Nothing) | None if last => {
+                    let why = "the server took up the request and has not finished it";
+                    return Err(why.into());
+                }
+                Some(Seen::Nothing) | None => std::thread::sleep(Duration::from_millis(2)),
             }
-            if control.state.load(Ordering::Acquire) == DONE {
-                let failed = control.failed.load(Ordering::Relaxed) != 0;
-                let answer = control.answer.get();
-                control.state.store(IDLE, Ordering::Release);
-                return if failed { Err(answer) } else { Ok(answer) };
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let withdrawn = control
-            .state
-            .compare_exchange(PENDING, IDLE, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        Err(if withdrawn {
-            "the server did not take up the request: it does no I/O, or it has stopped".into()
-        } else {
-            "the server took up the request and has not finished it".into()
-        })
-    }
-
-    /// Frees the request slot after a program that died while asking; for the user who knows that.
-    pub fn clear_request(&self) {
-        if self.writable {
-            self.page().control.state.store(IDLE, Ordering::Release);
         }
     }
 
-    /// Whether a request waits. One relaxed load: cheap enough for every tick.
-    #[inline]
-    pub(crate) fn pending(&self) -> bool {
-        self.page().control.state.load(Ordering::Relaxed) == PENDING
-    }
-
-    /// Takes the waiting request, answers it with what `perform` says.
-    pub(crate) fn answer(&self, perform: impl FnOnce(Request) -> Result<String, String>) {
-        let control = &self.page().control;
-        if control
-            .state
-            .compare_exchange(PENDING, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
-            return;
+    /// Answers a waiting request with what `perform` says; whether there was one.
+    pub(crate) fn answer(&self, perform: impl FnOnce(Request) -> Result<String, String>) -> bool {
+        let pending = |control: &Control| control.state.load(Ordering::Relaxed) == PENDING;
+        if !self.peek_control().is_some_and(pending) {
+            return false;
         }
-        let words = (
-            control.request.load(Ordering::Relaxed),
-            control.argument.load(Ordering::Relaxed),
-        );
+        let take = |control: &Control| {
+            pending(control).then(|| {
+                control.state.store(RUNNING, Ordering::Relaxed);
+                let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+                (word(&control.request), word(&control.argument))
+            })
+        };
+        let Some(Some(words)) = self.with_control(take) else {
+            return false;
+        };
         let result = match Request::from_words(words.0, words.1) {
             Some(request) => perform(request),
             None => Err(format!("unknown request {}", words.0)),
         };
-        control
-            .failed
-            .store(u64::from(result.is_err()), Ordering::Relaxed);
-        control
-            .answer
-            .set(result.unwrap_or_else(|error| error).as_bytes());
-        control.state.store(DONE, Ordering::Release);
+        let _ = self.with_control(|control| {
+            let failed = u64::from(result.is_err());
+            control.failed.store(failed, Ordering::Relaxed);
+            let text = result.unwrap_or_else(|error| error);
+            control.answer.set(text.as_bytes());
+            control.state.store(DONE, Ordering::Relaxed);
+        });
+        true
+    }
+}
+
+/// What a program that waits finds.
+enum Seen {
+    Answer(Result<String, String>),
+    Lost,
+    Withdrawn,
+    Nothing,
+}
+
+fn taken(control: &Control, ticket: Ticket, last: bool) -> Seen {
+    if control.sequence.load(Ordering::Relaxed) != ticket.0 {
+        return Seen::Lost;
+    }
+    match control.state.load(Ordering::Relaxed) {
+        DONE => {
+            let answer = control.answer.get();
+            control.state.store(IDLE, Ordering::Relaxed);
+            Seen::Answer(if control.failed.load(Ordering::Relaxed) != 0 {
+                Err(answer)
+            } else {
+                Ok(answer)
+            })
+        }
+        PENDING if last => {
+            control.state.store(IDLE, Ordering::Relaxed);
+            Seen::Withdrawn
+        }
+        _ => Seen::Nothing,
     }
 }

@@ -30,9 +30,9 @@ named! {
         Misses = "misses",
         /// Bytes of those.
         MissBytes = "miss_bytes",
-        /// Pages that came in.
+        /// Pages inserted.
         Fills = "fills",
-        /// Bytes that came in.
+        /// Bytes of those.
         FillBytes = "fill_bytes",
         /// Fills that a write, a truncation or a mode switch made worthless.
         FillsStale = "fills_stale",
@@ -40,7 +40,7 @@ named! {
         FillsNotPromoted = "fills_not_promoted",
         /// Fills that found no room (every candidate pinned or busy, or the medium full).
         FillsNoRoom = "fills_no_room",
-        /// Pages that had to leave for others.
+        /// Pages taken out to make room for others.
         Evictions = "evictions",
         /// Pages that a write, truncation or removal took out.
         Invalidations = "invalidations",
@@ -60,6 +60,14 @@ named! {
         MediumReadErrors = "medium_read_errors",
         /// Writes of the medium that failed.
         MediumWriteErrors = "medium_write_errors",
+        /// Reads of the medium that gave another page than was written.
+        MediumMismatches = "medium_mismatches",
+        /// Accesses of a file or device that took longer than they may.
+        MediumSlow = "medium_slow",
+        /// Hits that were compared with the file.
+        Audits = "audits",
+        /// Of those, hits that were not what the file has.
+        AuditDifferences = "audit_differences",
     }
 }
 
@@ -84,7 +92,7 @@ named! {
         Forgotten = "forgotten",
         /// More files than the table holds.
         TooManyFiles = "too_many_files",
-        /// The medium failed.
+        /// The medium failed too often, and the tier turned itself off.
         MediumError = "medium_error",
         /// A call that the tier does not serve (sendfile, mmap, splice).
         Unsupported = "unsupported",
@@ -92,7 +100,7 @@ named! {
         Forked = "forked",
         /// The tier was stopped.
         Stopped = "stopped",
-        /// The tier was entered from itself.
-        Reentered = "reentered",
+        /// A hit was not what its file has, and the tier turned itself off.
+        Audit = "audit",
     }
 }

@@ -10,7 +10,7 @@ use crate::config::Config;
 /// First eight bytes of the page.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"UPSTIER\0");
 /// Version of the layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Rows of the table of files.
 pub const FILES: usize = 64;
 /// Buckets of a latency histogram: bucket b counts [2^b, 2^(b+1)) nanoseconds, the last one everything above.
@@ -29,9 +29,11 @@ pub(crate) struct Page {
     pub magic: AtomicU64,
     pub version: AtomicU32,
     pub reserved: AtomicU32,
+    /// How often the tier has published; `published_last` is written after everything else.
+    pub published_first: AtomicU64,
     pub pid: AtomicU64,
     pub started_unix_ns: AtomicU64,
-    /// Time of the last tick: a reader sees by it whether the server is alive.
+    /// When the tier last published: a reader sees by it whether what it reads is new.
     pub ticked_unix_ns: AtomicU64,
     pub stopped: AtomicU64,
     pub mode: AtomicU64,
@@ -46,9 +48,13 @@ pub(crate) struct Page {
     pub promotion: Text,
     /// How the tier started: "warm: N pages" or "cold: reason".
     pub start: Text,
-    pub control: Control,
+    /// Why the tier turned itself off; empty while it did not.
+    pub off: Text,
     pub shards: [Shard; SHARDS],
     pub files: FileTable,
+    pub published_last: AtomicU64,
+    /// Both sides write from here on.
+    pub control: Control,
 }
 
 impl Page {
@@ -70,9 +76,11 @@ impl Page {
     }
 }
 
-/// One request at a time: `state` goes idle, writing, pending, running, done, idle.
+/// One request at a time: `state` goes idle, pending, running, done, idle.
 #[repr(C)]
 pub(crate) struct Control {
+    /// Since when a reader waits for new counters, in nanoseconds since 1970.
+    pub look: AtomicU64,
     pub state: AtomicU64,
     pub sequence: AtomicU64,
     pub request: AtomicU64,
@@ -90,10 +98,9 @@ pub(crate) struct Shard {
     pub miss_ns: [AtomicU64; LATENCY_BUCKETS],
 }
 
-/// The busiest files. `version` is odd while the tier writes.
+/// The busiest files.
 #[repr(C)]
 pub(crate) struct FileTable {
-    pub version: AtomicU64,
     pub rows: [FileRow; FILES],
 }
 

@@ -1,12 +1,12 @@
 //! Counting into the page, and reading it as plain values.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::StatusPage;
 use super::counters::{Counter, Reason};
-use super::layout::{FILES, LATENCY_BUCKETS, SHARDS, Shard, unix_ns};
+use super::layout::{FILES, LATENCY_BUCKETS, SHARDS, Shard};
 use crate::config::Mode;
+use crate::thread;
 
 /// Everything on the page, at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub promotion: String,
     /// How the tier started: warm with how many pages, or cold and why.
     pub start: String,
+    /// Why the tier turned itself off; empty while it did not.
+    pub off: String,
     /// Bytes of a page.
     pub page_size_bytes: u64,
     /// Bytes of the medium.
@@ -91,8 +93,9 @@ pub fn quantile_ns(histogram: &[u64; LATENCY_BUCKETS], share: f64) -> Option<u64
 }
 
 impl StatusPage {
-    /// Reads everything.
+    /// Reads everything, as it is now while the tier lives (see `refresh`).
     pub fn snapshot(&self) -> Snapshot {
+        self.refresh();
         let page = self.page();
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let sum = |pick: &dyn Fn(&Shard) -> u64| {
@@ -107,6 +110,7 @@ impl StatusPage {
             medium: page.medium.get(),
             promotion: page.promotion.get(),
             start: page.start.get(),
+            off: page.off.get(),
             page_size_bytes: read(&page.page_size_bytes),
             size_bytes: read(&page.size_bytes),
             capacity_pages: read(&page.capacity_pages),
@@ -129,56 +133,33 @@ impl StatusPage {
     }
 
     fn files(&self) -> Vec<FileStatus> {
-        let table = &self.page().files;
-        let mut files = Vec::new();
-        // The tier rewrites the table once a second: a second try finds it whole.
-        for _ in 0..1000 {
-            let before = table.version.load(Ordering::Acquire);
-            files = table
-                .rows
-                .iter()
-                .map(|row| FileStatus {
-                    name: row.name.get(),
-                    hits: row.hits.load(Ordering::Relaxed),
-                    misses: row.misses.load(Ordering::Relaxed),
-                    pages: row.pages.load(Ordering::Relaxed),
-                })
-                .filter(|file| !file.name.is_empty())
-                .collect();
-            fence(Ordering::Acquire);
-            if before % 2 == 0 && before == table.version.load(Ordering::Relaxed) {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        files
+        let rows = self.page().files.rows.iter();
+        rows.map(|row| FileStatus {
+            name: row.name.get(),
+            hits: row.hits.load(Ordering::Relaxed),
+            misses: row.misses.load(Ordering::Relaxed),
+            pages: row.pages.load(Ordering::Relaxed),
+        })
+        .filter(|file| !file.name.is_empty())
+        .collect()
     }
 
-    /// Publishes the table of files; only the tier does this, one thread at a time.
-    pub(crate) fn publish_files(&self, files: &[FileStatus]) {
-        let table = &self.page().files;
-        let version = table.version.load(Ordering::Relaxed) | 1;
-        table.version.store(version, Ordering::Relaxed);
-        fence(Ordering::Release);
+    /// Publishes everything, with this table of files; only the tier does this, one thread at a time.
+    pub(crate) fn publish(&self, files: &[FileStatus]) {
         let empty = FileStatus {
             name: String::new(),
             hits: 0,
             misses: 0,
             pages: 0,
         };
-        for (index, row) in table.rows.iter().enumerate().take(FILES) {
+        for (index, row) in self.page().files.rows.iter().enumerate().take(FILES) {
             let file = files.get(index).unwrap_or(&empty);
             row.hits.store(file.hits, Ordering::Relaxed);
             row.misses.store(file.misses, Ordering::Relaxed);
             row.pages.store(file.pages, Ordering::Relaxed);
             row.name.set(file.name.as_bytes());
         }
-        table
-            .version
-            .store(version.wrapping_add(1), Ordering::Release);
-        self.page()
-            .ticked_unix_ns
-            .store(unix_ns(), Ordering::Relaxed);
+        self.put_published();
     }
 
     /// Adds to a counter.
@@ -209,23 +190,10 @@ impl StatusPage {
 
     #[inline]
     fn shard(&self) -> &Shard {
-        &self.page().shards[thread_shard()]
+        &self.page().shards[thread::number() % SHARDS]
     }
 }
 
 fn bucket(elapsed_ns: u64) -> usize {
     (elapsed_ns.max(1).ilog2() as usize).min(LATENCY_BUCKETS - 1)
-}
-
-/// The shard of this thread. The thread-local has no destructor and needs no allocation.
-#[inline]
-fn thread_shard() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
-    SHARD.with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        shard.get() % SHARDS
-    })
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::layout::Page;
+use super::layout::{Page, VERSION};
 use super::snapshot::quantile_ns;
 use super::{Counter, FileStatus, Reason, Request, StatusError, StatusPage};
 use crate::config::{Config, Mode};
@@ -14,7 +14,7 @@ fn a_reader_sees_what_the_tier_counts() {
     writer.add(Counter::Hits, 3);
     writer.bypass(Reason::Sequential);
     writer.record_hit_ns(1000);
-    writer.publish_files(&[FileStatus {
+    writer.publish(&[FileStatus {
         name: "t.ibd".into(),
         hits: 1,
         misses: 2,
@@ -38,6 +38,7 @@ fn a_reader_sees_what_the_tier_counts() {
 fn other_files_and_versions_are_refused() {
     let folder = Folder::new("status-refuse");
     let path = folder.path("other");
+    crate::private::open(&path).expect("a file of this user's");
     std::fs::write(&path, b"precious").expect("write");
     assert!(matches!(
         StatusPage::attach(&path),
@@ -81,27 +82,65 @@ fn a_second_tier_on_the_page_is_refused() {
 
 #[test]
 fn a_request_is_answered_or_taken_back() {
-    let page = StatusPage::private(&Config::default()).expect("page");
+    let folder = Folder::new("status-request");
+    let path = folder.path("status");
+    let tier = StatusPage::create(&path, &Config::default()).expect("create");
+    let page = StatusPage::attach(&path).expect("attach");
     let ticket = page
         .request(Request::Mode(Mode::WriteAround))
         .expect("request");
     assert!(page.request(Request::Drop).is_err(), "one at a time");
     assert!(page.wait(ticket, Duration::from_millis(5)).is_err());
-    assert!(!page.pending(), "taken back");
+    assert!(!tier.answer(|_| panic!("taken back")));
     let ticket = page.request(Request::Resize(7)).expect("request");
-    page.answer(|request| {
+    let answered = tier.answer(|request| {
         assert_eq!(request, Request::Resize(7));
         Err("too small".into())
     });
+    assert!(answered && !tier.answer(|_| panic!("answered")));
     assert_eq!(
         page.wait(ticket, Duration::from_secs(1)),
         Err("too small".into())
     );
-    assert!(page.request(Request::Drop).is_ok());
+    // Asked and gone, before and after the answer: the next one is heard all the same.
+    page.request(Request::Drop).expect("request");
+    assert!(tier.answer(|_| Ok("nobody reads this".into())));
+    let next = StatusPage::attach(&path).expect("attach");
+    let ticket = next.request(Request::Flush).expect("request");
+    assert!(tier.answer(|_| Ok("done".into())));
+    assert_eq!(next.wait(ticket, Duration::from_secs(1)), Ok("done".into()));
 }
 
 #[test]
-fn the_page_keeps_its_layout() {
-    assert_eq!(align_of::<Page>(), 4096);
-    assert!(size_of::<Page>() < 64 << 10, "{}", size_of::<Page>());
+fn a_cut_file_grows_again() {
+    let folder = Folder::new("status-cut");
+    let path = folder.path("status");
+    let tier = StatusPage::create(&path, &Config::default()).expect("create");
+    let reader = StatusPage::attach(&path).expect("attach");
+    std::fs::File::create(&path).expect("cut to nothing");
+    tier.add(Counter::Hits, 5);
+    tier.publish(&[]);
+    assert!(!tier.answer(|_| panic!("nobody asked")));
+    let later = StatusPage::attach(&path);
+    let seen = later.expect("whole again").snapshot();
+    assert_eq!(seen.counter(Counter::Hits), 5);
+    std::fs::File::create(&path).expect("cut to nothing");
+    assert_eq!(reader.pid(), std::process::id(), "what it read before");
+}
+
+/// Another layout is another version: whoever changes one of these numbers changes the first of them.
+#[test]
+fn another_layout_has_another_version() {
+    let places = [
+        std::mem::offset_of!(Page, medium),
+        std::mem::offset_of!(Page, shards),
+        std::mem::offset_of!(Page, files),
+        std::mem::offset_of!(Page, control),
+        size_of::<Page>(),
+    ];
+    let counted = (Counter::ALL.len(), Reason::ALL.len());
+    assert_eq!(
+        (VERSION, places, counted),
+        (2, [120, 1280, 17664, 36104, 36864], (23, 14))
+    );
 }

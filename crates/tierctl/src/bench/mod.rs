@@ -14,6 +14,7 @@ use serde_json::json;
 use tiercache::config::{MediumChoice, Mode, parse_size_bytes};
 
 use crate::failure::Failure;
+use crate::user::User;
 use crate::{output, preflight, run};
 
 use fio::{Data, Folder, Measured};
@@ -42,16 +43,16 @@ pub struct Options {
     /// write-through, write-around, write-invalidate or pass-through.
     #[arg(long, default_value = "write-through")]
     mode: String,
-    /// Bytes of the test file; the tier has room for all of it.
+    /// Size of the test file; the tier has room for all of it.
     #[arg(long, default_value = "256M")]
     file_size: String,
-    /// Seconds that each row is measured, after 1 second more, and with the tier after the whole file was read once.
+    /// Seconds to measure each row, after 1 second of warm-up; with the tier, the whole file is read before.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
     /// Also draw IOPS against size, as SVG in this file.
     #[arg(long, value_name = "PATH")]
     plot: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -117,7 +118,7 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     let file_bytes = parse_size_bytes(&options.file_size)?;
     refuse_what_cannot_be_meant(options)?;
     let sizes = sizes(options, file_bytes)?;
-    let library = run::library()?;
+    let library = run::library(None)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     // fio gets Ctrl-C too and ends; this program goes on just long enough to take its files away.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
@@ -236,7 +237,10 @@ fn cells(
         }
         for medium in &options.medium {
             let tier = tier(options, medium, block_bytes, file_bytes, disk);
-            preflight::of_medium(&run::variables(&tier, std::process::id())?.0)?;
+            preflight::of_medium(
+                &run::variables(&tier, std::process::id(), User::own())?.0,
+                User::own(),
+            )?;
             add(medium, Data::Random, Some(tier.clone()));
             if medium == "memory-lz4" {
                 add(medium, Data::Half, Some(tier));
@@ -261,7 +265,10 @@ fn tier(
         page_size: block_bytes.clamp(4 << 10, 16 << 10).to_string(),
         promotion: "always".into(),
         cutoff: "0".into(),
-        read_ahead: "off".into(),
+        read_ahead: false,
+        no_read_ahead: false,
+        audit: 0,
+        format: false,
         rules: vec![format!("cache=*.{}", fio::SUFFIX)],
         status: Some(disk.status()),
     }
@@ -295,7 +302,10 @@ fn measure(
     options: &Options,
 ) -> Result<Row, Failure> {
     let environment = match &cell.tier {
-        Some(tier) => Some((library, run::variables(tier, std::process::id())?.1)),
+        Some(tier) => Some((
+            library,
+            run::variables(tier, std::process::id(), User::own())?.1,
+        )),
         None => None,
     };
     let direct = cell.medium != "tmpfs";

@@ -1,4 +1,4 @@
-//! `run`, `stat`, `mode`, `export`, `check`, `drop` on a server, and its clean stop.
+//! `run`, `stat`, `mode`, `export`, `audit`, `clear` on a server, and its clean stop.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -54,7 +54,7 @@ fn a_real_server_is_served_and_its_tier_changed_while_it_runs() {
         assert!(exported.contains(series), "{series}: {exported}");
     }
 
-    let checked = tiered.ask_while(&["check", "--seconds", "2"], || {
+    let checked = tiered.ask_while(&["audit", "--seconds", "2"], || {
         run(&mut *connection, "UPDATE a SET pad = id");
         run(&mut *connection, "SELECT SUM(id) FROM a");
     });
@@ -71,7 +71,7 @@ fn a_real_server_is_served_and_its_tier_changed_while_it_runs() {
 
     tiered.server.stop();
     assert_eq!(tiered.stat()["alive"], false);
-    let late = tiered.ask(&["drop"]);
+    let late = tiered.ask(&["clear"]);
     assert_eq!(late.status.code(), Some(1));
     assert!(text(&late).contains("has stopped"), "{}", text(&late));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
-use testserver::{Kind, MYSQLD};
+use testserver::{Kind, Server};
 
 use crate::bank::Bank;
 use crate::tiered::Tiered;
@@ -23,9 +23,8 @@ fn no_commit_is_lost_when_a_loaded_mariadb_is_killed() {
 #[test]
 #[ignore = "needs a MySQL: UPSHIFT_TEST_MYSQLD names a mysqld 8.0 or newer"]
 fn no_commit_is_lost_when_a_loaded_mysql_is_killed() {
-    match std::env::var_os(MYSQLD) {
-        Some(_) => rounds(Kind::MySql),
-        None => eprintln!("NOT RUN: {MYSQLD} names no server"),
+    if Server::has_mysql() {
+        rounds(Kind::MySql);
     }
 }
 

@@ -68,8 +68,7 @@ fn a_tier_file_of_another_kind_starts_cold_or_is_refused_and_is_said() {
     set_word(tiered.file(), HOST, false);
     begins(&mut tiered, &bank, "cold: the superblock is damaged");
     tiered.size = "64M".into();
-    begins(&mut tiered, &bank, "cold: another size");
-    // Untouched, it is taken back.
+    // Untouched, it is taken back, as large as it now may be.
     begins(&mut tiered, &bank, "warm: ");
 
     std::fs::write(tiered.file(), vec![b'x'; 1 << 20]).expect("a file");

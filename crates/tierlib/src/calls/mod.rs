@@ -1,13 +1,14 @@
 //! The intercepted functions, by what they do to a file.
 
 mod aio;
+mod audit;
 mod change;
+mod durable;
 mod name;
 mod number;
 mod open;
 mod read;
 mod refuse;
-mod sync;
 mod write;
 
 use tiercache::{FileId, Tier};
@@ -20,10 +21,7 @@ use crate::process::{self, Side};
 fn changing(fd: libc::c_int) -> Option<(&'static Tier, FileId)> {
     let file = descriptors::file(fd)?;
     match process::side() {
-        Side::Owner(tier) => {
-            tier.tick();
-            Some((tier, file.id()?))
-        }
+        Side::Owner(tier) => Some((tier, file.id()?)),
         Side::Child => {
             process::spoil();
             None

@@ -5,7 +5,8 @@ use std::ffi::CStr;
 use libc::{c_char, c_int, c_uint, mode_t};
 
 use crate::descriptors::{
-    around_own, closed, closing, closing_range, duplicated, file, is_own, lose_file, opened,
+    around_own, came_without_path, closed, closing, closing_range, duplicated, file, is_own,
+    lose_file, opened, opened_other,
 };
 use crate::raw::{keep_errno, kernel, set_errno};
 use crate::{process, real};
@@ -17,6 +18,8 @@ unsafe fn after(fd: c_int, path: *const c_char, flags: c_int) -> c_int {
     unsafe {
         if fd >= 0 && process::named(path) {
             opened(fd, CStr::from_ptr(path), flags);
+        } else if fd >= 0 {
+            opened_other(fd);
         }
     }
     fd
@@ -31,7 +34,7 @@ macro_rules! opens {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
             // SAFETY: the caller's promise, handed on.
-            unsafe { after($real, $path, $flags) }
+            unsafe { after($real, $path as *const c_char, $flags) }
         }
     )* };
 }
@@ -39,6 +42,8 @@ macro_rules! opens {
 opens! {
     open(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags, mode), flags;
     open64(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
+    __open(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags, mode), flags;
+    __open64(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
     __open_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
     __open64_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
     openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = path, real::openat64(folder, path, flags, mode), flags;
@@ -47,9 +52,36 @@ opens! {
     __openat64_2(folder: c_int, path: *const c_char, flags: c_int) = path, real::openat64(folder, path, flags, 0), flags;
     creat(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
     creat64(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
+    mkstemp(path: *mut c_char) = path, real::mkostemps64(path, 0, 0), CREATE_NEW;
+    mkstemp64(path: *mut c_char) = path, real::mkostemps64(path, 0, 0), CREATE_NEW;
+    mkostemp(path: *mut c_char, flags: c_int) = path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
+    mkostemp64(path: *mut c_char, flags: c_int) = path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
+    mkstemps(path: *mut c_char, suffix: c_int) = path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
+    mkstemps64(path: *mut c_char, suffix: c_int) = path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
+    mkostemps(path: *mut c_char, suffix: c_int, flags: c_int) = path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
+    mkostemps64(path: *mut c_char, suffix: c_int, flags: c_int) = path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
 }
 
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+const CREATE_NEW: c_int = libc::O_CREAT | libc::O_RDWR | libc::O_EXCL;
+
+/// C24.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open_by_handle_at(
+    mount: c_int,
+    handle: *mut libc::c_void,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { real::open_by_handle_at(mount, handle, flags) };
+    if fd >= 0 {
+        came_without_path(fd, flags);
+    }
+    fd
+}
 
 /// The answer for the tier's own descriptors, which are not open as far as the program knows.
 fn not_open() -> c_int {
@@ -194,6 +226,36 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { fcntl64(fd, command, argument) }
+}
+
+/// The C library's other name for `close`.
+///
+/// # Safety
+/// As `close`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __close(fd: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { close(fd) }
+}
+
+/// The C library's other name for `dup2`.
+///
+/// # Safety
+/// As `dup2`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __dup2(fd: c_int, wanted: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { dup2(fd, wanted) }
+}
+
+/// The C library's other name for `fcntl`.
+///
+/// # Safety
+/// As `fcntl64`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { fcntl64(fd, command, argument) }
 }

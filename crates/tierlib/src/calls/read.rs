@@ -5,7 +5,9 @@ use std::slice;
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use tiercache::{FileId, Lookup, Reason, Tier};
 
+use super::audit::audited;
 use crate::descriptors::{file, readable};
+use crate::probe::is_readable;
 use crate::process::{self, Side, count_bypass};
 use crate::raw::keep_errno;
 use crate::real;
@@ -15,10 +17,7 @@ use crate::real;
 pub(super) fn served(fd: c_int) -> Option<(&'static Tier, FileId)> {
     let id = file(fd)?.id()?;
     match process::side() {
-        Side::Owner(tier) if readable(fd) => {
-            tier.tick();
-            Some((tier, id))
-        }
+        Side::Owner(tier) if readable(fd) => Some((tier, id)),
         Side::Spoilt(tier) => {
             tier.bypass(Reason::Forked);
             None
@@ -57,8 +56,11 @@ pub unsafe extern "C" fn pread64(
         return unsafe { real::pread64(fd, data, size, offset) };
     };
     // SAFETY: the caller gives size writable bytes.
-    let place = unsafe { slice::from_raw_parts_mut(data.cast::<u8>(), size) };
-    match keep_errno(|| tier.read(id, offset as u64, place)) {
+    let destination = unsafe { slice::from_raw_parts_mut(data.cast::<u8>(), size) };
+    let at = offset as u64;
+    match audited(tier, id, fd, at, destination, |destination| {
+        tier.read(id, at, destination)
+    }) {
         Lookup::Hit => size as ssize_t,
         // SAFETY: the caller's promise.
         Lookup::Bypass(_) => unsafe { real::pread64(fd, data, size, offset) },
@@ -130,28 +132,29 @@ pub unsafe extern "C" fn __pread_chk(
     unsafe { __pread64_chk(fd, data, size, offset, room) }
 }
 
-/// Serves all parts of a vectored read with `read`, which is given an offset and a place, or none: how many bytes.
+/// Serves all parts of a vectored read with `read`, which is given an offset and a destination, or none: how many bytes.
 ///
 /// # Safety
-/// `parts` must be `count` parts of writable memory.
+/// If `parts` can be read, they must be parts of writable memory.
 pub(super) unsafe fn each_part(
     parts: *const iovec,
     count: c_int,
     offset: off_t,
     read: impl Fn(u64, &mut [u8]) -> Lookup,
 ) -> Option<ssize_t> {
-    if parts.is_null() || !(1..=1024).contains(&count) || offset < 0 {
+    if !(1..=1024).contains(&count) || offset < 0 || !is_readable(parts, count as usize) {
         return None;
     }
     let mut at = offset;
-    // SAFETY: the caller's promise.
+    // SAFETY: so many parts can be read.
     for part in unsafe { slice::from_raw_parts(parts, count as usize) } {
         if !plausible(part.iov_base, part.iov_len, at) {
             return None;
         }
         // SAFETY: the caller's promise.
-        let place = unsafe { slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
-        if !matches!(keep_errno(|| read(at as u64, place)), Lookup::Hit) {
+        let destination =
+            unsafe { slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
+        if !matches!(read(at as u64, destination), Lookup::Hit) {
             return None;
         }
         at += part.iov_len as off_t;
@@ -169,7 +172,13 @@ unsafe fn serve_parts(
 ) -> Option<ssize_t> {
     let (tier, id) = served(fd)?;
     // SAFETY: the caller's promise.
-    unsafe { each_part(parts, count, offset, |at, place| tier.read(id, at, place)) }
+    unsafe {
+        each_part(parts, count, offset, |at, destination| {
+            audited(tier, id, fd, at, destination, |destination| {
+                tier.read(id, at, destination)
+            })
+        })
+    }
 }
 
 /// C4, for several parts; a miss is not filled.
@@ -185,7 +194,7 @@ pub unsafe extern "C" fn preadv64(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     unsafe {
-        if count == 1 && !parts.is_null() {
+        if count == 1 && file(fd).is_some() && is_readable(parts, 1) {
             return pread64(fd, (*parts).iov_base, (*parts).iov_len, offset);
         }
         serve_parts(fd, parts, count, offset)
@@ -286,4 +295,29 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
     }
     // SAFETY: the caller's promise.
     unsafe { real::readv(fd, parts, count) }
+}
+
+/// The C library's other name for `pread64`.
+///
+/// # Safety
+/// As `pread64`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pread64(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pread64(fd, data, size, offset) }
+}
+
+/// The C library's other name for `read`.
+///
+/// # Safety
+/// As `read`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { read(fd, data, size) }
 }

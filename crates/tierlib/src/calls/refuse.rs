@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 
-use libc::{c_char, c_int, c_void, off_t, size_t};
+use libc::{c_char, c_int, c_uint, c_void, off_t, size_t};
 
-use crate::descriptors::{self, closed, closing, lose, writable};
+use crate::descriptors::{closed, closing, lose, writable};
 use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::{files, real};
@@ -48,18 +48,25 @@ pub unsafe extern "C" fn mmap(
     unsafe { mmap64(at, size, protection, flags, fd, offset) }
 }
 
+/// Whether a stream of this mode may write.
+///
 /// # Safety
-/// Both must end in a zero byte.
+/// It must end in a zero byte.
+unsafe fn writes(mode: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    let letters = unsafe { CStr::from_ptr(mode) }.to_bytes();
+    letters.iter().any(|letter| b"wa+".contains(letter))
+}
+
+/// # Safety
+/// Both must be null or end in a zero byte.
 unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
     // SAFETY: the caller's promise.
     unsafe {
         if path.is_null() || mode.is_null() || !process::named(path) {
             return;
         }
-        let writes = CStr::from_ptr(mode)
-            .to_bytes()
-            .iter()
-            .any(|letter| b"wa+".contains(letter));
+        let writes = writes(mode);
         match process::side() {
             Side::Owner(tier) if writes => keep_errno(|| {
                 if let Ok(identity) = tiercache::Identity::of_path(CStr::from_ptr(path)) {
@@ -106,11 +113,49 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let stream = unsafe { real::fdopen(fd, mode) };
-    if !stream.is_null() && descriptors::file(fd).is_some() {
-        lose(fd);
+    if !stream.is_null() {
+        // The descriptor may still be written to by its number, and is not watched any more. In a child it is.
+        // SAFETY: the call succeeded, so the mode ends in a zero byte.
+        if writable(fd) && (process::owns_tables() || unsafe { writes(mode) }) {
+            lose(fd);
+        }
         closed(closing(fd));
     }
     stream
+}
+
+/// C17.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let stream = real::freopen64(path, mode, stream);
+        if !stream.is_null() {
+            stream_opened(path, mode);
+        }
+        stream
+    }
+}
+
+/// As `freopen64`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe { freopen64(path, mode, stream) }
 }
 
 /// C18: POSIX AIO writes from threads of the C library.
@@ -138,30 +183,62 @@ pub unsafe extern "C" fn aio_write(request: *mut c_void) -> c_int {
     unsafe { aio_write64(request) }
 }
 
-/// C19: liburing's only way in.
+/// C18: a list of such requests, of which some may be writes.
 ///
 /// # Safety
-/// Touches nothing.
+/// As the C library's function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init(
-    _: libc::c_uint,
-    _: *mut c_void,
-    _: libc::c_uint,
+pub unsafe extern "C" fn lio_listio64(
+    mode: c_int,
+    list: *const *mut c_void,
+    count: c_int,
+    event: *mut c_void,
 ) -> c_int {
-    process::refuse_io_uring();
-    -libc::ENOSYS
+    // SAFETY: the caller's promise; the first field of an aiocb is the descriptor.
+    unsafe {
+        for number in 0..usize::try_from(count).unwrap_or(0) {
+            let request = list.add(number).read();
+            if !request.is_null() {
+                lose(*request.cast::<c_int>());
+            }
+        }
+        real::lio_listio64(mode, list, count, event)
+    }
 }
 
-/// As `io_uring_queue_init`.
+/// As `lio_listio64`.
 ///
 /// # Safety
-/// Touches nothing.
+/// As the C library's function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init_params(
-    _: libc::c_uint,
-    _: *mut c_void,
-    _: *mut c_void,
+pub unsafe extern "C" fn lio_listio(
+    mode: c_int,
+    list: *const *mut c_void,
+    count: c_int,
+    event: *mut c_void,
 ) -> c_int {
-    process::refuse_io_uring();
-    -libc::ENOSYS
+    // SAFETY: the caller's promise.
+    unsafe { lio_listio64(mode, list, count, event) }
+}
+
+/// C19: the functions of a shared liburing that make a ring. The kernel refuses those of a static one (see `filter`).
+macro_rules! rings {
+    ($($name:ident($($argument:ty),*);)*) => { $(
+        /// C19.
+        ///
+        /// # Safety
+        /// Touches nothing.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($(_: $argument),*) -> c_int {
+            process::refuse_io_uring();
+            -libc::ENOSYS
+        }
+    )* };
+}
+
+rings! {
+    io_uring_queue_init(c_uint, *mut c_void, c_uint);
+    io_uring_queue_init_params(c_uint, *mut c_void, *mut c_void);
+    io_uring_queue_init_mem(c_uint, *mut c_void, *mut c_void, *mut c_void, size_t);
+    io_uring_setup(c_uint, *mut c_void);
 }

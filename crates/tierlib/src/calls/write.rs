@@ -6,6 +6,7 @@ use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::changing;
 use crate::descriptors::file;
+use crate::probe::is_readable;
 use crate::raw::keep_errno;
 use crate::real;
 
@@ -30,7 +31,7 @@ fn end_of_file(fd: c_int) -> u64 {
 }
 
 /// Linux appends on O_APPEND descriptors whatever the offset of pwrite says.
-fn place(fd: c_int, offset: off_t, size: usize) -> Where {
+fn target(fd: c_int, offset: off_t, size: usize) -> Where {
     use std::sync::atomic::Ordering::Acquire;
     if offset < 0 {
         return Where::From(0);
@@ -44,14 +45,14 @@ fn place(fd: c_int, offset: off_t, size: usize) -> Where {
 /// Brackets a write. `data` is what the file holds there after full success, if it is in one piece.
 fn bracket(
     fd: c_int,
-    place: Where,
+    target: Where,
     data: Option<&[u8]>,
     write: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some((tier, id)) = keep_errno(|| changing(fd)) else {
         return write();
     };
-    let (offset, size) = match place {
+    let (offset, size) = match target {
         Where::At(_, 0) => return write(),
         Where::At(offset, size) => (offset, size),
         Where::From(offset) => (offset, u64::MAX - offset),
@@ -59,7 +60,7 @@ fn bracket(
     let token = keep_errno(|| tier.write_begin(id, offset, size));
     let answer = write();
     let full =
-        data.filter(|data| matches!(place, Where::At(..)) && answer == data.len() as ssize_t);
+        data.filter(|data| matches!(target, Where::At(..)) && answer == data.len() as ssize_t);
     keep_errno(|| tier.write_end(token, full));
     answer
 }
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn pwrite64(
     let content = (!data.is_null() && size <= 0x7fff_f000)
         .then(|| unsafe { slice::from_raw_parts(data.cast::<u8>(), size) });
     // SAFETY: the caller's promise.
-    bracket(fd, place(fd, offset, size), content, || unsafe {
+    bracket(fd, target(fd, offset, size), content, || unsafe {
         real::pwrite64(fd, data, size, offset)
     })
 }
@@ -103,13 +104,12 @@ pub unsafe extern "C" fn pwrite(
     unsafe { pwrite64(fd, data, size, offset) }
 }
 
-/// # Safety
-/// `parts` must be null or `count` parts.
-unsafe fn total(parts: *const iovec, count: c_int) -> usize {
-    if parts.is_null() || !(0..=1024).contains(&count) {
+/// Bytes of all parts; 0 for what the kernel refuses.
+fn total(parts: *const iovec, count: c_int) -> usize {
+    if !(1..=1024).contains(&count) || !is_readable(parts, count as usize) {
         return 0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: so many parts can be read.
     let parts = unsafe { slice::from_raw_parts(parts, count as usize) };
     parts
         .iter()
@@ -129,13 +129,13 @@ pub unsafe extern "C" fn pwritev64(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     unsafe {
-        if count == 1 && !parts.is_null() {
+        if count == 1 && file(fd).is_some() && is_readable(parts, 1) {
             return pwrite64(fd, (*parts).iov_base, (*parts).iov_len, offset);
         }
         if file(fd).is_none() {
             return real::pwritev64(fd, parts, count, offset);
         }
-        bracket(fd, place(fd, offset, total(parts, count)), None, || {
+        bracket(fd, target(fd, offset, total(parts, count)), None, || {
             real::pwritev64(fd, parts, count, offset)
         })
     }
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn pwritev64v2(
         let touched = if flags & libc::RWF_APPEND != 0 {
             Where::From(0)
         } else {
-            place(fd, offset, total(parts, count))
+            target(fd, offset, total(parts, count))
         };
         bracket(fd, touched, None, || {
             real::pwritev64v2(fd, parts, count, offset, flags)
@@ -228,4 +228,29 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
         }
         bracket(fd, Where::From(0), None, || real::writev(fd, parts, count))
     }
+}
+
+/// The C library's other name for `pwrite64`.
+///
+/// # Safety
+/// As `pwrite64`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pwrite64(
+    fd: c_int,
+    data: *const c_void,
+    size: size_t,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwrite64(fd, data, size, offset) }
+}
+
+/// The C library's other name for `write`.
+///
+/// # Safety
+/// As `write`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { write(fd, data, size) }
 }

@@ -1,4 +1,6 @@
-//! Starting a test again under the preloaded library, and what the tier counted.
+//! Starting a test program again under the preloaded library, where it is a worker, and what the tier counted.
+//!
+//! A worker is a function that `workers!` names, and no test: its test names it, and one that does not exist fails.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::ffi::{CStr, CString, c_int};
@@ -18,13 +20,50 @@ pub fn library() -> PathBuf {
     found.expect("libupshift_tier.so beside the test program: cargo build -p tierlib")
 }
 
-/// This test program again, running only `test`, with the library preloaded and a folder of its own.
-pub fn preloaded(test: &str, name: &str) -> Command {
+/// Says which worker this process is.
+const WORKER: &str = "UPSHIFT_TEST_WORKER";
+
+/// The workers of a test program. Before `main`, a process that is one runs it and ends.
+#[macro_export]
+macro_rules! workers {
+    ($($name:ident),* $(,)?) => {
+        extern "C" fn start_worker() {
+            common::start(&[$((stringify!($name), $name as fn())),*]);
+        }
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static START_WORKER: extern "C" fn() = start_worker;
+    };
+}
+
+/// Runs the worker that this process is, if it is one: the counters follow on stderr.
+pub fn start(workers: &[(&str, fn())]) {
+    let Ok(name) = std::env::var(WORKER) else {
+        return;
+    };
+    // What it starts is no worker.
+    // SAFETY: there is one thread.
+    unsafe { std::env::remove_var(WORKER) };
+    let Some((_, run)) = workers.iter().find(|(each, _)| *each == name) else {
+        eprintln!("no worker {name}");
+        std::process::exit(2);
+    };
+    let failed = std::panic::catch_unwind(|| {
+        run();
+        if Path::new(&folder()).join("status").exists() {
+            print_counters();
+        }
+    });
+    std::process::exit(i32::from(failed.is_err()) * 101);
+}
+
+/// This test program again as `worker`, with the library preloaded and a folder of its own.
+pub fn preloaded(worker: &str, name: &str) -> Command {
     let folder = std::env::temp_dir().join(format!("tierlib-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command
-        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env(WORKER, worker)
         .env("LD_PRELOAD", library())
         .env("UPSHIFT_TIER_SIZE", "512K")
         .env("UPSHIFT_TIER_PAGE_SIZE", "4K")
@@ -39,9 +78,9 @@ pub fn folder() -> String {
     std::env::var("UPSHIFT_TEST_FOLDER").expect("started by preloaded()")
 }
 
-/// Runs a worker under the library; what it printed.
+/// Runs a worker under the library; what it printed. Its tier must have opened and served something.
 pub fn run(worker: &str) -> String {
-    run_as(&mut preloaded(worker, worker))
+    served(run_as(&mut preloaded(worker, worker)))
 }
 
 /// As `run`, with the tier on a medium of this kind, in a file of the worker's folder.
@@ -49,13 +88,21 @@ pub fn run_on(medium: &str, worker: &str) -> String {
     let name = format!("{worker}-{medium}");
     let file = std::env::temp_dir().join(format!("tierlib-{name}-{}/medium", std::process::id()));
     let mut command = preloaded(worker, &name);
-    run_as(command.env(
+    served(run_as(command.env(
         "UPSHIFT_TIER_MEDIUM",
         format!("{medium}:{}", file.display()),
-    ))
+    )))
 }
 
-/// Runs a command that `preloaded` made, as the caller changed it.
+fn served(text: String) -> String {
+    assert!(
+        counter(&text, "hits") > 0,
+        "the tier served nothing: {text}"
+    );
+    text
+}
+
+/// Runs a command that `preloaded` made, as the caller changed it; what it printed, whatever the tier did.
 pub fn run_as(command: &mut Command) -> String {
     let done = command.output().expect("the test program runs");
     let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
@@ -63,9 +110,15 @@ pub fn run_as(command: &mut Command) -> String {
     text.into_owned()
 }
 
-/// Whether this is the process that has the library preloaded.
-pub fn is_worker() -> bool {
-    std::env::var_os("LD_PRELOAD").is_some()
+/// Whether a worker said that it could not run here. Its line goes past the test harness, which shows no output of tests
+/// that pass.
+pub fn not_run(text: &str) -> bool {
+    use std::io::Write;
+    let line = text.lines().find(|line| line.starts_with("NOT RUN"));
+    if let Some(line) = line {
+        let _ = writeln!(std::io::stderr(), "\n{line}");
+    }
+    line.is_some()
 }
 
 /// A path in the folder of a preloaded test.

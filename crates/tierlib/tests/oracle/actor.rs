@@ -9,14 +9,14 @@ const PAGE: usize = 4096;
 
 /// One thread with its own file and several descriptors of it.
 pub struct Actor {
-    seed: u64,
-    numbers: Numbers,
-    path: CString,
-    other: CString,
-    fds: Vec<c_int>,
-    model: Vec<u8>,
-    aio: usize,
-    step: u64,
+    pub(crate) seed: u64,
+    pub(crate) numbers: Numbers,
+    pub(crate) path: CString,
+    pub(crate) other: CString,
+    pub(crate) fds: Vec<c_int>,
+    pub(crate) model: Vec<u8>,
+    pub(crate) aio: usize,
+    pub(crate) step: u64,
 }
 
 type Submit = unsafe extern "C" fn(usize, c_long, *mut *mut [u64; 8]) -> c_int;
@@ -24,7 +24,7 @@ type GetEvents =
     unsafe extern "C" fn(usize, c_long, c_long, *mut [u64; 4], *mut libc::timespec) -> c_int;
 
 /// A function of the preloaded library that the program is not linked to.
-fn found<T: Copy>(name: &CStr) -> T {
+pub(crate) fn found<T: Copy>(name: &CStr) -> T {
     // SAFETY: T is the function pointer type of that name.
     unsafe {
         let function = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
@@ -62,14 +62,14 @@ impl Actor {
         actor
     }
 
-    fn open(&self) -> c_int {
+    pub(crate) fn open(&self) -> c_int {
         // SAFETY: the path ends in a zero byte.
         let fd = unsafe { libc::open64(self.path.as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600) };
         assert!(fd >= 0, "open");
         fd
     }
 
-    fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         for fd in self.fds.drain(..) {
             // SAFETY: our own descriptor.
             unsafe { libc::close(fd) };
@@ -77,13 +77,13 @@ impl Actor {
         self.fds = vec![self.open()];
     }
 
-    fn fd(&mut self) -> c_int {
+    pub(crate) fn fd(&mut self) -> c_int {
         let at = self.numbers.below(self.fds.len() as u64) as usize;
         self.fds[at]
     }
 
     /// Mostly pages, as a database does; sometimes any range.
-    fn range(&mut self) -> (usize, usize) {
+    pub(crate) fn range(&mut self) -> (usize, usize) {
         if self.numbers.below(5) > 0 {
             let pages = SIZE_MAX / PAGE;
             let count = 1 + self.numbers.below(4) as usize;
@@ -98,14 +98,14 @@ impl Actor {
         )
     }
 
-    fn bytes(&mut self, size: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, size: usize) -> Vec<u8> {
         let word = self.numbers.next();
         (0..size)
             .map(|at| (word >> (at % 8 * 8)) as u8 ^ (at / 512) as u8)
             .collect()
     }
 
-    fn expect(&self, offset: usize, got: &[u8], what: &str) {
+    pub(crate) fn expect(&self, offset: usize, got: &[u8], what: &str) {
         let end = self.model.len().min(offset + got.len().max(1));
         let wanted = self.model.get(offset..end).unwrap_or_default();
         if got.len() < wanted.len() || got[..wanted.len()] != *wanted {
@@ -128,7 +128,7 @@ impl Actor {
         );
     }
 
-    fn put(&mut self, offset: usize, data: &[u8]) {
+    pub(crate) fn put(&mut self, offset: usize, data: &[u8]) {
         if self.model.len() < offset + data.len() {
             self.model.resize(offset + data.len(), 0);
         }
@@ -141,7 +141,8 @@ impl Actor {
         self.step = step;
         self.numbers = Numbers(Numbers(self.seed ^ step.rotate_left(32)).next());
         match self.numbers.below(1000) {
-            0..600 => self.pread(),
+            0..550 => self.pread(),
+            550..600 => self.rare(),
             600..680 => self.preadv(),
             680..700 => self.read(),
             700..820 => self.pwrite(),
@@ -160,7 +161,7 @@ impl Actor {
         }
     }
 
-    fn pread(&mut self) {
+    pub(crate) fn pread(&mut self) {
         let ((offset, size), fd) = (self.range(), self.fd());
         let mut got = vec![0xEE; size];
         // SAFETY: got has size bytes.
@@ -222,7 +223,7 @@ impl Actor {
         }
     }
 
-    fn pwrite(&mut self) {
+    pub(crate) fn pwrite(&mut self) {
         let ((offset, size), fd) = (self.range(), self.fd());
         let data = self.bytes(size);
         // SAFETY: data has size bytes.
@@ -256,7 +257,7 @@ impl Actor {
         self.put(offset, &data);
     }
 
-    fn aio(&mut self, opcode: u64, buffer: *mut u8, offset: usize, size: usize) -> i64 {
+    pub(crate) fn aio(&mut self, opcode: u64, buffer: *mut u8, offset: usize, size: usize) -> i64 {
         let fd = self.fd();
         let mut block = [
             0,
@@ -421,7 +422,7 @@ impl Actor {
     }
 }
 
-fn part(data: *mut u8, size: usize) -> libc::iovec {
+pub(crate) fn part(data: *mut u8, size: usize) -> libc::iovec {
     libc::iovec {
         iov_base: data.cast(),
         iov_len: size,

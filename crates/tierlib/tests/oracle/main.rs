@@ -1,4 +1,4 @@
-//! C4 to C20 at once: random calls of the C library under the preloaded library, against a plain model in memory.
+//! C1 to C20 at once: random calls of the C library under the preloaded library, against a plain model in memory.
 //!
 //! `oracle` starts this test program again with the library preloaded; there `worker` makes the calls.
 //! UPSHIFT_ORACLE_OPERATIONS (default 200000), UPSHIFT_ORACLE_SEED (default: one fixed seed, then a fresh one).
@@ -7,6 +7,7 @@
 mod actor;
 #[path = "../common/mod.rs"]
 mod common;
+mod rare;
 mod shrink;
 
 use std::path::Path;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use actor::Actor;
 use common::{counter, preloaded};
 use shrink::shrink;
+
+workers!(worker);
 
 const THREADS: u64 = 4;
 /// How long a failure may be made smaller.
@@ -80,12 +83,7 @@ fn smaller(seed: u64) -> String {
     format!("seed {seed}: fails only with all threads\n")
 }
 
-#[test]
-#[ignore = "started by oracle, with the library preloaded"]
 fn worker() {
-    if std::env::var_os("LD_PRELOAD").is_none() {
-        return;
-    }
     let seed = number("UPSHIFT_ORACLE_SEED").expect("a seed");
     let only = number("UPSHIFT_ORACLE_THREAD");
     let steps: Vec<u64> = match std::env::var_os("UPSHIFT_ORACLE_STEPS") {
@@ -108,5 +106,4 @@ fn worker() {
             });
         }
     });
-    common::print_counters();
 }

@@ -10,7 +10,7 @@ use libc::{c_int, c_long, timespec};
 
 use super::changing;
 use crate::descriptors;
-use crate::process::{self, Side};
+use crate::probe::is_readable;
 use crate::raw::{keep_errno, kernel};
 use serve::Served;
 
@@ -50,6 +50,8 @@ pub(super) const IO_PGETEVENTS: c_long = if cfg!(target_arch = "aarch64") {
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const SYNC: u16 = 2;
+const SYNC_DATA: u16 = 3;
 const READ_PARTS: u16 = 7;
 const WRITE_PARTS: u16 = 8;
 
@@ -58,12 +60,13 @@ const CHUNK: usize = u64::BITS as usize;
 
 /// Tells the tier of one request before it is submitted; whether the tier has served it.
 fn begin(context: usize, block: *mut Iocb) -> bool {
-    if block.is_null() {
+    if !is_readable(block, 1) {
         return false;
     }
-    // A request whose completion was reaped elsewhere: what it wrote stays out.
-    pending::drop(block);
-    // SAFETY: the caller of io_submit gives valid blocks; the kernel has not seen it yet.
+    // Its completion was reaped elsewhere.
+    pending::replace(block);
+    serve::restore(block as u64);
+    // SAFETY: it can be read, and the kernel has not seen it yet.
     let request = unsafe { block.read_unaligned() };
     let fd = request.fd as c_int;
     if descriptors::file(fd).is_none() {
@@ -76,6 +79,11 @@ fn begin(context: usize, block: *mut Iocb) -> bool {
             Served::No => {}
         },
         WRITE | WRITE_PARTS => begin_write(context, block, &request),
+        SYNC | SYNC_DATA => {
+            if let (Some(file), Some((tier, id))) = (descriptors::file(fd), changing(fd)) {
+                pending::sync(context, block, file, tier.sync_begin(id));
+            }
+        }
         _ => {}
     }
     false
@@ -110,10 +118,10 @@ pub unsafe extern "C" fn io_submit(context: usize, count: c_long, blocks: *mut *
             [context, count, blocks as usize, 0, 0, 0],
         )
     };
-    if count <= 0 || blocks.is_null() {
+    if count <= 0 || !is_readable(blocks, count as usize) {
         return straight(count as usize, blocks) as c_int;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: so many pointers can be read.
     let all = unsafe { std::slice::from_raw_parts(blocks, count as usize) };
     let mut done = 0;
     for chunk in all.chunks(CHUNK) {
@@ -137,7 +145,7 @@ pub unsafe extern "C" fn io_submit(context: usize, count: c_long, blocks: *mut *
                 keep_errno(|| {
                     chunk[at..]
                         .iter()
-                        .for_each(|block| pending::end(*block as u64, -1))
+                        .for_each(|block| pending::end(*block as u64, pending::NEVER_MADE))
                 });
                 return if done > 0 { done } else { answer } as c_int;
             }
@@ -156,13 +164,10 @@ pub(super) unsafe fn reaped(answer: isize, events: *const Event) -> c_int {
         let all = unsafe { std::slice::from_raw_parts(events, answer as usize) };
         keep_errno(|| {
             for event in all {
-                serve::wait_until_restored(event.object);
+                serve::restore(event.object);
                 pending::end(event.object, event.result);
             }
         });
-    }
-    if let Side::Owner(tier) = process::side() {
-        keep_errno(|| tier.tick());
     }
     answer as c_int
 }
@@ -236,7 +241,7 @@ pub unsafe extern "C" fn io_cancel(context: usize, block: *mut Iocb, event: *mut
         )
     };
     if answer == 0 {
-        keep_errno(|| pending::end(block as u64, -1));
+        keep_errno(|| pending::end(block as u64, pending::NEVER_MADE));
     }
     answer as c_int
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tiercache::{FillToken, Tier, WriteToken};
+use tiercache::{FillToken, SyncToken, Tier, WriteToken};
 
 use super::Iocb;
 use crate::files::File;
@@ -12,11 +12,16 @@ use crate::process::{self, Side};
 
 /// What is due at the end.
 enum Due {
-    /// The write ends; the file is held until then.
+    /// The write ends.
     Write(WriteToken, &'static File),
     /// What was read may come in.
     Fill(FillToken),
+    /// What was written before is on stable storage.
+    Sync(SyncToken, &'static File),
 }
+
+/// As the result of a request that the kernel did not take, or whose end nobody saw. No errno has it.
+pub const NEVER_MADE: i64 = -4096;
 
 struct Pending {
     context: usize,
@@ -27,6 +32,8 @@ struct Pending {
 }
 
 static PENDING: LazyLock<Mutex<HashMap<u64, Pending>>> = LazyLock::new(Mutex::default);
+/// Writes whose block was submitted again before their end was seen: they end with their context.
+static REPLACED: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 /// How many there are: without any, nobody takes the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,6 +45,10 @@ fn add(block: *const Iocb, entry: Pending) {
     let mut pending = pending();
     pending.insert(block as u64, entry);
     COUNT.store(pending.len(), Ordering::SeqCst);
+}
+
+fn replaced() -> MutexGuard<'static, Vec<Pending>> {
+    REPLACED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take(block: u64) -> Option<Pending> {
@@ -59,7 +70,7 @@ pub fn write(
     token: WriteToken,
     whole: bool,
 ) {
-    file.hold();
+    file.take_off();
     let entry = Pending {
         context,
         due: Due::Write(token, file),
@@ -80,9 +91,25 @@ pub fn read(context: usize, block: *const Iocb, request: &Iocb, token: FillToken
     add(block, entry);
 }
 
-/// The block is used again: whatever it stood for never ends.
-pub fn drop(block: *const Iocb) {
-    take(block as u64);
+/// A sync of the file.
+pub fn sync(context: usize, block: *const Iocb, file: &'static File, token: SyncToken) {
+    let entry = Pending {
+        context,
+        due: Due::Sync(token, file),
+        buffer: 0,
+        bytes: 0,
+    };
+    add(block, entry);
+}
+
+/// The block is used again. The kernel has a copy of what it was: a write may still be under way, so its pages stay out
+/// until its context is gone.
+pub fn replace(block: *const Iocb) {
+    if let Some(entry) = take(block as u64)
+        && matches!(entry.due, Due::Write(..))
+    {
+        replaced().push(entry);
+    }
 }
 
 /// The request ended with this answer.
@@ -96,16 +123,24 @@ pub fn end(block: u64, result: i64) {
 }
 
 fn finish(tier: &Tier, entry: Pending, result: i64) {
+    if let Due::Sync(token, file) = entry.due {
+        if result == 0 {
+            tier.synced(token);
+        } else if result != NEVER_MADE {
+            crate::descriptors::lose_file(file);
+        }
+        return;
+    }
     let got = usize::try_from(result).unwrap_or(0).min(entry.bytes);
     // SAFETY: the buffer is the request's until its completion reaches the program, which is after this.
     let data = unsafe { std::slice::from_raw_parts(entry.buffer as *const u8, got) };
     match entry.due {
         Due::Write(token, file) => {
             tier.write_end(token, (got > 0 && got == entry.bytes).then_some(data));
-            file.release(tier, None);
+            file.land(tier);
         }
         Due::Fill(token) if got > 0 => tier.fill(token, data),
-        Due::Fill(_) => {}
+        Due::Fill(_) | Due::Sync(..) => {}
     }
 }
 
@@ -115,5 +150,14 @@ pub fn end_all(context: usize) {
     let over = all.iter().filter(|(_, entry)| entry.context == context);
     let over: Vec<u64> = over.map(|(block, _)| *block).collect();
     std::mem::drop(all);
-    over.into_iter().for_each(|block| end(block, -1));
+    over.into_iter().for_each(|block| end(block, NEVER_MADE));
+    let mut left = replaced();
+    let (over, others) = left.drain(..).partition(|entry| entry.context == context);
+    *left = others;
+    std::mem::drop(left);
+    if let Side::Owner(tier) = process::side() {
+        let over: Vec<Pending> = over;
+        over.into_iter()
+            .for_each(|entry| finish(tier, entry, NEVER_MADE));
+    }
 }

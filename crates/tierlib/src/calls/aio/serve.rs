@@ -8,13 +8,13 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use libc::{c_int, c_void, iovec};
 use tiercache::own::OwnFile;
 use tiercache::{FillToken, Lookup, Reason};
 
 use super::{CHUNK, Iocb, READ, READ_PARTS, WRITE, WRITE_PARTS};
+use crate::calls::audit::audited;
 use crate::calls::read::{each_part, plausible, served};
 use crate::process::count_bypass;
 use crate::raw::kernel;
@@ -34,7 +34,8 @@ pub enum Served {
 
 /// Copies the data of a read to its place, if the tier has all of it.
 pub fn read(block: *mut Iocb, request: &Iocb) -> Served {
-    let Some((tier, id)) = served(request.fd as c_int) else {
+    let fd = request.fd as c_int;
+    let Some((tier, id)) = served(fd) else {
         return Served::No;
     };
     // Flags change what the kernel does with a request.
@@ -48,8 +49,10 @@ pub fn read(block: *mut Iocb, request: &Iocb) -> Served {
         let count = c_int::try_from(count).unwrap_or(0);
         // SAFETY: the caller of io_submit gives valid parts.
         let done = unsafe {
-            each_part(parts, count, request.offset, |at, place| {
-                tier.read_ahead(id, at, place)
+            each_part(parts, count, request.offset, |at, destination| {
+                audited(tier, id, fd, at, destination, |destination| {
+                    tier.read_ahead(id, at, destination)
+                })
             })
         };
         return if done.is_some() {
@@ -63,8 +66,11 @@ pub fn read(block: *mut Iocb, request: &Iocb) -> Served {
         return Served::No;
     }
     // SAFETY: the caller of io_submit gives size writable bytes, which are the request's until its completion.
-    let place = unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), size) };
-    match tier.read_ahead(id, request.offset as u64, place) {
+    let destination = unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), size) };
+    let at = request.offset as u64;
+    match audited(tier, id, fd, at, destination, |destination| {
+        tier.read_ahead(id, at, destination)
+    }) {
         Lookup::Hit => Served::Yes,
         Lookup::Miss(token) => Served::Admit(token),
         Lookup::Bypass(_) => Served::No,
@@ -95,15 +101,52 @@ fn is_null_device(fd: c_int) -> bool {
     }
 }
 
-/// Submissions whose blocks are not what the program made them.
-static CHANGED: AtomicUsize = AtomicUsize::new(0);
+/// Blocks that are not what the program made them, with what they were: whoever gets a completion first puts its block back.
+static CHANGED: [Changed; 4 * CHUNK] = [const { Changed::new() }; 4 * CHUNK];
+/// How many there are: without any, nobody looks.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A place in that list; without a lock, because a signal handler may reap what it interrupted.
+struct Changed {
+    /// Address of the block; 0: free, 1: being written.
+    block: AtomicU64,
+    before: AtomicU64,
+    now: AtomicU64,
+}
+
+impl Changed {
+    const fn new() -> Self {
+        Self {
+            block: AtomicU64::new(0),
+            before: AtomicU64::new(0),
+            now: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a free place for a block; None when there is none.
+    fn enter(block: u64, before: u64, now: u64) -> Option<&'static Self> {
+        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+        let claim = |each: &&Self| each.block.compare_exchange(0, 1, success, failure).is_ok();
+        let place = CHANGED.iter().find(claim)?;
+        COUNT.fetch_add(1, Ordering::SeqCst);
+        place.before.store(before, Ordering::Relaxed);
+        place.now.store(now, Ordering::Relaxed);
+        place.block.store(block, Ordering::SeqCst);
+        Some(place)
+    }
+
+    fn leave(&self) {
+        self.block.store(0, Ordering::SeqCst);
+        COUNT.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// The word of a block that says what is done to which file: opcode, priority and descriptor, lowest bits first (both
 /// architectures are little-endian).
 fn target(block: u64) -> &'static AtomicU64 {
-    const PLACE: u64 = std::mem::offset_of!(Iocb, opcode) as u64;
+    const WORD: u64 = std::mem::offset_of!(Iocb, opcode) as u64;
     // SAFETY: the block is aligned, and its memory there until the program has seen its completion.
-    unsafe { AtomicU64::from_ptr((block + PLACE) as *mut u64) }
+    unsafe { AtomicU64::from_ptr((block + WORD) as *mut u64) }
 }
 
 /// The word of a read, turned into a write to the null device. The kernel does not look at the priority without its
@@ -120,54 +163,54 @@ fn harmless(word: u64, null: c_int, tag: u16) -> u64 {
 /// Submits reads that `read` has served, at most CHUNK; the kernel's answer.
 pub fn submit(context: usize, blocks: &[*mut Iocb]) -> isize {
     static TAG: AtomicU16 = AtomicU16::new(0);
+    let tag = TAG.fetch_add(1, Ordering::Relaxed);
+    let mut changed = [None; CHUNK];
+    if let Some(null) = null_device().filter(|fd| is_null_device(*fd)) {
+        for (block, changed) in blocks.iter().zip(&mut changed) {
+            let target = target(*block as u64);
+            let before = target.load(Ordering::Relaxed);
+            let now = harmless(before, null, tag);
+            // Without room in the list, the kernel reads the file as well.
+            *changed = Changed::enter(*block as u64, before, now);
+            if changed.is_some() {
+                target.store(now, Ordering::SeqCst);
+            }
+        }
+    }
     // SAFETY: as many blocks, each valid.
-    let kernel = || unsafe {
+    let answer = unsafe {
         let arguments = [context, blocks.len(), blocks.as_ptr() as usize, 0, 0, 0];
         kernel(libc::SYS_io_submit, arguments)
     };
-    let Some(null) = null_device().filter(|fd| is_null_device(*fd)) else {
-        return kernel();
-    };
-    let tag = TAG.fetch_add(1, Ordering::Relaxed);
-    let mut before = [0u64; CHUNK];
-    CHANGED.fetch_add(1, Ordering::SeqCst);
-    for (block, before) in blocks.iter().zip(&mut before) {
-        let target = target(*block as u64);
-        *before = target.load(Ordering::Relaxed);
-        target.store(harmless(*before, null, tag), Ordering::Relaxed);
+    for (block, changed) in blocks.iter().zip(changed) {
+        if let Some(changed) = changed {
+            put_back(*block as u64, changed);
+            changed.leave();
+        }
     }
-    let answer = kernel();
-    for (block, before) in blocks.iter().zip(before) {
-        let changed = harmless(before, null, tag);
-        // A program that reaps in the ring itself may use the block again by now.
-        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
-        let _ = target(*block as u64).compare_exchange(changed, before, success, failure);
-    }
-    CHANGED.fetch_sub(1, Ordering::SeqCst);
     answer
 }
 
-/// Before a completion reaches the program: waits while another thread is still inside the `submit` of its block.
-/// Bounded, for a signal handler that reaps what it interrupted; the block is then restored later.
-pub fn wait_until_restored(block: u64) {
-    const TURNS: u32 = 200;
-    for turn in 0..TURNS {
-        if CHANGED.load(Ordering::SeqCst) == 0 || !is_changed(block) {
-            return;
-        }
-        if turn < TURNS / 2 {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(Duration::from_micros(100));
-        }
+/// Puts the block back unless that was done: who reaped it may use it again by now, and what it has changed stays.
+fn put_back(block: u64, changed: &Changed) {
+    let now = changed.now.load(Ordering::SeqCst);
+    let before = changed.before.load(Ordering::SeqCst);
+    // The place may have been given to another block between the loads.
+    if changed.block.load(Ordering::SeqCst) == block {
+        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+        let _ = target(block).compare_exchange(now, before, success, failure);
     }
 }
 
-fn is_changed(block: u64) -> bool {
-    if block == 0 || !(block as *const AtomicU64).is_aligned() {
-        return false;
+/// Before a completion reaches the program, and before a block is submitted again: the block is as the program made it,
+/// even while another thread is still inside the `submit` of it.
+pub fn restore(block: u64) {
+    if COUNT.load(Ordering::SeqCst) == 0 || !(block as *const AtomicU64).is_aligned() {
+        return;
     }
-    let word = target(block).load(Ordering::SeqCst);
-    let (opcode, fd) = (word as u16, (word >> 32) as c_int);
-    (opcode == WRITE || opcode == WRITE_PARTS) && tiercache::own::is_own(fd)
+    for changed in &CHANGED {
+        if changed.block.load(Ordering::SeqCst) == block {
+            put_back(block, changed);
+        }
+    }
 }

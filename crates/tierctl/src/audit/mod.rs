@@ -1,4 +1,4 @@
-//! `check`: does any I/O on data files escape the tier?
+//! `audit`: does any I/O on data files escape the tier?
 //!
 //! strace shows each call on a data file that reaches the kernel, with its call stack: what did not come through the library was not
 //! seen by the tier. `/proc` shows what no trace can: mappings, io_uring, other processes.
@@ -11,7 +11,7 @@ use tiercache::status::{Counter, Snapshot};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::place::{self, Which};
+use crate::pages::{self, Which};
 
 use server::Finding;
 use trace::Escaped;
@@ -24,10 +24,10 @@ const LISTED_MAX: usize = 50;
 pub struct Options {
     #[command(flatten)]
     which: Which,
-    /// How long to trace the server, which is slow meanwhile; 0: no trace, only what /proc shows.
+    /// Seconds to trace the server, which is slow meanwhile; 0: only look at /proc.
     #[arg(long, default_value_t = 5)]
     seconds: u32,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -57,12 +57,12 @@ struct Counted {
 }
 
 /// Audit; a failure when something escaped.
-pub fn check(options: &Options) -> Result<(), Failure> {
-    let page = place::find(&options.which)?;
+pub fn audit(options: &Options) -> Result<(), Failure> {
+    let page = pages::find(&options.which)?;
     if !page.alive() {
         return Err(Failure::failed(
             format!("the server with process id {} has stopped", page.pid()),
-            "start it with `upshift cache run`, then check it under its usual load",
+            "start it with `upshift cache run`, then audit it under its usual load",
         ));
     }
     let pid = page.pid();
@@ -135,10 +135,14 @@ fn print(report: &Report) -> Result<(), Failure> {
         output::line(&format!("  {count:>9} {call} through the tier"))?;
     }
     for each in &report.escaped {
-        output::line(&format!("  ESCAPED {} {}", each.file, each.text))?;
+        output::line(&format!(
+            "  ESCAPED {} {}",
+            output::name(&each.file),
+            output::name(&each.text)
+        ))?;
     }
     for each in &report.findings {
-        output::line(&format!("  FOUND {}", each.text))?;
+        output::line(&format!("  FOUND {}", output::name(&each.text)))?;
     }
     let all = report.calls_through_tier.values().sum::<u64>() + report.escaped_total;
     output::line(&match (report.escaped_total, all, report.seconds) {

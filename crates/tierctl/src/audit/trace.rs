@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Every call that can read or change a file's data; `?`: strace on some machines does not know it.
 const CALLS: &str = "trace=pread64,preadv,preadv2,pwrite64,pwritev,pwritev2,read,readv,write,writev,io_submit,sendfile,splice,\
-    copy_file_range,mmap,ftruncate,fallocate,?io_uring_setup,?io_uring_enter";
+    copy_file_range,mmap,truncate,ftruncate,fallocate,ioctl,?io_uring_setup,?io_uring_enter";
 const LIBRARY: &str = "libupshift_tier.so(";
 /// The library's door for calls by number: it lets all but a few through without looking at them.
 const BY_NUMBER: &str = "libupshift_tier.so(syscall+";
@@ -145,12 +145,16 @@ fn escaped(line: &str, call: &str, rest: &str, file: &str) -> Escaped {
     }
 }
 
-/// The paths in a call's arguments: `-y` writes a descriptor as `5</path>`.
+/// The paths in a call's arguments: `-y` writes a descriptor as `5</path>`, and `truncate` begins with a name.
 fn paths(arguments: &str) -> impl Iterator<Item = &str> {
+    let name = arguments
+        .strip_prefix('"')
+        .and_then(|rest| rest.split_once('"'));
     arguments
         .split('<')
         .skip(1)
         .filter_map(|part| part.split_once('>').map(|(path, _)| path))
+        .chain(name.map(|(path, _)| path))
         .filter(|path| path.starts_with('/'))
 }
 
@@ -159,7 +163,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("upshift-check-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("upshift-audit-{}", std::process::id()));
         let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&path);
         made.map_err(|error| {
@@ -194,6 +198,10 @@ io_submit(0x7f00, 1, [{aio_data=0x1, aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes=
 mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 10</d/t/a.ibd>, 0) = 0x7f0000000000
  > /usr/lib/libc.so.6(mmap+0x13) [0xf63d3]
 io_uring_enter(5<anon_inode:[io_uring]>, 1, 0, 0, NULL, 8) = 1
+truncate(\"/d/t/a.ibd\", 0) = 0
+ > /usr/lib/libc.so.6(truncate+0x13) [0xf63d3]
+ioctl(10</d/t/a.ibd>, FICLONE, 11</d/t/b>) = 0
+ > /p/libupshift_tier.so(ioctl+0x20e) [0x1e34e]
 pwrite64(10</d/t/a.ibd>, \"\"..., 16384, 0 <detached ...>
 +++ exited with 0 +++
 ";
@@ -202,7 +210,10 @@ pwrite64(10</d/t/a.ibd>, \"\"..., 16384, 0 <detached ...>
     fn a_call_that_came_another_way_than_through_the_library_escaped() {
         let mut traced = Traced::default();
         traced.add(TRACE, |path| path.ends_with(".ibd"));
-        assert_eq!(traced.through, BTreeMap::from([("pread64".to_owned(), 1)]));
+        assert_eq!(
+            traced.through,
+            BTreeMap::from([("pread64".to_owned(), 1), ("ioctl".to_owned(), 1)])
+        );
         let found: Vec<_> = traced
             .escaped
             .iter()
@@ -215,6 +226,7 @@ pwrite64(10</d/t/a.ibd>, \"\"..., 16384, 0 <detached ...>
                 ("io_submit", Some(32768), Some(1)),
                 ("mmap", None, None),
                 ("io_uring_enter", None, Some(1)),
+                ("truncate", None, Some(0)),
             ]
         );
         assert_eq!(traced.escaped[0].file, "/d/t/a.ibd");

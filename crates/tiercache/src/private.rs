@@ -1,0 +1,133 @@
+//! Opening the files that a tier keeps: only a file that no one else can have prepared is taken.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens the file at `path` for reading and writing, or makes it with mode 0600.
+///
+/// A file that is there must be a regular file of this user with one name and without rights for others; a symbolic
+/// link counts as another's. A block device must not be open to everybody; it may be named by a link (udev makes them).
+///
+/// # Errors
+/// What `open` says, and `PermissionDenied` with the reason for a file that is not this user's alone.
+pub fn open(path: &Path) -> io::Result<File> {
+    let device = path
+        .metadata()
+        .is_ok_and(|about| about.file_type().is_block_device());
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    if device {
+        // The kernel refuses one that is mounted, swapped to, or part of a volume or RAID.
+        options.custom_flags(libc::O_EXCL);
+    } else {
+        // Without O_NONBLOCK, the open of somebody's pipe would wait.
+        options
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    }
+    let file = options.open(path).map_err(named)?;
+    // SAFETY: geteuid takes no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let about = file.metadata()?;
+    let device = device && about.file_type().is_block_device();
+    if device && about.mode() & 0o002 == 0 {
+        return Ok(file);
+    }
+    check(&about, user)?;
+    Ok(file)
+}
+
+/// Opens a file that `owner` keeps, for reading and writing or, where this user may not write, for reading. Makes nothing.
+///
+/// # Errors
+/// As `open`.
+pub fn attach(path: &Path, owner: u32) -> io::Result<(File, bool)> {
+    let open = |write| {
+        OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+    };
+    let (file, writable) = match open(true) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (open(false)?, false),
+        other => (other.map_err(named)?, true),
+    };
+    check(&file.metadata()?, owner)?;
+    Ok((file, writable))
+}
+
+fn named(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(libc::ELOOP) {
+        return refused("it is a symbolic link");
+    }
+    error
+}
+
+fn check(about: &Metadata, owner: u32) -> io::Result<()> {
+    if !about.is_file() {
+        return Err(refused("it is not a regular file"));
+    }
+    if about.uid() != owner {
+        return Err(refused("another user owns it"));
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(refused("others may use it (its mode is not 0600)"));
+    }
+    if about.nlink() > 1 {
+        return Err(refused("it has a second name (a hard link)"));
+    }
+    Ok(())
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{attach, open};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[test]
+    fn only_a_file_of_this_user_alone_is_taken() {
+        let folder = std::env::temp_dir().join(format!("tiercache-private-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        let own = folder.join("own");
+        drop(open(&own).expect("a new file"));
+        let mode = own.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        open(&own).expect("the same again");
+        // SAFETY: geteuid takes no arguments and cannot fail.
+        let user = unsafe { libc::geteuid() };
+        assert!(attach(&own, user).is_ok_and(|(_, writable)| writable));
+
+        let why = |wanted: &str| {
+            for error in [open(&own).err(), attach(&own, user).err()] {
+                let text = error.expect("refused").to_string();
+                assert!(text.contains(wanted), "{text}");
+            }
+        };
+        fs::set_permissions(&own, Permissions::from_mode(0o640)).expect("a mode");
+        why("0600");
+        fs::set_permissions(&own, Permissions::from_mode(0o600)).expect("a mode");
+        fs::hard_link(&own, folder.join("second")).expect("a link");
+        why("second name");
+        fs::remove_file(folder.join("second")).expect("gone");
+        if user == 0 {
+            chown(&own, Some(65534), None).expect("another owner");
+            why("another user");
+        }
+        fs::rename(&own, folder.join("target")).expect("a name");
+        symlink(folder.join("target"), &own).expect("a link");
+        why("symbolic link");
+        fs::remove_file(&own).expect("gone");
+        fs::create_dir(&own).expect("a folder");
+        assert!(open(&own).is_err() && attach(&own, user).is_err());
+        fs::remove_dir_all(&folder).expect("gone");
+    }
+}

@@ -1,0 +1,159 @@
+//! Clauses C21 and C22 of docs/explanation/tier-contract.md: children of the owner, and other programs.
+
+mod common;
+
+use std::ffi::{c_int, c_void};
+
+use common::{counter, get, open, path, preloaded, put, run, run_as};
+
+workers!(c21_ways_worker, c21_harmless_worker, c22_alone_worker);
+
+const PAGE: usize = 4096;
+
+/// A data file of two pages of `byte`, both in the tier.
+fn file(name: &str, byte: u8) -> c_int {
+    let fd = open(&path(name), libc::O_RDWR);
+    put(fd, byte, 0);
+    assert_eq!((get(fd, 0), get(fd, PAGE as i64)), (Ok(byte), Ok(byte)));
+    fd
+}
+
+/// Runs `work` in a child and waits for it.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: this process has no other thread of the program's.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            work();
+            libc::_exit(0);
+        }
+        let mut status = 1;
+        libc::waitpid(child, &raw mut status, 0);
+        assert_eq!(status, 0);
+    }
+}
+
+type Way = fn(c_int);
+
+/// Ways in which a child changes a data file that it inherited.
+const WAYS: [(&str, Way); 5] = [
+    // SAFETY: the file has these bytes.
+    ("map", |fd| unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            protection,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        );
+        map.cast::<u8>().write_volatile(9);
+    }),
+    // SAFETY: the mode ends in a zero byte, and the data has as many bytes.
+    ("stream", |fd| unsafe {
+        let stream = libc::fdopen(fd, c"r+".as_ptr());
+        libc::fwrite([9u8; PAGE].as_ptr().cast(), PAGE, 1, stream);
+        libc::fclose(stream);
+    }),
+    // SAFETY: the request and its data live until it is done.
+    ("aio", |fd| unsafe {
+        let data = [9u8; PAGE];
+        let mut request: libc::aiocb = std::mem::zeroed();
+        request.aio_fildes = fd;
+        request.aio_buf = data.as_ptr().cast_mut().cast::<c_void>();
+        request.aio_nbytes = PAGE;
+        libc::aio_write(&raw mut request);
+        while libc::aio_error(&raw const request) == libc::EINPROGRESS {
+            std::thread::yield_now();
+        }
+    }),
+    // SAFETY: our own descriptors; the data has as many bytes.
+    ("duplicate", |fd| unsafe {
+        let twin = libc::dup(fd);
+        libc::close(fd);
+        libc::pwrite64(twin, [9u8; PAGE].as_ptr().cast(), PAGE, 0);
+    }),
+    // SAFETY: as above.
+    ("dup2", |fd| unsafe {
+        libc::dup2(fd, 1);
+        libc::write(1, [9u8; PAGE].as_ptr().cast(), PAGE);
+    }),
+];
+
+#[test]
+fn c21_a_child_that_changes_a_file_in_any_way_ends_the_caching() {
+    for (name, _) in WAYS {
+        let mut command = preloaded("c21_ways_worker", &format!("c21-{name}"));
+        let text = run_as(command.env("UPSHIFT_TEST_WAY", name));
+        assert!(counter(&text, "bypass_forked") > 0, "{name}: {text}");
+    }
+}
+
+fn c21_ways_worker() {
+    let chosen = std::env::var("UPSHIFT_TEST_WAY").expect("set by the test");
+    let fd = file("c21.ibd", 1);
+    let (_, way) = WAYS
+        .iter()
+        .find(|(name, _)| *name == chosen)
+        .expect("a way");
+    in_child(|| way(fd));
+    assert_eq!(get(fd, 0), Ok(9), "{chosen}");
+}
+
+#[test]
+fn c21_a_child_that_changes_other_files_ends_nothing() {
+    let text = run("c21_harmless_worker");
+    assert_eq!(counter(&text, "bypass_forked"), 0, "{text}");
+    assert!(!text.contains("forked by the server"), "{text}");
+}
+
+fn c21_harmless_worker() {
+    let fd = file("c21h.ibd", 1);
+    let plain = path("plain");
+    // The number of the data file becomes another file's; a file that no rule names is cut.
+    in_child(|| {
+        // SAFETY: our own descriptor and path.
+        unsafe { libc::close(fd) };
+        let other = open(&plain, libc::O_RDWR);
+        assert_eq!(other, fd);
+        put(other, 3, 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::truncate(plain.as_ptr(), 0) }, 0);
+    });
+    let before = common::snapshot().counter(tiercache::Counter::Hits);
+    assert_eq!(get(fd, 0), Ok(1));
+    assert_eq!(
+        common::snapshot().counter(tiercache::Counter::Hits),
+        before + 1
+    );
+}
+
+#[test]
+fn c22_only_the_process_that_was_started_with_the_tier_opens_one() {
+    let mut any = preloaded("c22_alone_worker", "c22_any");
+    assert!(counter(&run_as(&mut any), "hits") > 0, "nobody is named");
+    let mut without_page = preloaded("c22_alone_worker", "c22_page");
+    let text = run_as(without_page.env_remove("UPSHIFT_TIER_STATUS"));
+    assert!(
+        text.contains("names no file for the statistics page"),
+        "{text}"
+    );
+    for (owner, started) in [("1", None), ("systemd", Some("1"))] {
+        let mut other = preloaded("c22_alone_worker", &format!("c22_{owner}"));
+        other.env("UPSHIFT_TIER_OWNER", owner);
+        if let Some(pid) = started {
+            other.env("SYSTEMD_EXEC_PID", pid);
+        }
+        let text = run_as(&mut other);
+        // No tier, so no counters, and nothing to say.
+        assert!(
+            !text.contains("upshift tier") && !text.contains("hits="),
+            "{text}"
+        );
+    }
+}
+
+fn c22_alone_worker() {
+    file("c22.ibd", 1);
+}
