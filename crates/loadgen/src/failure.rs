@@ -30,7 +30,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What was typed cannot be meant: exit code 2.
+/// A usage error, such as an invalid option: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub Failure);
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::{Map, Value};
 use wire::{Connection, Error};
 
 use crate::session::{Session, StatementSpec};
 
-/// The random numbers of a client: seeded, so that a run can be repeated.
-pub type Random = SmallRng;
+/// The random numbers of a client: seeded, so that a run can be repeated. The generator is named, so that a seed means the same in
+/// every version of this program.
+pub type Random = Xoshiro256PlusPlus;
 
 /// Which of [`Workload::transactions`] one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,6 +51,16 @@ pub trait Workload: Send + Sync {
         None
     }
 
+    /// What was asked of this workload beside the options of all loads, under the names of its own options.
+    fn options(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// How many statements a connection may have prepared at once, if all are sent prepared or only what a batch needs is.
+    fn statements_prepared(&self, all: bool) -> usize {
+        if all { self.statements().len() } else { 0 }
+    }
+
     /// What a reader of the result must know, one sentence each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -57,8 +69,19 @@ pub trait Workload: Send + Sync {
 
 /// One connection's work.
 pub trait Client: Send {
-    /// Draw the next transaction and its inputs.
-    fn draw(&mut self, random: &mut Random) -> TransactionKind;
+    /// Whether [`Client::draw`] can be called yet; if not, it is asked again after a millisecond.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
+    /// Draw the next transaction and its inputs; none when this connection has nothing more to do.
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind>;
+
+    /// When what was drawn is due, counted from the beginning of the load: its latency counts from then. None: at once, or when the
+    /// open loop's schedule says.
+    fn due(&self) -> Option<Duration> {
+        None
+    }
 
     /// How long the person at the terminal types before what was drawn is sent. No part of its latency.
     fn keying(&mut self) -> Duration {
@@ -76,9 +99,12 @@ pub trait Client: Send {
     }
 
     /// Run the transaction that was drawn, from BEGIN to COMMIT. After an error that [`Client::retries`] it is rolled back and called
-    /// again with the same inputs, and counted as a retry.
+    /// again with the same inputs, and counted as a retry; not where autocommit has made a part of it permanent.
     ///
     /// # Errors
     /// What a statement returned; nothing needs to be undone.
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error>;
+
+    /// How the transaction that was drawn ended, after its last retry.
+    fn ended(&mut self, _outcome: &Result<Outcome, Error>, _session: &mut Session) {}
 }

@@ -9,8 +9,7 @@ use testserver::Server;
 
 /// (Round trips, system calls) of 400 point selects over four connections.
 fn point_selects(url: &str, hinder: fn(Command) -> Command) -> (u64, u64) {
-    let line =
-        "oltp point_select run --table-size 200 -c 4 --client-threads 2 --transactions 400 --json";
+    let line = "oltp point_select run --table-size 200 -c 4 --client-threads 2 --max-transactions 400 --json";
     let result = ended(hinder(command(line, &["--server", url]))).json(0);
     let cpu = &result["client_cpu_us_per_statement"];
     assert!(cpu.as_f64().expect("a time") > 0.0);
@@ -39,8 +38,7 @@ fn each_round_trip_takes_two_system_calls() {
 fn more_connections_than_cpus_keep_a_rate() {
     let server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
-    let line =
-        "oltp point_select run --table-size 200 -c 16 --rate 50 --arrivals uniform --time 2 --json";
+    let line = "oltp point_select run --table-size 200 -c 16 --rate 50 --arrivals uniform --seconds 2 --json";
     let result = ended(without_io_uring(command(line, &["--server", &url]))).json(0);
     let open = &result["open_loop"];
     let due: u64 = ["begun", "not_begun"]

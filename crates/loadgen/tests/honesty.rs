@@ -30,8 +30,8 @@ fn stalled(server: &Server, url: &str, line: &str) -> Value {
     wait(child).json(0)
 }
 
-fn p99_us(result: &Value) -> f64 {
-    result["latency_us"]["p99"].as_f64().expect("a percentile")
+fn latency_us(result: &Value, name: &str) -> f64 {
+    result["latency_us"][name].as_f64().expect("a percentile")
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn p99_us(result: &Value) -> f64 {
 fn a_stall_shows_in_the_open_loop_and_hides_in_the_closed() {
     let server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
-    let closed = "oltp point_select run --table-size 200 --warmup 0.5 --time 10 --json";
+    let closed = "oltp point_select run --table-size 200 --warmup-seconds 0.5 --seconds 10 --json";
     let open = format!("{closed} --rate 300");
     let (closed, open) = (
         stalled(&server, &url, closed),
@@ -47,9 +47,9 @@ fn a_stall_shows_in_the_open_loop_and_hides_in_the_closed() {
     );
     // A tenth of all arrivals met the stall: the longest-waiting hundredth of all waited more than half of it.
     let stall_us = STALL.as_secs_f64() * 1e6;
-    assert!(p99_us(&open) > stall_us / 2.0, "{open:#}");
-    assert!(p99_us(&closed) < stall_us / 4.0, "{closed:#}");
-    assert!(p99_us(&open) > 4.0 * p99_us(&closed));
+    assert!(latency_us(&open, "p99") > stall_us / 2.0, "{open:#}");
+    // Of the closed loop's only one a stall did: a machine would have to be slow for a tenth of all to come near.
+    assert!(latency_us(&closed, "p90") < stall_us / 4.0, "{closed:#}");
     // Nothing was skipped (a busy machine may not get to the last ones), and the closed loop at least knows the longest.
     let loop_ = &open["open_loop"];
     let due: u64 = ["begun", "not_begun"]
@@ -77,7 +77,7 @@ fn update(url: &str, options: &str) -> Command {
 fn comes_back(mut server: Server, hinder: fn(Command) -> Command) {
     let url = filled(&server, 1, 200);
     // However long the server takes to come back.
-    let child = killed(&mut server, hinder(update(&url, "--time 300")), 4);
+    let child = killed(&mut server, hinder(update(&url, "--seconds 300")), 4);
     sleep(Duration::from_millis(300));
     server.restart();
     server.wait_for_load(4);
@@ -127,10 +127,33 @@ fn a_postgres_that_is_killed_and_comes_back() {
 
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
+fn a_server_that_stands_still_until_the_end_is_told_in_full() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, 1, 200);
+    let line = "oltp point_select run --table-size 200 -c 2 --seconds 4 --wait-seconds 1 --rate 50 --arrivals uniform --json";
+    let child = start(line, &url);
+    server.wait_for_load(2);
+    server.signal(libc::SIGSTOP);
+    let ran = wait(child);
+    server.signal(libc::SIGCONT);
+    ran.refused(1, &["2 connections got no answer"]);
+    let result = ran.json(1);
+    let open = &result["open_loop"];
+    let count = |name: &str| open[name].as_u64().expect("a count");
+    assert_eq!(result["stuck_connections"], 2, "{result:#}");
+    // 200 were due in four seconds. Two wait for their answers; what was answered before the stop is the rest.
+    assert!(count("begun") + count("not_begun") <= 200, "{open:#}");
+    assert!(count("not_begun") > 0, "{open:#}");
+    let max_us = result["latency_us"]["max"].as_f64().expect("a latency");
+    assert!(max_us > 1_000_000.0, "{result:#}");
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
 fn a_server_that_is_gone_ends_the_run_where_that_is_asked() {
     for mut server in [Server::mariadb(&[]), Server::postgres(&[])] {
         let url = filled(&server, 1, 200);
-        let stopped = update(&url, "--time 60 --on-disconnect stop");
+        let stopped = update(&url, "--seconds 60 --on-disconnect stop");
         let ran = wait(killed(&mut server, stopped, 4));
         ran.refused(1, &["--on-disconnect reconnect"]);
         let result = ran.json(1);
@@ -154,7 +177,7 @@ fn a_server_that_is_gone_ends_the_run_where_that_is_asked() {
 fn a_server_that_never_comes_back_leaves_the_results_so_far() {
     let mut server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
-    let line = "oltp point_select run --table-size 200 -c 2 --time 10 --json";
+    let line = "oltp point_select run --table-size 200 -c 2 --seconds 10 --json";
     let command = command(line, &["--server", &url]);
     let result = wait(killed(&mut server, command, 2)).json(0);
     assert!(

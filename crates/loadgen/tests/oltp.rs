@@ -11,7 +11,7 @@ use loadgen::clock::MonotonicClock;
 use loadgen::drive::{self, Arrivals, OnDisconnect, OnError, Plan};
 use loadgen::measure::{Names, StatementTally, Totals};
 use loadgen::oltp::{Distribution, Oltp, Options, Script};
-use loadgen::session::{Knobs, Shared, StatementMode};
+use loadgen::session::{Knobs, Protocol, Shared};
 use loadgen::workload::Workload;
 use testserver::{Kind, Server, one, rows, run};
 use wire::{Connection, Counters, ServerUrl};
@@ -38,10 +38,14 @@ fn everything(server: &Server) {
     let url = common::filled(server, 2, 500);
     every_script_runs(&url);
     every_statement_commits_by_itself(&url);
+    isolation_is_set(server, &url);
+    if server.kind() != Kind::Postgres {
+        nothing_is_left_uncommitted(server, &url);
+    }
     for statements in [
-        StatementMode::Text,
-        StatementMode::Prepared,
-        StatementMode::PreparePerRequest,
+        Protocol::Text,
+        Protocol::Prepared,
+        Protocol::PreparePerRequest,
     ] {
         match server.kind() {
             Kind::MariaDb | Kind::MySql => counts_are_mysqls(server, &url, statements),
@@ -54,7 +58,7 @@ fn every_script_runs(url: &str) {
     for script in SCRIPTS {
         for statements in ["prepared", "text"] {
             let line = format!(
-                "oltp {script} run --tables 2 --table-size 500 -c 2 --transactions 20 --statements {statements} --json"
+                "oltp {script} run --tables 2 --table-size 500 -c 2 --max-transactions 20 --protocol {statements} --json"
             );
             let result = common::load(&line, url).json(0);
             let transactions = &result["transactions"][script];
@@ -71,20 +75,65 @@ fn every_script_runs(url: &str) {
     }
 }
 
-/// Another connection inserts a row between our delete of it and our insert: no error, but a retry.
+/// Another connection inserts a row between our delete of it and our insert: what is permanent is not run again, and the run goes on.
 fn every_statement_commits_by_itself(url: &str) {
-    let line = "oltp write_only run --tables 1 --table-size 20 -c 4 --transactions 200 --transaction autocommit --json";
+    let line = "oltp write_only run --tables 1 --table-size 20 -c 4 --max-transactions 200 --autocommit --json";
     let result = common::load(line, url).json(0);
     let transactions = &result["transactions"]["write_only"];
-    assert_eq!(
-        (&transactions["count"], &transactions["errors"]),
-        (&200.into(), &0.into()),
-        "{result:#}"
-    );
+    let count = |name: &str| transactions[name].as_u64().expect("a count");
+    assert_eq!(count("count") + count("errors"), 200, "{result:#}");
+    assert!(result["failure"].is_null(), "{result:#}");
+    let deletes = result["statements"]["delete"]["count"].as_u64();
+    assert!(deletes <= Some(200 + count("retries")), "{result:#}");
+}
+
+/// With autocommit off each single statement is committed too, and stays.
+fn nothing_is_left_uncommitted(server: &Server, url: &str) {
+    let mut connection = server.connect("t").expect("a login");
+    let sum = |connection: &mut dyn Connection| -> u64 {
+        let sql = "SELECT SUM(k) FROM sbtest1";
+        one(connection, sql).parse().expect("a sum")
+    };
+    let before = sum(&mut *connection);
+    let line = "oltp update_index run --tables 1 --table-size 500 -c 2 --max-transactions 50 --no-autocommit --json";
+    let result = common::load(line, url).json(0);
+    assert_eq!(result["transactions"]["update_index"]["count"], 50);
+    assert_eq!(result["statements"]["commit"]["count"], 50, "{result:#}");
+    // Some of the rows were deleted before.
+    let changed = result["statements"]["index_update"]["affected"].as_u64();
+    let changed = changed.expect("a count");
+    assert!(changed > 0, "{result:#}");
+    assert_eq!(sum(&mut *connection), before + changed);
+}
+
+/// The level that was asked for is the one that statements run at.
+fn isolation_is_set(server: &Server, url: &str) {
+    let default = match server.kind() {
+        Kind::MariaDb | Kind::MySql => "repeatable-read",
+        Kind::Postgres => "read-committed",
+    };
+    for level in [
+        "default",
+        "read-committed",
+        "repeatable-read",
+        "serializable",
+    ] {
+        let line = format!(
+            "oltp point_select run --table-size 500 --max-transactions 5 --isolation {level} --json"
+        );
+        let result = common::load(&line, url).json(0);
+        assert_eq!(result["options"]["isolation"], level);
+        assert_eq!(result["server"]["isolation"], default, "{result:#}");
+        let durable = result["server"]["durability"].as_object();
+        assert!(
+            durable.is_some_and(|settings| !settings.is_empty()),
+            "{result:#}"
+        );
+    }
 }
 
 /// Run `read_write` and return what was counted.
-fn read_write(url: &str, statements: StatementMode) -> Totals {
+fn read_write(url: &str, statements: Protocol) -> Totals {
     let options = Options {
         tables: 2,
         table_size: 500,
@@ -98,7 +147,7 @@ fn read_write(url: &str, statements: StatementMode) -> Totals {
         statements: workload.statements().into(),
         names: Arc::new(Names::new(workload.statements())),
         knobs: Knobs {
-            statements,
+            protocol: statements,
             ..Knobs::default()
         },
         clock: Arc::new(MonotonicClock::start()),
@@ -108,6 +157,7 @@ fn read_write(url: &str, statements: StatementMode) -> Totals {
         client_threads: 2,
         time: None,
         warmup: Duration::ZERO,
+        wait: Duration::from_secs(30),
         transactions: Some(TRANSACTIONS),
         arrivals: Arrivals::Closed,
         on_disconnect: OnDisconnect::Stop,
@@ -187,7 +237,7 @@ fn alone(watch: &mut dyn Connection) -> (Look, u64) {
     (Look { status, watched }, looks + 1)
 }
 
-fn counts_are_mysqls(server: &Server, url: &str, statements: StatementMode) {
+fn counts_are_mysqls(server: &Server, url: &str, statements: Protocol) {
     let mut watch = server.connect("t").expect("a login");
     // A status holds its own request and not its own answer: between two of them lie one request and one answer for each of ours.
     let (before, _) = alone(&mut *watch);
@@ -238,21 +288,19 @@ fn counts_are_mysqls(server: &Server, url: &str, statements: StatementMode) {
     }
     let bounds = ours("begin") + ours("commit") + ours("rollback");
     let executed = match statements {
-        StatementMode::Text => 0,
-        StatementMode::Prepared | StatementMode::PreparePerRequest => {
-            totals.work_statements() - bounds
-        }
+        Protocol::Text => 0,
+        Protocol::Prepared | Protocol::PreparePerRequest => totals.work_statements() - bounds,
     };
     assert_eq!(grown("com_stmt_execute"), executed, "{statements:?}");
     let prepared = match statements {
-        StatementMode::PreparePerRequest => executed,
-        StatementMode::Text | StatementMode::Prepared => ours("prepare"),
+        Protocol::PreparePerRequest => executed,
+        Protocol::Text | Protocol::Prepared => ours("prepare"),
     };
     assert_eq!(grown("com_stmt_prepare"), prepared, "{statements:?}");
     assert!(ours("begin") >= TRANSACTIONS);
 }
 
-fn counts_are_postgres(server: &Server, url: &str, statements: StatementMode) {
+fn counts_are_postgres(server: &Server, url: &str, statements: Protocol) {
     let mut watch = server.connect("t").expect("a login");
     run(
         &mut *watch,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{filled, interrupt, load, start, wait};
 use testserver::{Kind, Server, run};
 
-const POINT: &str = "oltp point_select run --table-size 200 --time 2 --json";
+const POINT: &str = "oltp point_select run --table-size 200 --seconds 2 --json";
 
 /// A user with a password in MariaDB.
 fn with_user(server: &Server) {
@@ -63,7 +63,7 @@ fn no_such_database() {
 fn no_server() {
     let url = "mysql://root@/t?socket=/no/such/socket";
     load(POINT, url).refused(1, &["cannot connect", "is the server running"]);
-    load(POINT, "oracle://x/y").refused(2, &["oracle"]);
+    load(POINT, "oracle://x/y").refused(2, &["scheme is not mysql"]);
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn more_connections_than_the_server_takes() {
     ] {
         let url = filled(&server, 1, 200);
         let many = load(
-            "oltp point_select run --table-size 200 -c 40 --time 2 --json",
+            "oltp point_select run --table-size 200 -c 40 --seconds 2 --json",
             &url,
         );
         many.refused(1, &[said, "of 40 connections", "max_connections"]);
         server.wait_until_alone();
         load(
-            "oltp point_select run --table-size 200 -c 5 --time 1 --json",
+            "oltp point_select run --table-size 200 -c 5 --seconds 1 --json",
             &url,
         )
         .json(0);
@@ -97,7 +97,7 @@ fn a_rate_that_cannot_be_kept() {
     let server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
     let fast = load(
-        "oltp read_write run --table-size 200 --rate 50000 --time 2 --json",
+        "oltp read_write run --table-size 200 --rate 50000 --seconds 2 --json",
         &url,
     );
     let result = fast.json(0);
@@ -120,6 +120,46 @@ fn a_rate_that_cannot_be_kept() {
         result["latency_us"]["max"].as_f64().expect("a latency") > 1_900_000.0,
         "{result:#}"
     );
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn more_prepared_statements_than_the_server_takes() {
+    let server = Server::mariadb(&["--max-prepared-stmt-count=20"]);
+    let url = filled(&server, 1, 200);
+    let line = "oltp read_write run --table-size 200 -c 4 --max-transactions 20 --json";
+    load(line, &url).refused(
+        1,
+        &[
+            "the server takes 20 at once",
+            "max_prepared_stmt_count",
+            "--protocol text",
+        ],
+    );
+    load(&format!("{line} --protocol text"), &url).json(0);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn rows_that_the_server_changes_are_not_loaded_silently() {
+    let server = Server::mariadb(&["--init-connect=SET SESSION sql_mode=''"]);
+    let url = filled(&server, 1, 200);
+    let mut connection = server.connect("t").expect("a login");
+    let narrow = "CREATE TABLE narrow (id INT PRIMARY KEY, c CHAR(5))";
+    run(&mut *connection, narrow);
+    let rows = || {
+        (1..=3).map(|id| {
+            vec![
+                wire::Value::Int(id / 2),
+                wire::Value::Text("12345678".into()),
+            ]
+        })
+    };
+    let columns = ["id", "c"];
+    let loaded = loadgen::sql::fill(&mut *connection, "narrow", &columns, rows, 100);
+    let why = loaded.expect_err("too long, and a duplicate").to_string();
+    assert!(why.contains("narrow") && why.contains("warnings"), "{why}");
+    drop(url);
 }
 
 #[test]
@@ -149,7 +189,7 @@ fn a_statement_that_is_refused_ends_the_run_or_is_counted() {
         "CREATE TRIGGER full BEFORE UPDATE ON sbtest1 FOR EACH ROW \
          SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'The table is full'",
     );
-    let write = "oltp read_write run --table-size 200 --time 2 --json";
+    let write = "oltp read_write run --table-size 200 --seconds 2 --json";
     let stopped = load(write, &url);
     stopped.refused(1, &["1114", "The table is full", "--on-error continue"]);
     let result = stopped.json(1);
@@ -201,14 +241,14 @@ fn a_full_disk_on_the_server() {
         let limit = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
         server.set_prefix(&["sh", "-c", &limit, "sh"].map(str::to_owned));
         server.restart();
-        let insert = "oltp insert run --table-size 80000 -c 4 --time 120 --json";
+        let insert = "oltp insert run --table-size 80000 -c 4 --seconds 120 --json";
         let stopped = load(insert, &url);
         stopped.refused(1, &[said, "--on-error continue"]);
         let result = stopped.json(1);
         assert!(result["statements"]["insert"]["count"].as_u64() > Some(0));
         assert!(result["duration_s"].as_f64() < Some(110.0), "{result:#}");
         let line =
-            "oltp insert run --table-size 80000 --transactions 100 --on-error continue --json";
+            "oltp insert run --table-size 80000 --max-transactions 100 --on-error continue --json";
         let result = load(line, &url).json(0);
         assert_eq!(result["reconnects"], 0, "{result:#}");
     }
@@ -220,7 +260,7 @@ fn ctrl_c_leaves_the_results_so_far() {
     let server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
     let child = start(
-        "oltp point_select run --table-size 200 --time 60 --json",
+        "oltp point_select run --table-size 200 --seconds 60 --json",
         &url,
     );
     server.wait_for_load(1);

@@ -63,7 +63,7 @@ impl Bench {
     }
 
     fn holds(&self, when: &str) {
-        let output = self.output(&["check"]);
+        let output = self.output(&["tpcc", "check"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{when}: {output:?}");
         assert_eq!(text.matches(" holds ").count(), 11, "{when}: {text}");
@@ -76,7 +76,7 @@ impl Bench {
             "run",
             "--connections",
             "4",
-            "--time",
+            "--seconds",
             "300",
             "--json",
         ];
@@ -93,13 +93,10 @@ fn story(bench: &mut Bench) {
     bench.done(&["tpcc", "prepare", "--warehouses", "2"]);
     bench.holds("freshly loaded");
     bench.refused(&["tpcc", "prepare"], 1, &["--drop"]);
-    bench.refused(
-        &["tpcc", "run", "--transaction", "autocommit"],
-        2,
-        &["hint"],
-    );
+    bench.refused(&["tpcc", "run", "--autocommit"], 2, &["hint"]);
     bench.refused(&["tpcc", "run", "--flavour", "x"], 2, &["benchmarksql"]);
     runs(bench);
+    any_warehouse(bench);
     one_statement(bench);
     violated(bench);
     killed_client(bench);
@@ -116,7 +113,7 @@ fn runs(bench: &Bench) {
     };
     for flavour in FLAVOURS {
         for batch in ["none", "multirow", "rewritten", own] {
-            let arguments = ["tpcc", "run", "-c", "4", "--time", "1"];
+            let arguments = ["tpcc", "run", "-c", "4", "--seconds", "1"];
             let choice = ["--flavour", flavour, "--batch", batch];
             let result = bench.json(&[&arguments[..], &choice].concat());
             let new_orders = result["transactions"]["new_order"]["count"]
@@ -145,13 +142,35 @@ fn runs(bench: &Bench) {
             "run",
             "-c",
             "2",
-            "--time",
+            "--seconds",
             "1",
-            "--statements",
+            "--protocol",
             mode,
         ]);
     }
     bench.holds("after runs");
+}
+
+/// Two connections reach all of the warehouses, and the result says which they worked for.
+fn any_warehouse(bench: &Bench) {
+    let mut connection = bench.server.connect("tpcc").expect("a login");
+    let mut ordered = || -> u64 {
+        let sql = "SELECT SUM(d_next_o_id) FROM district WHERE d_w_id = 2";
+        testserver::one(&mut *connection, sql)
+            .parse()
+            .expect("a sum")
+    };
+    let line = ["tpcc", "run", "-c", "1", "--max-transactions", "100"];
+    let before = ordered();
+    let home = bench.json(&line);
+    let notes = home["notes"].to_string();
+    assert!(notes.contains("first 1 of 2 warehouses"), "{notes}");
+    assert_eq!(ordered(), before, "its home is the first");
+    let any = bench.json(&[&line[..], &["--warehouses", "any"]].concat());
+    assert_eq!(any["options"]["warehouses"], "any");
+    assert_eq!(any["options"]["warehouses_loaded"], 2);
+    assert!(ordered() > before, "{any}");
+    bench.holds("after any warehouse");
 }
 
 fn one_statement(bench: &Bench) {
@@ -160,7 +179,7 @@ fn one_statement(bench: &Bench) {
         "new_order.order_insert",
         "delivery.new_order_delete",
     ] {
-        let result = bench.json(&["one", name, "-c", "2", "--time", "0.3"]);
+        let result = bench.json(&["tpcc", "one", name, "-c", "2", "--seconds", "0.3"]);
         let statement = &result["statements"][name];
         assert_eq!(statement["errors"], 0, "{result}");
         assert!(
@@ -168,7 +187,11 @@ fn one_statement(bench: &Bench) {
             "{name}: {statement}"
         );
     }
-    bench.refused(&["one", "new_order.x"], 2, &["new_order.stock_update"]);
+    bench.refused(
+        &["tpcc", "one", "new_order.x"],
+        2,
+        &["new_order.stock_update"],
+    );
     bench.holds("after single statements");
 }
 
@@ -177,7 +200,7 @@ fn violated(bench: &Bench) {
     let mut connection = bench.server.connect("tpcc").expect("a login");
     let add = |cents: &str| format!("UPDATE warehouse SET w_ytd = w_ytd + {cents} WHERE w_id = 1");
     testserver::run(&mut *connection, &add("0.01"));
-    let output = bench.output(&["check"]);
+    let output = bench.output(&["tpcc", "check"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.matches("VIOLATED         1 rows").count(), 2, "{text}");
@@ -225,7 +248,7 @@ fn half_loaded(bench: &Bench) {
     prepare.kill().expect("SIGKILL");
     prepare.wait().expect("gone");
     assert!(first.starts_with("warehouse "), "{first}");
-    for arguments in [&["tpcc", "run"][..], &["check"]] {
+    for arguments in [&["tpcc", "run"][..], &["tpcc", "check"]] {
         bench.refused(arguments, 1, &["half loaded", "--drop"]);
     }
     bench.done(&["tpcc", "prepare", "--drop"]);
@@ -250,12 +273,12 @@ const TABLES: [&str; 10] = [
 /// Rows of each table after `prepare`, and their hash.
 fn prepared(server: Server, threads: &str) -> Vec<(&'static str, u64, u64)> {
     let bench = Bench::new(server);
-    bench.done(&["tpcc", "prepare", "--seed", "7", "--threads", threads]);
+    bench.done(&["tpcc", "prepare", "--seed", "7", "--connections", threads]);
     let mut connection = bench.server.connect("tpcc").expect("a login");
     TABLES
         .iter()
         .map(|table| {
-            let mut hash = ResultHash::new(true);
+            let mut hash = ResultHash::new(true, true);
             let sql = format!("SELECT * FROM {table}");
             connection
                 .query(&sql, testserver::ALL, &mut hash)

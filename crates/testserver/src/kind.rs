@@ -123,6 +123,8 @@ impl Kind {
                     .args(["--no-defaults", "--skip-networking"])
                     .args(as_root())
                     .args(["--local-infile=1", "--innodb-buffer-pool-size=64M"])
+                    // A distribution's server has a folder of its package compiled in.
+                    .arg("--secure-file-priv=")
                     .arg(format!("--datadir={}", data.display()))
                     .arg(format!("--socket={place}/s"))
                     .arg(format!("--pid-file={place}/pid"))

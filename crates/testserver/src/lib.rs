@@ -7,6 +7,7 @@ mod rows;
 mod tls;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,7 +60,8 @@ impl Server {
     pub fn has_mysql() -> bool {
         let named = std::env::var_os(MYSQLD).is_some();
         if !named {
-            eprintln!("NOT RUN: {MYSQLD} names no server");
+            // Past the test harness, which shows no output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "\nNOT RUN: {MYSQLD} names no server");
         }
         named
     }

@@ -1,5 +1,5 @@
 //! The least that a MySQL client can cost while it sleeps for its answers: one prepared point select, sent and received again and again
-//! by blocking calls, with no client logic at all. docs/explanation/client-cost.md sets `upshift-load` beside it.
+//! by blocking calls, with no client logic at all. docs/measurements/2026-11-21-client/client-cpu.md sets `upshift-load` beside it.
 //!
 //! `client_floor SOCKET DATABASE SECONDS`, as root without a password, on a table `sbtest1` that has a row with id 1.
 

@@ -1,5 +1,7 @@
 //! What a load generator asks of a connection, the same for both protocols.
 
+use std::ops::AddAssign;
+
 use crate::{Cell, Counters, Dialect, Error, Family, ServerUrl, Value};
 
 /// How many rows a request brings, and how many are read.
@@ -9,6 +11,14 @@ pub struct Fetch {
     pub size: u32,
     /// What is done with them.
     pub rows: RowsWanted,
+}
+
+impl Fetch {
+    /// Every row, all at once.
+    pub const ALL: Self = Self {
+        size: 0,
+        rows: RowsWanted::All,
+    };
 }
 
 /// How much of a result is consumed.
@@ -54,6 +64,21 @@ pub struct Statement {
     pub columns: u16,
 }
 
+impl Statement {
+    /// Both servers' own errors for a wrong number of parameters mislead: MySQL's names no statement, PostgreSQL's has the class of a
+    /// lost connection.
+    pub(crate) fn check(&self, parameters: &[Value]) -> Result<(), Error> {
+        if parameters.len() == usize::from(self.parameters) {
+            return Ok(());
+        }
+        Err(Error::Unsupported(format!(
+            "{} parameters for a statement of {}",
+            parameters.len(),
+            self.parameters
+        )))
+    }
+}
+
 /// How a statement ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
@@ -61,10 +86,50 @@ pub struct Done {
     pub rows: u64,
     /// Rows that it changed.
     pub affected: u64,
+    /// Warnings that it raised: as MySQL counts them in its last answer; PostgreSQL's notices.
+    pub warnings: u32,
+    /// MySQL's AUTO_INCREMENT number of the first row that it inserted; 0 where there is none, and on PostgreSQL.
+    pub last_insert_id: u64,
+}
+
+/// One statement after the other: counts are added, the insert id is the last one's.
+impl AddAssign for Done {
+    fn add_assign(&mut self, next: Self) {
+        self.rows += next.rows;
+        // The server's numbers, which may be anything.
+        self.affected = self.affected.saturating_add(next.affected);
+        self.warnings = self.warnings.saturating_add(next.warnings);
+        self.last_insert_id = next.last_insert_id;
+    }
+}
+
+/// A column of a result, as the server describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnDefinition<'a> {
+    /// Its name or alias.
+    pub name: &'a [u8],
+    /// The type's number: in MySQL's protocol, or PostgreSQL's pg_type.
+    pub kind: u32,
+    /// MySQL's display length in bytes; PostgreSQL's type modifier, -1 as 0xFFFF_FFFF.
+    pub length: u32,
+    /// MySQL's number of the collation; 0 on PostgreSQL.
+    pub collation: u16,
+    /// MySQL's flags (NOT NULL 1, UNSIGNED 32, ...); 0 on PostgreSQL.
+    pub flags: u16,
+    /// MySQL's digits after the point; 0 on PostgreSQL.
+    pub decimals: u8,
 }
 
 /// Takes rows as they arrive.
 pub trait RowSink {
+    /// Whether [`Self::column`] is to be called. Looked at when a result begins.
+    fn wants_columns(&self) -> bool {
+        false
+    }
+
+    /// A column of a result, before its rows, in order. With `metadata=off` the server tells only those of prepared statements.
+    fn column(&mut self, _definition: &ColumnDefinition<'_>) {}
+
     /// One row. Its cells live until this returns.
     fn row(&mut self, cells: &[Cell<'_>]);
 }
@@ -144,6 +209,19 @@ pub trait Connection: Send {
         columns: &[&str],
         rows: &mut dyn Iterator<Item = Vec<Value>>,
     ) -> Result<u64, Error>;
+}
+
+/// [`BatchWay::Single`].
+pub(crate) fn one_by_one(
+    connection: &mut impl Connection,
+    statement: &Statement,
+    rows: &[Vec<Value>],
+) -> Result<Done, Error> {
+    let mut done = Done::default();
+    for parameters in rows {
+        done += connection.execute(statement, parameters, Fetch::ALL, &mut ())?;
+    }
+    Ok(done)
 }
 
 /// Connect and log in.

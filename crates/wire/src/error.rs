@@ -38,6 +38,20 @@ impl Error {
         )
     }
 
+    /// A packet or message of the server is longer than `max_allowed_packet`, or than anything before the login.
+    pub(crate) fn too_long(limit: usize) -> Self {
+        Self::Protocol(format!(
+            "more than {limit} bytes in one piece: max_allowed_packet=BYTES in the server's URL takes longer ones after the login"
+        ))
+    }
+
+    /// A password that would have to be given away.
+    pub(crate) fn not_private(asked: &str, allow: &str) -> Self {
+        Self::Unsupported(format!(
+            "{asked} on a connection that others could read or answer: use the socket file or tls=verify-ca with tls-ca=FILE, or allow it by {allow}"
+        ))
+    }
+
     /// Whether the same transaction can be tried again: a deadlock, a lock wait timeout or a serialization failure
     /// (MariaDB's 1020 since 11.6: the row changed after the snapshot).
     #[must_use]

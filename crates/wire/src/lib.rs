@@ -1,17 +1,20 @@
-//! MySQL's, MariaDB's and PostgreSQL's protocols for a load generator: blocking connections, every statement counted in
-//! round trips, packets, bytes and client system calls.
+//! MySQL's, MariaDB's and PostgreSQL's protocols for a load generator. A connection counts its round trips, packets, bytes and system
+//! calls.
 //!
-//! The way of a statement: [`ServerUrl`] -> [`connect`] -> [`Connection`] -> rows into a [`RowSink`] and a [`Done`] back, with
-//! [`Connection::counters`] read before and after. [`fibers`] runs many of them on one thread.
+//! A [`ServerUrl`] leads through [`connect`] to a [`Connection`]. A statement's rows go into a [`RowSink`], what else its answer says
+//! comes back as [`Done`], and what it cost is the difference of [`Connection::counters`] after it and before. Calls block; in
+//! [`fibers`] they block a fiber, and the thread's other connections go on.
 
 mod civil;
 mod connection;
 mod counters;
+mod der;
 mod dialect;
 mod error;
 pub mod fibers;
 mod mysql;
 mod postgres;
+mod socket;
 mod text;
 mod tls;
 mod transport;
@@ -19,11 +22,12 @@ mod url;
 mod value;
 
 pub use connection::{
-    BatchWay, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement, connect,
+    BatchWay, ColumnDefinition, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement,
+    connect,
 };
 pub use counters::Counters;
 pub use dialect::Dialect;
 pub use error::Error;
 pub use text::render;
-pub use url::{Family, ServerUrl, TlsMode};
+pub use url::{AuthMethod, Family, Limits, Password, PasswordRules, ServerUrl, TlsMode};
 pub use value::{Cell, Value};

@@ -90,6 +90,36 @@ pub(crate) fn plain(value: &Value, text: &mut String) {
     written.expect("a String takes all text");
 }
 
+/// Add a row in the text format of PostgreSQL's COPY and MySQL's LOAD DATA, its line end included.
+pub(crate) fn write_line(row: &[Value], lines: &mut String) {
+    for (column, value) in row.iter().enumerate() {
+        if column > 0 {
+            lines.push('\t');
+        }
+        match value {
+            Value::Null => lines.push_str("\\N"),
+            Value::Text(words) => lines.extend(words.chars().flat_map(escaped)),
+            value => plain(value, lines),
+        }
+    }
+    lines.push('\n');
+}
+
+/// A character of a line: itself, or the two that stand for it. PostgreSQL has no text with a zero byte.
+fn escaped(character: char) -> impl Iterator<Item = char> {
+    let code = match character {
+        '\\' => Some('\\'),
+        '\t' => Some('t'),
+        '\n' => Some('n'),
+        '\r' => Some('r'),
+        '\0' => Some('0'),
+        _ => None,
+    };
+    code.map(|_| '\\')
+        .into_iter()
+        .chain([code.unwrap_or(character)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +160,14 @@ mod tests {
             };
             assert_eq!(render(dialect, "?", &value), text);
         }
+    }
+
+    #[test]
+    fn a_line_escapes_what_separates() {
+        let mut lines = String::new();
+        let text = Value::Text("a\tb\\\n\r\0é".to_owned());
+        write_line(&[text, Value::Null, Value::Int(-3)], &mut lines);
+        assert_eq!(lines, "a\\tb\\\\\\n\\r\\0é\t\\N\t-3\n");
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, ring as ring_provider, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
@@ -14,10 +17,15 @@ use rustls::{
     SignatureScheme,
 };
 
+use crate::der::{Der, OBJECT};
 use crate::{Error, TlsMode};
 
 /// One side of an encrypted connection: the client's.
-pub(crate) struct Tls(ClientConnection);
+pub(crate) struct Tls {
+    connection: ClientConnection,
+    /// The certificate shows that the server is the right one.
+    pub(crate) is_checked: bool,
+}
 
 impl Tls {
     /// Begin a handshake; none where the mode is off. No session is resumed, so that every connection costs the same.
@@ -25,7 +33,7 @@ impl Tls {
     /// # Errors
     /// [`Error::Tls`] for a CA file that cannot be used, or a host that no certificate can name.
     pub(crate) fn start(mode: &TlsMode, host: &str) -> Result<Option<Self>, Error> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(ring_provider::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match mode {
             TlsMode::Off => return Ok(None),
             TlsMode::Required => Arc::new(Lenient {
@@ -48,12 +56,23 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| Error::Tls(format!("host {host}: {error}")))?;
         let connection = ClientConnection::new(Arc::new(config), name).map_err(broken)?;
-        Ok(Some(Self(connection)))
+        Ok(Some(Self {
+            connection,
+            is_checked: *mode != TlsMode::Required,
+        }))
+    }
+
+    /// What names the server's end of this connection (`tls-server-end-point`, RFC 5929): its certificate's hash, by the function that
+    /// the certificate is signed with. `None` where that function is none of those that are known here.
+    pub(crate) fn end_point(&self) -> Option<Vec<u8>> {
+        let certificate = self.connection.peer_certificates()?.first()?;
+        let function = signature_hash(certificate)?;
+        Some(digest(function, certificate).as_ref().to_vec())
     }
 
     /// Whether the handshake still needs something from the server.
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.0.is_handshaking()
+        self.connection.is_handshaking()
     }
 
     /// Encrypt, and add to `sealed` what is to be sent: that, and what the TLS protocol itself has to say.
@@ -62,7 +81,7 @@ impl Tls {
     /// [`Error::Io`].
     pub(crate) fn seal(&mut self, mut plain: &[u8], sealed: &mut Vec<u8>) -> Result<(), Error> {
         while !plain.is_empty() {
-            let taken = self.0.writer().write(plain)?;
+            let taken = self.connection.writer().write(plain)?;
             plain = &plain[taken..];
             self.drain(sealed)?;
         }
@@ -70,8 +89,8 @@ impl Tls {
     }
 
     fn drain(&mut self, sealed: &mut Vec<u8>) -> Result<(), Error> {
-        while self.0.wants_write() {
-            self.0.write_tls(sealed)?;
+        while self.connection.wants_write() {
+            self.connection.write_tls(sealed)?;
         }
         Ok(())
     }
@@ -87,10 +106,10 @@ impl Tls {
     ) -> Result<(), Error> {
         let mut piece = [0; 4096];
         while !sealed.is_empty() {
-            self.0.read_tls(&mut sealed)?;
-            self.0.process_new_packets().map_err(broken)?;
+            self.connection.read_tls(&mut sealed)?;
+            self.connection.process_new_packets().map_err(broken)?;
             loop {
-                match self.0.reader().read(&mut piece) {
+                match self.connection.reader().read(&mut piece) {
                     Ok(0) => break,
                     Ok(length) => plain(&piece[..length]),
                     // Nothing more in whole records.
@@ -105,6 +124,21 @@ impl Tls {
 
 fn broken(error: rustls::Error) -> Error {
     Error::Tls(error.to_string())
+}
+
+/// The hash function of a certificate's signature; SHA-256 in place of MD5 and SHA-1.
+fn signature_hash(certificate: &[u8]) -> Option<&'static Algorithm> {
+    const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1];
+    const ECDSA: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4];
+    let mut parts = Der(certificate).inside()?;
+    parts.inside()?;
+    let name = parts.inside()?.next(OBJECT)?;
+    match (name.strip_prefix(RSA), name.strip_prefix(ECDSA)) {
+        (Some([4 | 5 | 11]), _) | (_, Some([1] | [3, 2])) => Some(&SHA256),
+        (Some([12]), _) | (_, Some([3, 3])) => Some(&SHA384),
+        (Some([13]), _) | (_, Some([3, 4])) => Some(&SHA512),
+        _ => None,
+    }
 }
 
 /// Takes certificates that name the host and lead to one of the file.
@@ -190,5 +224,40 @@ impl ServerCertVerifier for Lenient {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::der::SEQUENCE;
+
+    /// The outside of a certificate that is signed by the algorithm of this name.
+    fn certificate(name: &[u8]) -> Vec<u8> {
+        let object = [&[OBJECT, name.len() as u8][..], name].concat();
+        let algorithm = [&[SEQUENCE, object.len() as u8][..], &object].concat();
+        let parts = [&[SEQUENCE, 0][..], &algorithm].concat();
+        [&[SEQUENCE, parts.len() as u8][..], &parts].concat()
+    }
+
+    #[test]
+    fn an_end_point_is_hashed_as_its_certificate_is_signed() {
+        let rsa = |last| [&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1][..], &[last]].concat();
+        let ecdsa = |last| [&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3][..], &[last]].concat();
+        for (name, bits) in [
+            (rsa(5), 256),
+            (rsa(11), 256),
+            (rsa(12), 384),
+            (rsa(13), 512),
+            (ecdsa(2), 256),
+            (ecdsa(3), 384),
+            (ecdsa(4), 512),
+        ] {
+            let function = signature_hash(&certificate(&name)).expect("known");
+            assert_eq!(8 * function.output_len(), bits);
+        }
+        // Ed25519 hashes by itself.
+        assert!(signature_hash(&certificate(&[0x2B, 0x65, 0x70])).is_none());
+        assert!(signature_hash(b"no certificate").is_none());
     }
 }

@@ -1,113 +1,19 @@
-//! The socket: one write a request, as few reads as the answer allows, each system call counted.
+//! A stream of bytes to a server, encrypted or not, with a buffer for what arrives.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::ToSocketAddrs;
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-
-use socket2::{SockAddr, Socket as Stream, Type};
-
+use crate::socket::Socket;
 use crate::tls::Tls;
-use crate::{Counters, Error, Family, ServerUrl, fibers};
+use crate::{Counters, Error, Limits, ServerUrl};
 
 /// How much the buffer holds before a long answer makes it grow, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
+/// What a buffer keeps for the next long answer or request, in bytes.
+const KEPT_BYTES: usize = 512 * 1024;
 
-/// Make a socket and connect it; in a fiber the others go on meanwhile.
-fn connected(address: &SockAddr) -> io::Result<Stream> {
-    let stream = Stream::new(address.domain(), Type::STREAM, None)?;
-    match fibers::connect(stream.as_raw_fd(), address) {
-        Some(connected) => connected?,
-        None => stream.connect(address)?,
-    }
-    Ok(stream)
-}
-
-/// The first of a host's addresses that takes a connection. Looking the name up blocks the thread.
-fn over_tcp(host: &str, port: u16) -> io::Result<Stream> {
-    let mut refused = io::Error::other("the host has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match connected(&address.into()) {
-            Ok(stream) => {
-                stream.set_tcp_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
-/// The stream, and what it counts.
-struct Socket {
-    stream: Stream,
-    /// A unix socket.
-    local: bool,
-    /// Something was sent that nothing has been waited for yet.
-    unanswered: bool,
-    counters: Counters,
-}
-
-impl Socket {
-    fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(written) = fibers::send(self.stream.as_raw_fd(), bytes) {
-            self.counters.syscalls += fibers::take_syscalls();
-            return written;
-        }
-        self.counters.syscalls += 1;
-        self.stream.write(bytes)
-    }
-
-    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(read) = fibers::receive(self.stream.as_raw_fd(), buffer) {
-            self.counters.syscalls += fibers::take_syscalls();
-            return read;
-        }
-        self.counters.syscalls += 1;
-        self.stream.read(buffer)
-    }
-
-    /// Send all of it, in one system call unless the kernel takes less.
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
-        while !bytes.is_empty() {
-            match self.write_some(bytes) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
-                Ok(written) => {
-                    self.counters.bytes_sent += written as u64;
-                    self.unanswered = true;
-                    bytes = &bytes[written..];
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Wait for at least one byte.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if self.unanswered {
-            self.counters.round_trips += 1;
-            self.unanswered = false;
-        }
-        loop {
-            match self.read_some(buffer) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
-                Ok(read) => {
-                    self.counters.bytes_received += read as u64;
-                    return Ok(read);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
-impl Drop for Socket {
-    /// The last words (a statement's close, a terminate) have no answer that would have sent them.
-    fn drop(&mut self) {
-        fibers::flush();
+/// Give back what an unusually long answer or request has made a buffer hold.
+pub(crate) fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT_BYTES {
+        buffer.truncate(KEPT_BYTES);
+        buffer.shrink_to(KEPT_BYTES);
     }
 }
 
@@ -131,30 +37,30 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Connect to the socket file, or to host and port where the URL names none. Nothing is encrypted yet.
+    /// Connect as the URL says. Nothing is encrypted yet.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
-        Ok(match socket_file(url) {
-            Some(path) => Self::over(connected(&SockAddr::unix(path)?)?, true),
-            None => Self::over(over_tcp(&url.host, url.port)?, false),
-        })
+        Socket::connect(url).map(Self::over)
     }
 
-    fn over(stream: Stream, local: bool) -> Self {
+    fn over(socket: Socket) -> Self {
         Self {
-            socket: Socket {
-                stream,
-                local,
-                unanswered: false,
-                counters: Counters::default(),
-            },
+            socket,
             encryption: None,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
         }
+    }
+
+    /// The login is over: answers may take as long as statements do.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn logged_in(&mut self, limits: Limits) -> Result<(), Error> {
+        self.socket.set_limit(limits.read)
     }
 
     /// What crossed the socket, and the packets that the protocol on top has told of.
@@ -167,9 +73,15 @@ impl Transport {
         self.socket.counters.packets_sent += 1;
     }
 
-    /// Count a packet of the protocol on top.
-    pub(crate) fn count_received(&mut self) {
-        self.socket.counters.packets_received += 1;
+    /// Count packets of the protocol on top.
+    pub(crate) fn count_received(&mut self, packets: u64) {
+        self.socket.counters.packets_received += packets;
+    }
+
+    /// What has arrived and is not consumed.
+    #[inline]
+    pub(crate) fn arrived(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
     }
 
     /// Encrypt everything from here on.
@@ -195,9 +107,14 @@ impl Transport {
         Ok(())
     }
 
-    /// Whether nobody on a network can listen: a password may be sent as it is.
+    /// Whether what is sent reaches the right server and nobody else: a unix socket, or TLS with a certificate that was checked.
     pub(crate) fn is_private(&self) -> bool {
-        self.encryption.is_some() || self.socket.local
+        self.socket.is_local || self.tls().is_some_and(|tls| tls.is_checked)
+    }
+
+    /// The encryption, where there is one.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.encryption.as_ref().map(|encryption| &encryption.tls)
     }
 
     /// Send all of it, in one system call unless the kernel takes less.
@@ -210,22 +127,33 @@ impl Transport {
         };
         out.clear();
         tls.seal(bytes, out)?;
-        self.socket.write(out)
+        let sent = self.socket.write(out);
+        trim(out);
+        sent
     }
 
     /// All that has arrived and is not consumed, waiting until it is `at_least` so many bytes.
     ///
     /// # Errors
     /// [`Error::Io`], also where the server closes the connection before; [`Error::Tls`].
+    #[inline]
     pub(crate) fn fill(&mut self, at_least: usize) -> Result<&[u8], Error> {
+        if self.end - self.start < at_least {
+            self.wait_for(at_least)?;
+        }
+        Ok(self.arrived())
+    }
+
+    fn wait_for(&mut self, at_least: usize) -> Result<(), Error> {
         while self.end - self.start < at_least {
             self.make_room(at_least);
             self.receive()?;
         }
-        Ok(&self.buffer[self.start..self.end])
+        Ok(())
     }
 
     /// Forget the first bytes that [`Self::fill`] returned.
+    #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         assert!(
@@ -235,6 +163,7 @@ impl Transport {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
+            trim(&mut self.buffer);
         }
     }
 
@@ -272,17 +201,9 @@ impl Transport {
     }
 }
 
-/// PostgreSQL's users name the folder; the server names the file in it after the port.
-fn socket_file(url: &ServerUrl) -> Option<PathBuf> {
-    let path = url.socket.as_ref()?;
-    if url.family == Family::Postgres && path.is_dir() {
-        return Some(path.join(format!(".s.PGSQL.{}", url.port)));
-    }
-    Some(path.clone())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
@@ -291,8 +212,8 @@ mod tests {
     #[test]
     fn a_long_answer_grows_the_buffer_and_everything_is_counted() {
         let (ours, mut theirs) = UnixStream::pair().expect("pair");
-        let mut transport = Transport::over(OwnedFd::from(ours).into(), true);
-        let answer: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
+        let mut transport = Transport::over(Socket::over(OwnedFd::from(ours).into(), true));
+        let answer: Vec<u8> = (0..1_000_000u32).map(|number| number as u8).collect();
         let sent = answer.clone();
         let server = std::thread::spawn(move || {
             let mut request = [0; 4];
@@ -302,12 +223,13 @@ mod tests {
         transport.send(b"ping").expect("send");
         assert!(transport.fill(10).expect("some").len() >= 10);
         transport.consume(10);
-        assert_eq!(transport.fill(99_990).expect("all"), &answer[10..]);
-        transport.consume(99_990);
+        assert_eq!(transport.fill(999_990).expect("all"), &answer[10..]);
+        transport.consume(999_990);
+        assert!(transport.buffer.capacity() <= KEPT_BYTES);
         server.join().expect("server");
         assert_eq!(transport.counters().round_trips, 1);
         assert_eq!(transport.counters().bytes_sent, 4);
-        assert_eq!(transport.counters().bytes_received, 100_000);
+        assert_eq!(transport.counters().bytes_received, 1_000_000);
         assert!(matches!(transport.fill(1), Err(Error::Io(_))));
     }
 }

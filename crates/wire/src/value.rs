@@ -32,6 +32,12 @@ pub enum Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// The same allocation for the cells of the next row, which borrow from other bytes.
+    pub(crate) fn recycled<'b>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'b>> {
+        cells.clear();
+        cells.into_iter().map(|_| Cell::Null).collect()
+    }
+
     /// The cell as an integer; `None` for NULL and for what is not one.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use wire::{Connection, Family, ServerUrl};
+use wire::ServerUrl;
 
 use super::options::{KnobOptions, LoadOptions, OutputOptions, ServerOptions};
+use super::server::look;
 use crate::clock::MonotonicClock;
-use crate::drive::{self, Finished, refused};
+use crate::drive::{self, Finished};
 use crate::failure::{Failure, Usage};
-use crate::measure::{Collector, Names, ServerTime, Sums, connected_sums, server_time};
+use crate::measure::{Collector, Names, ServerTime, connected_sums, server_time};
 use crate::output::{self, About};
 use crate::replay::{Meta, Recording, TraceWriter};
 use crate::session::{Connector, Knobs, Shared};
@@ -60,16 +61,7 @@ pub fn run_workload(
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
     let (connector, knobs) = target(&options.server, &options.knobs)?;
-    // Without it the system's refusal of one more connection says what is wrong.
-    let _ = crate::sys::raise_file_limit();
-    let server = look(&connector, |connection| workload.check(connection))?;
-    let shared = Shared {
-        connector,
-        statements: workload.statements().into(),
-        names: Arc::new(Names::new(workload.statements())),
-        knobs,
-        clock: Arc::new(MonotonicClock::start()),
-    };
+    let server = look(&connector, &*workload, &knobs, &plan)?;
     let interrupt = interrupt_flag()?;
     let writer = match &options.record {
         None => None,
@@ -82,39 +74,98 @@ pub fn run_workload(
         None => Arc::clone(&workload),
         Some(writer) => Arc::new(Recording::new(Arc::clone(&workload), Arc::clone(writer))),
     };
-    let before = connected_sums(|| (shared.connector)());
-    let mut live = Live::new();
-    let mut finished = drive::run(
-        &driven,
-        &shared,
-        plan.clone(),
-        &interrupt,
-        &mut |collector, elapsed_s| live.tick(collector, elapsed_s),
-    )?;
-    live.end();
+    let mut ran = perform(&driven, connector, knobs, plan, &interrupt)?;
     let recorded = writer.map(|writer| writer.finish()).transpose();
     if let Err(failure) = &recorded {
         // It was the trace that ended the load, not Ctrl-C.
-        finished.interrupted = false;
-        finished.failure = Some(failure.message.clone());
+        ran.finished.interrupted = false;
+        ran.finished.failure = Some(failure.message.clone());
     }
     let about = About::from(&*workload);
-    let server_time = account(&shared, before);
-    let result = output::result(&about, &shared, &plan, server, server_time, &finished);
-    put_out(&result, &about, &shared, &finished, &options.output)?;
+    let result = ran.result(&about, server);
+    ran.put_out(&result, &about, &options.output)?;
     if let Some(ending) = recorded? {
         eprintln!(
             "recorded {} transactions, {} requests",
             ending.transactions, ending.statements
         );
     }
-    verdict(&finished)
+    verdict(&ran.finished)
 }
 
-/// The server's own account of what was run since `before` was read.
-pub(super) fn account(shared: &Shared, before: Result<Sums, String>) -> ServerTime {
+/// A run that has ended.
+pub(super) struct Ran {
+    plan: drive::Plan,
+    shared: Shared,
+    pub(super) finished: Finished,
+    server_time: ServerTime,
+}
+
+/// Drive a workload, with the live line, Ctrl-C and the server's own account.
+pub(super) fn perform(
+    workload: &Arc<dyn Workload>,
+    connector: Connector,
+    knobs: Knobs,
+    plan: drive::Plan,
+    interrupt: &AtomicBool,
+) -> anyhow::Result<Ran> {
+    // Without it the system's refusal of one more connection says what is wrong.
+    let _ = crate::sys::raise_file_limit();
+    let shared = Shared {
+        connector,
+        statements: workload.statements().into(),
+        names: Arc::new(Names::new(workload.statements())),
+        knobs,
+        clock: Arc::new(MonotonicClock::start()),
+    };
+    let before = connected_sums(|| (shared.connector)());
+    let mut live = Live::new();
+    let tick = &mut |collector: &Collector, elapsed_s| live.tick(collector, elapsed_s);
+    let finished = drive::run(workload, &shared, plan.clone(), interrupt, tick)?;
+    live.end();
     let after = connected_sums(|| (shared.connector)());
-    server_time(before, after, &shared.statements)
+    Ok(Ran {
+        server_time: server_time(before, after, &shared.statements),
+        plan,
+        shared,
+        finished,
+    })
+}
+
+impl Ran {
+    pub(super) fn result(&self, about: &About<'_>, server: output::Server) -> output::Result {
+        let time = self.server_time.clone();
+        output::result(
+            about,
+            &self.shared,
+            &self.plan,
+            server,
+            time,
+            &self.finished,
+        )
+    }
+
+    /// The result on stdout, and the files that were asked for.
+    pub(super) fn put_out(
+        &self,
+        result: &output::Result,
+        about: &About<'_>,
+        options: &OutputOptions,
+    ) -> anyhow::Result<()> {
+        if options.json {
+            println!("{}", serde_json::to_string_pretty(result)?);
+        } else {
+            print!("{}", output::table(result));
+        }
+        if let Some(path) = &options.hdr {
+            let names = &self.shared.names;
+            output::write_hdr(path, &about.transactions, names, &self.finished)?;
+        }
+        if let Some(path) = &options.parquet {
+            output::write_parquet(path, &self.finished.totals.series)?;
+        }
+        Ok(())
+    }
 }
 
 /// What stands at the beginning of a trace.
@@ -151,45 +202,7 @@ pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-/// The result on stdout, and the files that were asked for.
-pub(super) fn put_out(
-    result: &output::Result,
-    about: &About<'_>,
-    shared: &Shared,
-    finished: &Finished,
-    options: &OutputOptions,
-) -> anyhow::Result<()> {
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(result)?);
-    } else {
-        print!("{}", output::table(result));
-    }
-    if let Some(path) = &options.hdr {
-        output::write_hdr(path, &about.transactions, &shared.names, finished)?;
-    }
-    if let Some(path) = &options.parquet {
-        output::write_parquet(path, &finished.totals.series)?;
-    }
-    Ok(())
-}
-
-/// Ask the server who it is, and whether the tables are there.
-pub(super) fn look(
-    connector: &Connector,
-    check: impl FnOnce(&mut dyn Connection) -> anyhow::Result<()>,
-) -> anyhow::Result<output::Server> {
-    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
-    check(&mut *connection)?;
-    let family = match connection.family() {
-        Family::Mysql => "mysql",
-        Family::Postgres => "postgres",
-    };
-    Ok(output::Server {
-        family: family.to_owned(),
-        version: connection.server_version().to_owned(),
-    })
-}
-
+/// How the run ended, as an exit code.
 pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
     if let Some(failure) = &finished.failure {
         let hint = "the results so far are above; --on-error continue and --on-disconnect reconnect go on and count";
@@ -197,7 +210,7 @@ pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
     }
     if finished.stuck_connections > 0 {
         let message = format!(
-            "{} connections got no answer for 30 s after the end",
+            "{} connections got no answer within --wait-seconds after the end",
             finished.stuck_connections
         );
         return Err(Failure::new(
@@ -220,14 +233,14 @@ pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
 }
 
 /// The live line: renewed each second, and only on a terminal.
-pub(super) struct Live {
+struct Live {
     on: bool,
     shown_s: f64,
     transactions: u64,
 }
 
 impl Live {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             on: std::io::stderr().is_terminal(),
             shown_s: 0.0,
@@ -235,7 +248,7 @@ impl Live {
         }
     }
 
-    pub(super) fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
+    fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
         if !self.on || elapsed_s < self.shown_s + 1.0 {
             return;
         }
@@ -257,7 +270,7 @@ impl Live {
         self.transactions = transactions;
     }
 
-    pub(super) fn end(&self) {
+    fn end(&self) {
         if self.on {
             eprint!("\r\x1b[K");
         }

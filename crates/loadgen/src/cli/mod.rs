@@ -3,15 +3,14 @@
 mod load;
 mod options;
 mod replay;
+mod server;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
 pub use load::{connector, run_workload};
-pub(crate) use options::on_or_off;
 pub use options::{LoadOptions, ServerOptions};
 
 use replay::{ReplayOptions, replay_trace};
@@ -19,11 +18,16 @@ use replay::{ReplayOptions, replay_trace};
 use crate::commit::{self, Commit};
 use crate::failure::{Failure, Usage};
 use crate::oltp::{self, Distribution, Oltp, Script};
-use crate::tpcc::{self, CheckArgs, OneArgs, TpccArgs};
+use crate::tpcc::{self, TpccArgs};
 
-/// Drive a MySQL, MariaDB or PostgreSQL server and tell what every statement cost.
+/// Load a MySQL, MariaDB or PostgreSQL server and measure what each statement costs.
 #[derive(Parser)]
-#[command(name = "upshift-load", version, arg_required_else_help = true)]
+#[command(
+    name = "upshift-load",
+    bin_name = "upshift load",
+    version,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,49 +35,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    #[command(flatten)]
-    Load(Load),
-    /// Run a load and write its statements into a trace.
-    Record {
-        /// The trace to write.
-        trace: PathBuf,
-        #[command(subcommand)]
-        load: Load,
-    },
-    /// Run a trace's statements again, in order, and tell whether the answers are equal.
-    Replay(ReplayOptions),
-    /// Whether TPC-C's consistency conditions hold.
-    Check(CheckArgs),
-}
-
-#[derive(Subcommand)]
-enum Load {
     /// sysbench's schema, statements and transactions.
     Oltp(OltpArgs),
     /// Commit stress: transactions a minute and average response time.
     Commit(CommitArgs),
-    /// TPC-C: orders, payments, deliveries; NewOrders a minute.
+    /// TPC-C: orders, payments, deliveries; `NewOrders` a minute.
     Tpcc(TpccArgs),
-    /// One statement of a TPC-C transaction alone.
-    One(OneArgs),
-}
-
-impl Load {
-    /// The options of its run, if it is one.
-    fn run_options(&mut self) -> Option<&mut LoadOptions> {
-        match self {
-            Self::Oltp(OltpArgs {
-                action: OltpAction::Run { load, .. },
-                ..
-            })
-            | Self::Commit(CommitArgs {
-                action: CommitAction::Run { load, .. },
-            }) => Some(load),
-            Self::Tpcc(args) => args.run_options(),
-            Self::One(args) => Some(args.run_options()),
-            Self::Oltp(_) | Self::Commit(_) => None,
-        }
-    }
+    /// Send a trace's statements again, in order, and compare the answers.
+    Replay(ReplayOptions),
 }
 
 #[derive(Args)]
@@ -140,13 +109,13 @@ impl TableOptions {
 struct FillOptions {
     #[command(flatten)]
     server: ServerOptions,
-    /// Tables filled side by side.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    threads: u32,
-    /// Drop tables of these names first.
+    /// Connections that fill tables side by side.
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    connections: u32,
+    /// First drop tables of these names.
     #[arg(long)]
     drop: bool,
-    /// For the random values.
+    /// Seed of the random values.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -165,7 +134,7 @@ enum CommitAction {
         accounts: AccountOptions,
         #[command(flatten)]
         server: ServerOptions,
-        /// Drop tables of these names first.
+        /// First drop tables of these names.
         #[arg(long)]
         drop: bool,
     },
@@ -185,7 +154,7 @@ enum CommitAction {
 
 #[derive(Args)]
 struct AccountOptions {
-    /// Accounts; fewer make transactions wait for each other.
+    /// Accounts; with fewer, transactions wait for each other.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     accounts: u64,
 }
@@ -206,30 +175,12 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Load(load) => dispatch_load(load),
-        Command::Record { trace, mut load } => {
-            let options = load.run_options().ok_or_else(|| {
-                Usage::new(
-                    "only a run can be recorded",
-                    "upshift-load record TRACE oltp SCRIPT run ...; prepare the tables without record",
-                )
-            })?;
-            options.record = Some(trace);
-            dispatch_load(load)
-        }
-        Command::Replay(options) => replay_trace(&options),
-        Command::Check(args) => tpcc::check(&args),
-    }
-}
-
-fn dispatch_load(load: Load) -> anyhow::Result<ExitCode> {
-    match load {
-        Load::Oltp(OltpArgs { script, action }) => match action {
+        Command::Oltp(OltpArgs { script, action }) => match action {
             OltpAction::Prepare { tables, fill } => {
                 oltp::prepare(
                     &connector(&fill.server)?,
                     &tables.options(),
-                    fill.threads,
+                    fill.connections,
                     fill.drop,
                     fill.seed,
                 )?;
@@ -243,7 +194,7 @@ fn dispatch_load(load: Load) -> anyhow::Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
         },
-        Load::Commit(CommitArgs { action }) => match action {
+        Command::Commit(CommitArgs { action }) => match action {
             CommitAction::Prepare {
                 accounts,
                 server,
@@ -260,8 +211,8 @@ fn dispatch_load(load: Load) -> anyhow::Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
         },
-        Load::Tpcc(args) => tpcc::run(args),
-        Load::One(args) => tpcc::run_one(&args),
+        Command::Tpcc(args) => tpcc::run(args),
+        Command::Replay(options) => replay_trace(&options),
     }
 }
 

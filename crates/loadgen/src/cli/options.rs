@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::Args;
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Usage;
-use crate::session::{Knobs, RowsMode, StatementMode, TransactionMode};
+use crate::session::{Isolation, Knobs, Protocol, RowsMode};
 
 /// Which server.
 #[derive(Debug, Clone, Args)]
@@ -21,23 +21,35 @@ pub struct ServerOptions {
 #[derive(Debug, Clone, Args)]
 pub struct KnobOptions {
     /// How statements reach the server.
-    #[arg(long, value_enum, default_value_t = StatementMode::Prepared)]
-    pub statements: StatementMode,
-    /// How transactions are bounded.
-    #[arg(long, value_enum, default_value_t = TransactionMode::Begin)]
-    pub transaction: TransactionMode,
-    /// Rows a round trip; 0: all at once.
+    #[arg(long, value_enum, default_value_t = Protocol::Prepared)]
+    pub protocol: Protocol,
+    /// Each statement commits by itself, without BEGIN and COMMIT around a transaction.
+    #[arg(long, overrides_with = "no_autocommit")]
+    pub autocommit: bool,
+    /// Switch autocommit off once a connection: no BEGIN, and COMMIT costs a round trip (MySQL, MariaDB).
+    #[arg(long, overrides_with = "autocommit")]
+    pub no_autocommit: bool,
+    /// Isolation level of every transaction; `default`: the server's own.
+    #[arg(long, value_enum, default_value_t = Isolation::Default)]
+    pub isolation: Isolation,
+    /// Rows to fetch in a round trip; 0: all.
     #[arg(long, default_value_t = 0)]
     pub fetch_size: u32,
     /// How much of each result is read.
     #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
     pub rows: RowsMode,
-    /// Column definitions with results; `off` is `metadata=off` in --server (MySQL, MariaDB).
-    #[arg(long, default_value = "on", value_parser = on_or_off, action = ArgAction::Set)]
+    /// Get column definitions with results (the default).
+    #[arg(long, overrides_with = "no_metadata")]
     pub metadata: bool,
-    /// Prepared statements' results in binary format where the type allows; `on` is `binary-results=on` in --server (PostgreSQL).
-    #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+    /// Get results without column definitions, as `metadata=off` in --server (MySQL, MariaDB).
+    #[arg(long, overrides_with = "metadata")]
+    pub no_metadata: bool,
+    /// Prepared statements' results in binary format where the type allows, as `binary-results=on` in --server (`PostgreSQL`).
+    #[arg(long, overrides_with = "no_binary_results")]
     pub binary_results: bool,
+    /// Get results as text (the default).
+    #[arg(long, overrides_with = "binary_results")]
+    pub no_binary_results: bool,
 }
 
 impl KnobOptions {
@@ -45,11 +57,12 @@ impl KnobOptions {
     #[must_use]
     pub fn knobs(&self) -> Knobs {
         Knobs {
-            statements: self.statements,
-            transaction: self.transaction,
+            protocol: self.protocol,
+            autocommit: (self.autocommit || self.no_autocommit).then_some(self.autocommit),
+            isolation: self.isolation,
             fetch_size: self.fetch_size,
             rows: self.rows,
-            metadata: self.metadata,
+            metadata: !self.no_metadata,
             binary_results: self.binary_results,
         }
     }
@@ -58,13 +71,13 @@ impl KnobOptions {
 /// Where the results go.
 #[derive(Debug, Clone, Args)]
 pub struct OutputOptions {
-    /// The result as JSON on stdout.
+    /// Print the result as JSON to stdout.
     #[arg(long)]
     pub json: bool,
     /// Write the histograms to this `HdrHistogram` log.
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
-    /// Write the seconds to this Parquet file.
+    /// Write a row for each second to this Parquet file.
     #[arg(long, value_name = "FILE")]
     pub parquet: Option<PathBuf>,
 }
@@ -75,45 +88,48 @@ pub struct LoadOptions {
     /// Which server.
     #[command(flatten)]
     pub server: ServerOptions,
-    /// Connections.
-    #[arg(long, short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Client connections.
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
-    /// Threads that drive the connections; as many as CPUs by default.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Threads that drive the connections; default: as many as CPUs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub client_threads: Option<u32>,
-    /// Seconds of measured load.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
-    pub time: f64,
-    /// Seconds of load before that are not measured.
-    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
-    pub warmup: f64,
-    /// End after so many transactions, whichever comes first.
-    #[arg(long)]
-    pub transactions: Option<u64>,
+    /// Seconds of the measured part.
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Seconds of load before the measured part.
+    #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = seconds)]
+    pub warmup_seconds: f64,
+    /// Seconds to wait for the last answers after the end.
+    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = seconds)]
+    pub wait_seconds: f64,
+    /// Stop after so many transactions, or after --seconds.
+    #[arg(long, value_name = "N")]
+    pub max_transactions: Option<u64>,
     /// Open loop: begin so many transactions a second, whatever the server does; latency counts from the scheduled start.
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
-    /// Distances between the starts of an open loop.
+    /// How the starts of an open loop are spaced.
     #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson)]
     pub arrivals: ArrivalProcess,
     /// How statements are sent.
     #[command(flatten)]
     pub knobs: KnobOptions,
-    /// When a connection is lost.
+    /// What to do when a connection is lost.
     #[arg(long, value_enum, default_value_t = OnDisconnect::Reconnect)]
     pub on_disconnect: OnDisconnect,
-    /// When the server refuses a statement, other than for a deadlock.
+    /// What to do when the server refuses a statement, except for a deadlock.
     #[arg(long, value_enum, default_value_t = OnError::Stop)]
     pub on_error: OnError,
-    /// For the random numbers.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Record the statements in this trace, for `replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Where the results go.
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Record the statements into this trace: set by `record`.
-    #[arg(skip)]
-    pub record: Option<PathBuf>,
 }
 
 impl LoadOptions {
@@ -122,18 +138,19 @@ impl LoadOptions {
     /// # Errors
     /// A time of 0.
     pub fn plan(&self) -> Result<Plan, Usage> {
-        if self.time <= 0.0 {
+        if self.seconds <= 0.0 {
             return Err(Usage::new(
-                "--time is 0: nothing to measure",
-                "give --time in seconds",
+                "--seconds is 0: nothing to measure",
+                "give --seconds above 0",
             ));
         }
         Ok(Plan {
             connections: self.connections,
             client_threads: self.client_threads.unwrap_or_else(cpus),
-            time: Some(Duration::from_secs_f64(self.time)),
-            warmup: Duration::from_secs_f64(self.warmup),
-            transactions: self.transactions,
+            time: Some(Duration::from_secs_f64(self.seconds)),
+            warmup: Duration::from_secs_f64(self.warmup_seconds),
+            wait: Duration::from_secs_f64(self.wait_seconds),
+            transactions: self.max_transactions,
             arrivals: match self.rate {
                 None => Arrivals::Closed,
                 Some(rate) => Arrivals::Open {
@@ -148,21 +165,12 @@ impl LoadOptions {
     }
 }
 
-fn cpus() -> u32 {
+pub(super) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
 }
 
 /// A week is longer than any load.
 const SECONDS_MAX: f64 = 604_800.0;
-
-/// `on` or `off`.
-pub(crate) fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("on or off".to_owned()),
-    }
-}
 
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -2,17 +2,19 @@
 //! path are what is measured. Its figures are transactions a minute and the average response time.
 
 use rand::RngExt;
-use wire::{Connection, Error, Family, Fetch, RowsWanted, Value};
+use serde_json::{Map, Value as Json};
+use wire::{Connection, Error, Family, Fetch, Value};
 
 use crate::drive::refused;
 use crate::failure::Failure;
 use crate::session::{Connector, Session, StatementId, StatementSpec};
+use crate::sql::{self, say};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 const UPDATE: StatementId = StatementId(0);
 const INSERT: StatementId = StatementId(1);
 /// Rows in one INSERT of prepare.
-const INSERT_ROWS: u64 = 1000;
+const INSERT_ROWS: usize = 1000;
 
 /// Each transaction changes one account and notes it in a log.
 pub struct Commit {
@@ -60,17 +62,10 @@ impl Workload for Commit {
             self.accounts
         );
         let hint = format!(
-            "fill them: upshift-load commit prepare --accounts {}",
+            "fill them: upshift load commit prepare --accounts {}",
             self.accounts
         );
-        match connection.query(
-            &sql,
-            Fetch {
-                size: 0,
-                rows: RowsWanted::All,
-            },
-            &mut (),
-        ) {
+        match connection.query(&sql, Fetch::ALL, &mut ()) {
             Ok(done) if done.rows == 1 => Ok(()),
             Ok(_) => Err(Failure::new(
                 format!("commit_account has fewer than {} rows", self.accounts),
@@ -80,6 +75,10 @@ impl Workload for Commit {
             Err(Error::Server { message, .. }) => Err(Failure::new(message, hint).into()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn options(&self) -> Map<String, Json> {
+        Map::from_iter([("accounts".to_owned(), self.accounts.into())])
     }
 
     fn client(&self, _number: u32, _connections: u32) -> Box<dyn Client> {
@@ -98,10 +97,10 @@ struct CommitClient {
 }
 
 impl Client for CommitClient {
-    fn draw(&mut self, random: &mut Random) -> TransactionKind {
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
         self.account = random.random_range(1..=self.accounts) as i64;
         self.amount = random.random_range(-1000..=1000);
-        TransactionKind(0)
+        Some(TransactionKind(0))
     }
 
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
@@ -133,18 +132,15 @@ pub fn prepare(connector: &Connector, accounts: u64, drop: bool) -> anyhow::Resu
         "CREATE TABLE commit_log (id {serial}, account INTEGER NOT NULL, amount INTEGER NOT NULL, PRIMARY KEY (id))"
     );
     say(&mut *connection, &format!("{log} {engine}"))?;
-    for first in (1..=accounts).step_by(INSERT_ROWS as usize) {
-        let last = (first + INSERT_ROWS - 1).min(accounts);
-        let rows: Vec<String> = (first..=last).map(|id| format!("({id}, 0)")).collect();
-        say(
-            &mut *connection,
-            &format!(
-                "INSERT INTO commit_account (id, balance) VALUES {}",
-                rows.join(", ")
-            ),
-        )?;
-    }
-    Ok(())
+    let rows = || (1..=accounts).map(|id| vec![Value::Int(id as i64), Value::Int(0)]);
+    let columns = ["id", "balance"];
+    sql::fill(
+        &mut *connection,
+        "commit_account",
+        &columns,
+        rows,
+        INSERT_ROWS,
+    )
 }
 
 /// Drop the tables.
@@ -157,17 +153,4 @@ pub fn cleanup(connector: &Connector) -> anyhow::Result<()> {
         say(&mut *connection, &format!("DROP TABLE IF EXISTS {table}"))?;
     }
     Ok(())
-}
-
-fn say(connection: &mut dyn Connection, sql: &str) -> Result<(), Error> {
-    connection
-        .query(
-            sql,
-            Fetch {
-                size: 0,
-                rows: RowsWanted::All,
-            },
-            &mut (),
-        )
-        .map(|_| ())
 }

@@ -1,13 +1,14 @@
 //! Runs a workload: the connections shared out among a few threads, all begun together after every one has logged in.
 
 mod plan;
+mod run;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,12 +21,10 @@ use crate::failure::Failure;
 use crate::measure::{Collector, Totals};
 use crate::session::Shared;
 use crate::workload::Workload;
-use schedule::Schedule;
+use run::Run;
 use thread::Thread;
-use worker::Run;
+use worker::is_full;
 
-/// So long after the end may the last answers come.
-const DRAIN_NS: u64 = 30_000_000_000;
 /// So often the live line is renewed and Ctrl-C looked for.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -40,7 +39,7 @@ pub struct Finished {
     pub interrupted: bool,
     /// Why it ended early otherwise.
     pub failure: Option<String>,
-    /// Connections that still waited for an answer 30 s after the end.
+    /// Connections that still waited for an answer when the plan's wait after the end was over.
     pub stuck_connections: u32,
 }
 
@@ -89,20 +88,8 @@ pub fn run(
     tick: &mut dyn FnMut(&Collector, f64),
 ) -> anyhow::Result<Finished> {
     let collector = Collector::new(shared.names.all().len(), workload.transactions().len());
-    let schedule = match plan.arrivals {
-        Arrivals::Closed => None,
-        Arrivals::Open { rate, process } => Some(Schedule::new(rate, process, plan.seed)),
-    };
-    let run = Arc::new(Run {
-        plan,
-        schedule,
-        clock: Arc::clone(&shared.clock),
-        begin_ns: AtomicU64::new(0),
-        measure_ns: AtomicU64::new(0),
-        end_ns: AtomicU64::new(u64::MAX),
-        begun: AtomicU64::new(0),
-        failure: Mutex::new(None),
-    });
+    let clock = Arc::clone(&shared.clock);
+    let run = Arc::new(Run::new(plan, clock, collector));
     let gate = Arc::new(Gate::default());
     let (reports, inbox) = channel();
     let threads = run.plan.threads();
@@ -114,7 +101,6 @@ pub fn run(
             workload: Arc::clone(workload),
             shared: shared.clone(),
             run: Arc::clone(&run),
-            collector: Arc::clone(&collector),
             gate: Arc::clone(&gate),
             reports: reports.clone(),
         };
@@ -132,19 +118,9 @@ pub fn run(
         gate.open(false);
         return Err(error);
     }
-    let now_ns = run.clock.now_ns();
-    let measure_ns = now_ns + run.plan.warmup.as_nanos() as u64;
-    run.begin_ns.store(now_ns, Ordering::SeqCst);
-    run.measure_ns.store(measure_ns, Ordering::SeqCst);
-    run.end_ns.store(
-        run.plan
-            .time
-            .map_or(u64::MAX, |time| measure_ns + time.as_nanos() as u64),
-        Ordering::SeqCst,
-    );
-    collector.set_zero(measure_ns);
+    run.begin();
     gate.open(true);
-    Ok(finish(&run, &collector, &inbox, interrupt, tick))
+    Ok(finish(&run, &inbox, interrupt, tick))
 }
 
 /// Wait until every connection has logged in.
@@ -173,11 +149,7 @@ fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
 #[must_use]
 pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
     let hint = match error {
-        Error::Server {
-            code: 1040 | 1203 | 1226,
-            ..
-        } => "raise max_connections on the server or ask for fewer --connections",
-        Error::Server { sqlstate, .. } if sqlstate == "53300" => {
+        error if is_full(error) => {
             "raise max_connections on the server or ask for fewer --connections"
         }
         Error::Server {
@@ -208,14 +180,13 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
 /// Wait for the end of the load, and put the results together.
 fn finish(
     run: &Run,
-    collector: &Collector,
     inbox: &Receiver<Report>,
     interrupt: &AtomicBool,
     tick: &mut dyn FnMut(&Collector, f64),
 ) -> Finished {
-    let begin_ns = run.begin_ns.load(Ordering::SeqCst);
     let mut working = run.plan.connections;
     let mut interrupted = false;
+    let wait_ns = run.plan.wait.as_nanos() as u64;
     while working > 0 {
         match inbox.recv_timeout(TICK) {
             Ok(_) => working -= 1,
@@ -227,23 +198,25 @@ fn finish(
             run.end();
         }
         let now_ns = run.clock.now_ns();
-        tick(collector, now_ns.saturating_sub(begin_ns) as f64 / 1e9);
-        if now_ns > run.end_ns.load(Ordering::SeqCst).saturating_add(DRAIN_NS) {
+        let elapsed_ns = now_ns.saturating_sub(run.begin_ns());
+        tick(&run.collector, elapsed_ns as f64 / 1e9);
+        // Those that are parked have nothing to tell and would sleep on after Ctrl-C.
+        let ended = now_ns >= run.end_ns();
+        if ended && working == run.parked.load(Ordering::SeqCst) {
+            working = 0;
+        }
+        if now_ns > run.end_ns().saturating_add(wait_ns) {
             break;
         }
     }
-    let ended_ns = run.end_ns.load(Ordering::SeqCst).min(run.clock.now_ns());
-    let measured_ns = ended_ns.saturating_sub(run.measure_ns.load(Ordering::SeqCst));
-    let failure = run
-        .failure
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    run.drain();
+    let ended_ns = run.end_ns().min(run.clock.now_ns());
+    let measured_ns = ended_ns.saturating_sub(run.measure_ns());
     Finished {
-        totals: collector.totals(),
+        totals: run.collector.totals(),
         duration_s: measured_ns as f64 / 1e9,
         interrupted,
-        failure,
-        stuck_connections: working,
+        failure: run.take_failure(),
+        stuck_connections: working - run.parked.load(Ordering::SeqCst).min(working),
     }
 }

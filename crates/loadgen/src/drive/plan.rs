@@ -63,6 +63,8 @@ pub struct Plan {
     pub time: Option<Duration>,
     /// Load before the measured part.
     pub warmup: Duration,
+    /// How long after the end the last answers may come.
+    pub wait: Duration,
     /// End after so many transactions, warm-up included.
     pub transactions: Option<u64>,
     /// When transactions begin.

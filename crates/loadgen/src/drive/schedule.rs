@@ -23,16 +23,20 @@ struct State {
 }
 
 impl Schedule {
-    pub(super) fn new(rate: f64, process: ArrivalProcess, seed: u64) -> Self {
+    /// None for a trace, whose transactions bring their own moments.
+    pub(super) fn new(rate: f64, process: ArrivalProcess, seed: u64) -> Option<Self> {
+        if process == ArrivalProcess::Recorded {
+            return None;
+        }
         let state = State {
             next_ns: 0.0,
             random: Random::seed_from_u64(seed),
         };
-        Self {
+        Some(Self {
             gap_ns: 1e9 / rate,
             process,
             state: Mutex::new(state),
-        }
+        })
     }
 
     /// The next scheduled start, in nanoseconds after the start of the load.
@@ -40,7 +44,6 @@ impl Schedule {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival_ns = state.next_ns;
         state.next_ns += match self.process {
-            // A trace's transactions bring their own moments, and never ask here.
             ArrivalProcess::Uniform | ArrivalProcess::Recorded => self.gap_ns,
             // Inverse of the exponential distribution; 1 - u lies in (0, 1].
             ArrivalProcess::Poisson => -(1.0 - state.random.random::<f64>()).ln() * self.gap_ns,
@@ -56,7 +59,7 @@ mod tests {
     #[test]
     fn both_processes_keep_the_rate() {
         for process in [ArrivalProcess::Uniform, ArrivalProcess::Poisson] {
-            let schedule = Schedule::new(1000.0, process, 1);
+            let schedule = Schedule::new(1000.0, process, 1).expect("a schedule");
             let last_ns = (0..100_000)
                 .map(|_| schedule.next_ns())
                 .last()

@@ -9,16 +9,16 @@ use wire::{
 };
 
 use super::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan, run};
-use crate::clock::Clock;
+use crate::clock::{Clock, MonotonicClock};
 use crate::measure::Names;
 use crate::session::{Knobs, Session, Shared, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 const MS: u64 = 1_000_000;
 
-/// Stands still but for what sleeps and statements add.
+/// Stands still but for what sleeps and statements add; how many there were.
 #[derive(Default)]
-struct FakeClock(AtomicU64);
+struct FakeClock(AtomicU64, AtomicU64);
 
 impl Clock for FakeClock {
     fn now_ns(&self) -> u64 {
@@ -27,17 +27,41 @@ impl Clock for FakeClock {
 
     fn sleep_until(&self, moment_ns: u64) {
         self.0.fetch_max(moment_ns, Ordering::SeqCst);
+        self.1.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Answers after 1 ms, and in the first of every ten seconds not before its end. Every `deadlock_every`-th statement is a deadlock and
-/// every `lost_every`-th loses the connection (0: never).
-struct FakeServer {
-    clock: Arc<FakeClock>,
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    /// In the first of every ten seconds it does not answer before its end.
     stalls: bool,
+    /// Every so-manieth statement is a deadlock (0: never) ...
     deadlock_every: u64,
+    /// ... or loses the connection.
     lost_every: u64,
-    statements: Arc<AtomicU64>,
+    /// After so many statements it never answers again.
+    silent_after: Option<u64>,
+    /// So many logins after the first are refused: too many connections.
+    full: u64,
+    /// Ctrl-C is pressed at once.
+    interrupted: bool,
+}
+
+/// What a server was asked.
+#[derive(Debug, Default)]
+struct Asked {
+    logins: AtomicU64,
+    statements: AtomicU64,
+    first_statements: AtomicU64,
+    commits: AtomicU64,
+}
+
+/// Answers after 1 ms.
+struct FakeServer {
+    clock: Arc<dyn Clock>,
+    faults: Faults,
+    asked: Arc<Asked>,
     counters: Counters,
 }
 
@@ -46,26 +70,30 @@ impl FakeServer {
         self.counters.round_trips += 1;
         let now_ns = self.clock.now_ns();
         let into_ns = now_ns % (10_000 * MS);
-        let stalled = self.stalls && into_ns < 1000 * MS;
+        let stalled = self.faults.stalls && into_ns < 1000 * MS;
         self.clock.sleep_until(if stalled {
             now_ns - into_ns + 1000 * MS
         } else {
             now_ns + MS
         });
-        let number = self.statements.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.deadlock_every > 0 && number.is_multiple_of(self.deadlock_every) {
+        let number = self.asked.statements.fetch_add(1, Ordering::SeqCst) + 1;
+        while self.faults.silent_after.is_some_and(|last| number > last) {
+            std::thread::park();
+        }
+        let every = |times: u64| times > 0 && number.is_multiple_of(times);
+        if every(self.faults.deadlock_every) {
             return Err(Error::Server {
                 code: 1213,
                 sqlstate: "40001".into(),
                 message: "deadlock".into(),
             });
         }
-        if self.lost_every > 0 && number.is_multiple_of(self.lost_every) {
+        if every(self.faults.lost_every) {
             return Err(Error::Io(std::io::ErrorKind::ConnectionReset.into()));
         }
         Ok(Done {
             rows: 1,
-            affected: 0,
+            ..Done::default()
         })
     }
 }
@@ -84,26 +112,30 @@ impl Connection for FakeServer {
         false
     }
     fn query(&mut self, sql: &str, _fetch: Fetch, _rows: &mut dyn RowSink) -> Result<Done, Error> {
-        if sql == "ROLLBACK" {
-            Ok(Done::default())
-        } else {
-            self.answer()
-        }
+        match sql {
+            "COMMIT" => self.asked.commits.fetch_add(1, Ordering::SeqCst),
+            "ROLLBACK" => 0,
+            _ if sql.starts_with("SET ") => 0,
+            _ => return self.answer(),
+        };
+        Ok(Done::default())
     }
-    fn prepare(&mut self, _sql: &str) -> Result<Statement, Error> {
+    fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
         Ok(Statement {
-            id: 1,
+            id: u32::from(sql == "SELECT 1"),
             parameters: 0,
             columns: 1,
         })
     }
     fn execute(
         &mut self,
-        _: &Statement,
+        statement: &Statement,
         _: &[Value],
         _: Fetch,
         _: &mut dyn RowSink,
     ) -> Result<Done, Error> {
+        let first = &self.asked.first_statements;
+        first.fetch_add(u64::from(statement.id), Ordering::SeqCst);
         self.answer()
     }
     fn execute_batch(
@@ -127,95 +159,135 @@ impl Connection for FakeServer {
     }
 }
 
-/// One statement a transaction.
-struct One(Vec<StatementSpec>);
+/// Statements that a transaction sends one after the other, and how long it is typed.
+struct Plain(Vec<StatementSpec>, Duration);
 
-impl Workload for One {
+impl Plain {
+    fn one() -> Self {
+        Self(vec![StatementSpec::new("one", "SELECT 1")], Duration::ZERO)
+    }
+}
+
+impl Workload for Plain {
     fn name(&self) -> &'static str {
-        "one"
+        "plain"
     }
     fn statements(&self) -> &[StatementSpec] {
         &self.0
     }
     fn transactions(&self) -> &[&'static str] {
-        &["one"]
+        &["plain"]
     }
     fn check(&self, _connection: &mut dyn Connection) -> anyhow::Result<()> {
         Ok(())
     }
     fn client(&self, _number: u32, _connections: u32) -> Box<dyn Client> {
-        Box::new(OneClient)
+        Box::new(PlainClient(self.0.len() as u16, self.1))
     }
 }
 
-struct OneClient;
+struct PlainClient(u16, Duration);
 
-impl Client for OneClient {
-    fn draw(&mut self, _random: &mut Random) -> TransactionKind {
-        TransactionKind(0)
+impl Client for PlainClient {
+    fn draw(&mut self, _random: &mut Random) -> Option<TransactionKind> {
+        Some(TransactionKind(0))
+    }
+    fn keying(&mut self) -> Duration {
+        self.1
     }
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
-        session.run(StatementId(0), &[]).map(|_| Outcome::Committed)
+        for number in 0..self.0 {
+            session.run(StatementId(number), &[])?;
+        }
+        Ok(Outcome::Committed)
     }
 }
 
-fn drive(
-    arrivals: Arrivals,
-    time_s: u64,
-    stalls: bool,
-    deadlock_every: u64,
-    lost_every: u64,
-) -> Finished {
-    drive_many(1, arrivals, time_s, stalls, deadlock_every, lost_every)
-}
-
-fn drive_many(
-    connections: u32,
-    arrivals: Arrivals,
-    time_s: u64,
-    stalls: bool,
-    deadlock_every: u64,
-    lost_every: u64,
-) -> Finished {
-    let clock = Arc::new(FakeClock::default());
-    let workload: Arc<dyn Workload> = Arc::new(One(vec![StatementSpec::new("one", "SELECT 1")]));
-    let (fake, statements) = (Arc::clone(&clock), Arc::new(AtomicU64::new(0)));
-    let shared = Shared {
-        connector: Arc::new(move || {
-            let (clock, statements) = (Arc::clone(&fake), Arc::clone(&statements));
-            Ok(Box::new(FakeServer {
-                clock,
-                stalls,
-                deadlock_every,
-                lost_every,
-                statements,
-                counters: Counters::default(),
-            }))
-        }),
-        statements: workload.statements().into(),
-        names: Arc::new(Names::new(workload.statements())),
-        knobs: Knobs::default(),
-        clock,
-    };
-    let plan = Plan {
+fn plan(connections: u32, arrivals: Arrivals, time: Duration) -> Plan {
+    Plan {
         connections,
         client_threads: 2,
-        time: Some(Duration::from_secs(time_s)),
+        time: Some(time),
         warmup: Duration::ZERO,
+        wait: Duration::from_secs(30),
         transactions: None,
         arrivals,
         on_disconnect: OnDisconnect::Reconnect,
         on_error: OnError::Stop,
         seed: 1,
+    }
+}
+
+/// Run a workload against a server with faults, on any clock.
+fn against(
+    workload: Plain,
+    faults: Faults,
+    knobs: Knobs,
+    plan: Plan,
+    clock: Arc<dyn Clock>,
+) -> (Finished, Arc<Asked>) {
+    let workload: Arc<dyn Workload> = Arc::new(workload);
+    let asked = Arc::new(Asked::default());
+    let (servers_clock, server_asked) = (Arc::clone(&clock), Arc::clone(&asked));
+    let shared = Shared {
+        connector: Arc::new(move || {
+            let asked = Arc::clone(&server_asked);
+            let login = asked.logins.fetch_add(1, Ordering::SeqCst);
+            if (1..=faults.full).contains(&login) {
+                return Err(Error::Server {
+                    code: 1040,
+                    sqlstate: "08004".into(),
+                    message: "Too many connections".into(),
+                });
+            }
+            Ok(Box::new(FakeServer {
+                clock: Arc::clone(&servers_clock),
+                faults,
+                asked,
+                counters: Counters::default(),
+            }))
+        }),
+        statements: workload.statements().into(),
+        names: Arc::new(Names::new(workload.statements())),
+        knobs,
+        clock,
     };
-    run(
-        &workload,
-        &shared,
-        plan,
-        &AtomicBool::new(false),
-        &mut |_, _| {},
-    )
-    .expect("connects")
+    let interrupt = AtomicBool::new(faults.interrupted);
+    let finished = run(&workload, &shared, plan, &interrupt, &mut |_, _| {});
+    (finished.expect("connects"), asked)
+}
+
+fn drive(arrivals: Arrivals, time_s: u64, faults: Faults) -> Finished {
+    drive_many(1, arrivals, time_s, faults)
+}
+
+fn drive_many(connections: u32, arrivals: Arrivals, time_s: u64, faults: Faults) -> Finished {
+    let plan = plan(connections, arrivals, Duration::from_secs(time_s));
+    let clock = Arc::new(FakeClock::default());
+    against(Plain::one(), faults, Knobs::default(), plan, clock).0
+}
+
+const STALLS: Faults = Faults {
+    stalls: true,
+    deadlock_every: 0,
+    lost_every: 0,
+    silent_after: None,
+    full: 0,
+    interrupted: false,
+};
+
+fn deadlocks(deadlock_every: u64) -> Faults {
+    Faults {
+        deadlock_every,
+        ..Faults::default()
+    }
+}
+
+fn losses(lost_every: u64) -> Faults {
+    Faults {
+        lost_every,
+        ..Faults::default()
+    }
 }
 
 fn open(rate: f64) -> Arrivals {
@@ -227,19 +299,19 @@ fn open(rate: f64) -> Arrivals {
 
 #[test]
 fn an_open_loop_shows_a_stall_that_a_closed_loop_hides() {
-    let open = drive(open(100.0), 20, true, 0, 0);
+    let open = drive(open(100.0), 20, STALLS);
     // 1 s in 10 stalls: a tenth of the arrivals wait up to a second for its end.
     let p99_ms = open.totals.latency.value_at_quantile(0.99) / MS;
     assert!((850..=1100).contains(&p99_ms), "{p99_ms}");
     assert!((850..=1100).contains(&(open.totals.lag.value_at_quantile(0.99) / MS)));
     assert_eq!(open.totals.latency.len(), 2000, "nothing is skipped");
-    let closed = drive(Arrivals::Closed, 20, true, 0, 0);
+    let closed = drive(Arrivals::Closed, 20, STALLS);
     assert!(closed.totals.latency.value_at_quantile(0.99) / MS <= 1);
 }
 
 #[test]
 fn a_rate_that_cannot_be_kept_is_told() {
-    let finished = drive(open(2000.0), 5, false, 0, 0);
+    let finished = drive(open(2000.0), 5, Faults::default());
     assert_eq!(
         finished.totals.latency.len(),
         10_000,
@@ -255,7 +327,7 @@ fn a_rate_that_cannot_be_kept_is_told() {
 
 #[test]
 fn deadlocks_are_retries_and_not_errors() {
-    let finished = drive(Arrivals::Closed, 1, false, 10, 0);
+    let finished = drive(Arrivals::Closed, 1, deadlocks(10));
     let tally = finished.totals.transactions[0];
     assert_eq!(tally.errors, 0);
     assert!(tally.retries >= 99, "{tally:?}");
@@ -265,7 +337,7 @@ fn deadlocks_are_retries_and_not_errors() {
 
 #[test]
 fn lost_connections_are_made_again_and_counted() {
-    let finished = drive(Arrivals::Closed, 1, false, 0, 100);
+    let finished = drive(Arrivals::Closed, 1, losses(100));
     let tally = finished.totals.transactions[0];
     assert!((9..=10).contains(&tally.errors), "{tally:?}");
     assert!(
@@ -278,8 +350,100 @@ fn lost_connections_are_made_again_and_counted() {
 
 #[test]
 fn many_connections_share_the_schedule_and_lose_nothing() {
-    let finished = drive_many(512, open(500.0), 4, false, 0, 0);
+    let finished = drive_many(512, open(500.0), 4, Faults::default());
     assert_eq!(finished.totals.latency.len(), 2000);
     assert_eq!(finished.totals.transactions[0].errors, 0);
+    assert_eq!(finished.stuck_connections, 0);
+}
+
+#[test]
+fn a_server_that_never_answers_again_is_told_in_full() {
+    let faults = Faults {
+        silent_after: Some(5),
+        ..Faults::default()
+    };
+    let mut plan = plan(2, open(100.0), Duration::from_millis(300));
+    plan.wait = Duration::from_millis(200);
+    let clock = Arc::new(MonotonicClock::start());
+    let (finished, _) = against(Plain::one(), faults, Knobs::default(), plan, clock);
+    assert_eq!(finished.stuck_connections, 2);
+    let totals = finished.totals;
+    // 30 were due: 5 answered, 2 without an answer, the others never begun.
+    assert_eq!((totals.latency.len(), totals.not_begun), (30, 23));
+    assert!(totals.latency.max() >= 300 * MS, "{}", totals.latency.max());
+}
+
+#[test]
+fn a_typed_transaction_counts_where_it_ends() {
+    let workload = Plain(Plain::one().0, Duration::from_secs(18));
+    let mut plan = plan(1, Arrivals::Closed, Duration::from_secs(60));
+    plan.warmup = Duration::from_secs(20);
+    let clock = Arc::new(FakeClock::default());
+    let seen = Arc::clone(&clock);
+    let (finished, _) = against(workload, Faults::default(), Knobs::default(), plan, clock);
+    // Four whole transactions are typed, one timer each, and answered; the fifth is cut short by the end.
+    assert_eq!(seen.1.load(Ordering::SeqCst), 2 * 4 + 1);
+    // They end every 18.001 s: the first within the warm-up, the next three within the minute after it.
+    assert_eq!(finished.totals.completed, [3]);
+    assert_eq!(finished.totals.transactions[0].count, 3);
+}
+
+#[test]
+fn what_autocommit_made_permanent_is_not_run_again() {
+    let two = ["SELECT 1", "SELECT 2"].map(|sql| StatementSpec::new(sql, sql));
+    let knobs = Knobs {
+        autocommit: Some(true),
+        ..Knobs::default()
+    };
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let workload = Plain(two.to_vec(), Duration::ZERO);
+    // The second statement of every second transaction.
+    let (finished, asked) = against(workload, deadlocks(4), knobs, plan, clock);
+    let tally = finished.totals.transactions[0];
+    assert!(tally.errors > 200 && tally.retries == 0, "{tally:?}");
+    let begun = asked.first_statements.load(Ordering::SeqCst);
+    assert_eq!(begun, tally.count + tally.errors, "none was run twice");
+    assert!(finished.failure.is_none());
+}
+
+#[test]
+fn a_statement_alone_is_committed_where_autocommit_is_off() {
+    let knobs = Knobs {
+        autocommit: Some(false),
+        ..Knobs::default()
+    };
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let (finished, asked) = against(Plain::one(), Faults::default(), knobs, plan, clock);
+    let count = finished.totals.transactions[0].count;
+    assert!(count > 900);
+    assert_eq!(asked.commits.load(Ordering::SeqCst), count);
+}
+
+#[test]
+fn a_server_that_is_full_for_a_moment_does_not_end_the_run() {
+    let faults = Faults {
+        lost_every: 500,
+        full: 3,
+        ..Faults::default()
+    };
+    let finished = drive(Arrivals::Closed, 1, faults);
+    assert_eq!(finished.failure, None);
+    assert_eq!(finished.totals.reconnects, 1);
+    assert_eq!(finished.totals.errors["1040"].count, 3);
+}
+
+#[test]
+fn nobody_waits_for_terminals_that_type_when_the_run_is_interrupted() {
+    let workload = Plain(Plain::one().0, Duration::from_secs(3600));
+    let faults = Faults {
+        interrupted: true,
+        ..Faults::default()
+    };
+    let plan = plan(50, Arrivals::Closed, Duration::from_secs(3600));
+    let clock = Arc::new(MonotonicClock::start());
+    let (finished, _) = against(workload, faults, Knobs::default(), plan, clock);
+    assert!(finished.interrupted);
     assert_eq!(finished.stuck_connections, 0);
 }

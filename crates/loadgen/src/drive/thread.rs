@@ -9,9 +9,10 @@ use std::sync::mpsc::Sender;
 use rand::SeedableRng;
 use wire::fibers;
 
-use super::worker::{Run, Worker};
+use super::run::Run;
+use super::worker::Worker;
 use super::{Gate, Report};
-use crate::measure::{Collector, Recorder};
+use crate::measure::Recorder;
 use crate::session::{Session, Shared};
 use crate::sys;
 use crate::workload::{Random, Workload};
@@ -48,7 +49,6 @@ pub(super) struct Thread {
     pub(super) workload: Arc<dyn Workload>,
     pub(super) shared: Shared,
     pub(super) run: Arc<Run>,
-    pub(super) collector: Arc<Collector>,
     pub(super) gate: Arc<Gate>,
     pub(super) reports: Sender<Report>,
 }
@@ -84,7 +84,7 @@ impl Thread {
 
     fn connect(&self) -> fibers::Body<Option<Session>> {
         let (shared, reports) = (self.shared.clone(), self.reports.clone());
-        let mut recorder = Recorder::new(Arc::clone(&self.collector));
+        let mut recorder = Recorder::new(Arc::clone(&self.run.collector));
         if self.run.plan.warmup.is_zero() {
             recorder.start();
         }
@@ -105,10 +105,12 @@ impl Thread {
         let plan = &self.run.plan;
         let mut worker = Worker {
             run: Arc::clone(&self.run),
+            number,
             session,
             client: self.workload.client(number, plan.connections),
             random: Random::seed_from_u64(plan.seed.wrapping_add(u64::from(number))),
             cpu: Rc::clone(cpu),
+            measured: false,
         };
         Box::new(move || {
             worker.work();

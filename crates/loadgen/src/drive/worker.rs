@@ -1,154 +1,133 @@
 //! What one connection does.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wire::Error;
 
-use super::plan::{OnDisconnect, OnError, Plan};
-use super::schedule::Schedule;
+use super::plan::{OnDisconnect, OnError};
+use super::run::Run;
 use super::thread::CpuTime;
-use crate::clock::Clock;
 use crate::measure::TransactionRecord;
 use crate::session::Session;
-use crate::workload::{Client, Random};
+use crate::workload::{Client, Outcome, Random, TransactionKind};
 
 /// So often is one transaction run again before it is given up as an error.
 const RETRIES_MAX: u64 = 100;
-/// A connection that waits looks so often whether the load has ended.
-const LOOK_NS: u64 = 50_000_000;
+/// So long does a connection wait before it tries to connect again.
+const RECONNECT_NS: u64 = 50_000_000;
+/// A client that cannot draw yet is asked again after so long.
+const READY_NS: u64 = 1_000_000;
+/// A connection that sleeps longer hands over what it has measured first, so that nobody has to wait for it at the end.
+const PARKED_NS: u64 = 50_000_000;
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
 }
 
-/// What all connections of a run share.
-pub(super) struct Run {
-    pub(super) plan: Plan,
-    pub(super) schedule: Option<Schedule>,
-    pub(super) clock: Arc<dyn Clock>,
-    /// When the load begins.
-    pub(super) begin_ns: AtomicU64,
-    /// When the measured part begins.
-    pub(super) measure_ns: AtomicU64,
-    /// When it ends; moved back to now by Ctrl-C and by a failure.
-    pub(super) end_ns: AtomicU64,
-    /// Transactions begun.
-    pub(super) begun: AtomicU64,
-    /// Why the run ended early.
-    pub(super) failure: Mutex<Option<String>>,
-}
-
-impl Run {
-    /// End now.
-    pub(super) fn end(&self) {
-        self.end_ns.fetch_min(self.clock.now_ns(), Ordering::SeqCst);
-    }
-
-    fn fail(&self, error: &Error) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert_with(|| error.to_string());
-        drop(failure);
-        self.end();
-    }
-
-    fn ended_at(&self, moment_ns: u64) -> bool {
-        moment_ns >= self.end_ns.load(Ordering::Relaxed)
-    }
-
-    /// Wait for a moment; false if the load ends first.
-    fn wait_until(&self, moment_ns: u64) -> bool {
-        loop {
-            let now_ns = self.clock.now_ns();
-            if now_ns >= moment_ns {
-                return true;
-            }
-            if self.ended_at(now_ns) {
-                return false;
-            }
-            self.clock.sleep_until(moment_ns.min(now_ns + LOOK_NS));
-        }
-    }
-}
-
 /// One connection, its client and its random numbers.
 pub(super) struct Worker {
     pub(super) run: Arc<Run>,
+    pub(super) number: u32,
     pub(super) session: Session,
     pub(super) client: Box<dyn Client>,
     pub(super) random: Random,
     pub(super) cpu: Rc<CpuTime>,
+    pub(super) measured: bool,
 }
 
 impl Worker {
-    /// Run transactions until the load ends.
+    /// Run transactions until the load or the workload ends.
     pub(super) fn work(&mut self) {
-        let run = Arc::clone(&self.run);
-        let begin_ns = run.begin_ns.load(Ordering::SeqCst);
-        let measure_ns = run.measure_ns.load(Ordering::SeqCst);
-        let mut measured = false;
-        while let Some(scheduled_ns) = self.next_start(begin_ns) {
-            if !measured && scheduled_ns >= measure_ns {
-                measured = true;
-                self.session.recorder().start();
-                self.cpu.begin();
-            }
-            if !run.wait_until(scheduled_ns) {
+        while let Some(arrival_ns) = self.arrival() {
+            if !self.run.take_turn() || !self.is_ready() {
                 break;
             }
-            if run.schedule.is_some() && run.ended_at(run.clock.now_ns()) {
-                // Due before the end, but every connection was busy: it has waited so long at least.
-                let end_ns = run.end_ns.load(Ordering::Relaxed);
-                self.session
-                    .recorder()
-                    .not_begun(end_ns.saturating_sub(scheduled_ns));
-                continue;
-            }
-            if run
-                .plan
-                .transactions
-                .is_some_and(|limit| run.begun.fetch_add(1, Ordering::Relaxed) >= limit)
-            {
+            let Some(kind) = self.client.draw(&mut self.random) else {
                 break;
-            }
-            self.transaction(scheduled_ns);
+            };
+            let Some(scheduled_ns) = self.typed(arrival_ns) else {
+                break;
+            };
+            self.transaction(kind, scheduled_ns);
         }
+        self.hand_over();
+    }
+
+    /// Wait until the client can draw; false if the load ends first.
+    fn is_ready(&mut self) -> bool {
+        while !self.client.is_ready() {
+            if !self.wait_until(self.run.clock.now_ns() + READY_NS) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn hand_over(&mut self) {
         self.session.recorder().cpu(self.cpu.tell());
         self.session.recorder().flush();
     }
 
-    /// When the next transaction should begin; none if that is after the end.
-    fn next_start(&self, begin_ns: u64) -> Option<u64> {
-        let start_ns = match &self.run.schedule {
-            Some(schedule) => begin_ns + schedule.next_ns(),
-            None => self.run.clock.now_ns(),
+    /// Wait until the next transaction may begin, by the open loop's schedule if there is one; none if the load ends first.
+    fn arrival(&mut self) -> Option<u64> {
+        let run = Arc::clone(&self.run);
+        let arrival_ns = match &run.schedule {
+            Some(schedule) => run.begin_ns() + schedule.next_ns(),
+            None => run.clock.now_ns(),
         };
-        (!self.run.ended_at(start_ns)).then_some(start_ns)
+        if self.wait_until(arrival_ns) {
+            return Some(arrival_ns);
+        }
+        if run.schedule.is_some()
+            && let Some(waited_ns) = run.waited_in_vain_ns(arrival_ns)
+        {
+            self.session.recorder().not_begun(waited_ns);
+        }
+        None
     }
 
-    fn transaction(&mut self, scheduled_ns: u64) {
-        let kind = self.client.draw(&mut self.random);
-        let Some(scheduled_ns) = self.typed(scheduled_ns) else {
-            return;
+    /// When the transaction that was drawn is to begin, once it is due or has been typed; none if the load ends first.
+    fn typed(&mut self, arrival_ns: u64) -> Option<u64> {
+        let keying = self.client.keying();
+        let scheduled_ns = match self.client.due() {
+            Some(due) => self.run.begin_ns() + nanoseconds(due),
+            None if keying.is_zero() => return Some(arrival_ns),
+            None => self.run.clock.now_ns() + nanoseconds(keying),
         };
+        self.wait_until(scheduled_ns).then_some(scheduled_ns)
+    }
+
+    /// Wait for a moment; false if the load has ended by then.
+    fn wait_until(&mut self, moment_ns: u64) -> bool {
+        let run = Arc::clone(&self.run);
+        let now_ns = run.clock.now_ns();
+        let until_ns = moment_ns.min(run.end_ns());
+        if until_ns.saturating_sub(now_ns) >= PARKED_NS {
+            self.hand_over();
+            run.parked.fetch_add(1, Ordering::SeqCst);
+            run.clock.sleep_until(until_ns);
+            run.parked.fetch_sub(1, Ordering::SeqCst);
+        } else if until_ns > now_ns {
+            run.clock.sleep_until(until_ns);
+        }
+        !run.has_ended()
+    }
+
+    fn transaction(&mut self, kind: TransactionKind, scheduled_ns: u64) {
+        if !self.measured && scheduled_ns >= self.run.measure_ns() {
+            self.measured = true;
+            self.session.recorder().start();
+            self.cpu.begin();
+        }
         let began_ns = match self.run.schedule {
-            Some(_) => self.run.clock.now_ns(),
-            None => scheduled_ns,
+            None if self.client.due().is_none() => scheduled_ns,
+            _ => self.run.clock.now_ns(),
         };
-        let mut retries = 0;
-        let outcome = loop {
-            match self.client.run(&mut self.session) {
-                Err(error) if self.client.retries(&error) && retries < RETRIES_MAX => {
-                    match self.session.rollback() {
-                        Ok(()) => retries += 1,
-                        Err(error) => break Err(error),
-                    }
-                }
-                outcome => break outcome,
-            }
-        };
+        self.run.in_flight(self.number, Some(scheduled_ns));
+        let (outcome, retries) = self.attempts();
         let ended_ns = self.run.clock.now_ns();
         let record = TransactionRecord {
             kind,
@@ -159,23 +138,38 @@ impl Worker {
             retries,
         };
         self.session.recorder().transaction(record);
+        self.run.in_flight(self.number, None);
+        self.client.ended(&outcome, &mut self.session);
         if let Err(error) = outcome {
             self.recover(&error);
         }
         let thinking = self.client.thinking(&mut self.random);
         if !thinking.is_zero() {
-            self.run.wait_until(ended_ns + nanoseconds(thinking));
+            self.wait_until(ended_ns + nanoseconds(thinking));
         }
     }
 
-    /// When the transaction that was drawn is to begin, once it has been typed; none if the load ends first.
-    fn typed(&mut self, scheduled_ns: u64) -> Option<u64> {
-        let keying = self.client.keying();
-        if keying.is_zero() {
-            return Some(scheduled_ns);
+    /// Run the transaction until it succeeds or must be given up; how often it was run again.
+    fn attempts(&mut self) -> (Result<Outcome, Error>, u64) {
+        let mut retries = 0;
+        loop {
+            self.session.start();
+            let outcome = self.client.run(&mut self.session);
+            let outcome = outcome.and_then(|outcome| self.session.settle().map(|()| outcome));
+            match outcome {
+                Err(error)
+                    if retries < RETRIES_MAX
+                        && self.client.retries(&error)
+                        && !self.session.is_partly_committed() =>
+                {
+                    match self.session.rollback() {
+                        Ok(()) => retries += 1,
+                        Err(error) => return (Err(error), retries),
+                    }
+                }
+                outcome => return (outcome, retries),
+            }
         }
-        let sent_ns = self.run.clock.now_ns() + nanoseconds(keying);
-        self.run.wait_until(sent_ns).then_some(sent_ns)
     }
 
     /// After a transaction that failed: undo it, connect again, or end the run.
@@ -192,16 +186,25 @@ impl Worker {
         if self.run.plan.on_disconnect == OnDisconnect::Stop {
             return self.run.fail(error);
         }
-        while !self.run.ended_at(self.run.clock.now_ns()) {
+        while !self.run.has_ended() {
             match self.session.reconnect() {
                 Ok(()) => return self.session.recorder().reconnected(),
-                // A refused login will be refused again; a server that restarts refuses as well, with 57P03.
-                Err(error) if !error.is_disconnect() => return self.run.fail(&error),
+                // A wrong password will be refused again; a server that restarts, or that has not noticed yet that the old connection
+                // is gone, will not.
+                Err(error) if !error.is_disconnect() && !is_full(&error) => {
+                    return self.run.fail(&error);
+                }
                 Err(_) => self
                     .run
                     .clock
-                    .sleep_until(self.run.clock.now_ns() + LOOK_NS),
+                    .sleep_until(self.run.clock.now_ns() + RECONNECT_NS),
             }
         }
     }
+}
+
+/// Whether a login was refused because the server has as many connections as it takes.
+pub(super) fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Server { code, sqlstate, .. }
+        if matches!(code, 1040 | 1203 | 1226) || sqlstate == "53300")
 }

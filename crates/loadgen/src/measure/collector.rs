@@ -2,13 +2,31 @@
 //!
 //! Histograms live here and not in each connection, because 512 connections with 50 statements each would need gigabytes of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
 
 use super::series::Series;
 use super::tally::{Errors, StatementTally, TransactionTally, merge_errors};
 use super::{Names, new_histogram};
+
+/// The measured part of a run, in nanoseconds of its clock.
+#[derive(Debug)]
+pub struct Window {
+    /// When the measured part begins.
+    pub begin_ns: AtomicU64,
+    /// When it ends; moved back to now by Ctrl-C and by a failure.
+    pub end_ns: AtomicU64,
+}
+
+impl Window {
+    /// Whether something that ended at `moment_ns` was completed within it.
+    pub(super) fn holds(&self, moment_ns: u64) -> bool {
+        moment_ns >= self.begin_ns.load(Ordering::Relaxed)
+            && moment_ns <= self.end_ns.load(Ordering::Relaxed)
+    }
+}
 
 /// What a recorder hands over. All of it is added to what the collector has, and then empty again.
 #[derive(Debug, Default)]
@@ -20,6 +38,10 @@ pub(super) struct Batch {
     pub(super) statement_samples: Vec<(u16, u64)>,
     pub(super) transaction_samples: Vec<TransactionSample>,
     pub(super) not_begun_ns: Vec<u64>,
+    /// What was completed within the window, whenever it began: transactions committed, by kind, and rolled back as meant; statements.
+    pub(super) completed: Vec<u64>,
+    pub(super) completed_rolled_back: u64,
+    pub(super) completed_statements: u64,
     pub(super) reconnects: u64,
     pub(super) client_cpu_ns: u64,
 }
@@ -46,7 +68,13 @@ pub struct Totals {
     pub transactions: Vec<TransactionTally>,
     /// Latencies by kind of transaction, in nanoseconds, from the scheduled start, retries included, failures not.
     pub transaction_latency: Vec<Histogram<u64>>,
-    /// Latencies of all transactions, and the waits so far of arrivals that were never begun.
+    /// By kind of transaction: how many were committed within the measured part, whenever they began.
+    pub completed: Vec<u64>,
+    /// How many were rolled back there, as the workload wanted.
+    pub completed_rolled_back: u64,
+    /// How many of the workload's statements ended within the measured part.
+    pub completed_statements: u64,
+    /// Latencies of all transactions, and the waits so far of those that were never begun or never answered.
     pub latency: Histogram<u64>,
     /// How long after its scheduled start each transaction began, and the waits of arrivals never begun.
     pub lag: Histogram<u64>,
@@ -73,7 +101,7 @@ impl Totals {
             .sum()
     }
 
-    /// Transactions that ended as the workload wanted.
+    /// Transactions that ended as the workload wanted, those that ended after the measured part included.
     #[must_use]
     pub fn done_transactions(&self) -> u64 {
         self.transactions
@@ -83,9 +111,17 @@ impl Totals {
     }
 }
 
+/// A recorder that panicked has at worst left a part of a measurement.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Where all recorders of a run hand over.
 pub struct Collector {
     totals: Mutex<Totals>,
+    /// Every recorder's batch, so that nothing is lost of a connection that never comes back.
+    batches: Mutex<Vec<Arc<Mutex<Batch>>>>,
+    window: Window,
     names: usize,
     kinds: usize,
 }
@@ -99,6 +135,9 @@ impl Collector {
             statement_latency: vec![new_histogram(); names],
             transactions: vec![TransactionTally::default(); kinds],
             transaction_latency: vec![new_histogram(); kinds],
+            completed: vec![0; kinds],
+            completed_rolled_back: 0,
+            completed_statements: 0,
             latency: new_histogram(),
             lag: new_histogram(),
             errors: Errors::default(),
@@ -109,14 +148,37 @@ impl Collector {
         };
         Arc::new(Self {
             totals: Mutex::new(totals),
+            batches: Mutex::new(Vec::new()),
+            window: Window {
+                begin_ns: AtomicU64::new(0),
+                end_ns: AtomicU64::new(u64::MAX),
+            },
             names,
             kinds,
         })
     }
 
-    /// When the measured part begins.
-    pub fn set_zero(&self, zero_ns: u64) {
-        self.with(|totals| totals.series.set_zero(zero_ns));
+    /// The measured part; all of the run until [`Self::measure`] is called.
+    #[must_use]
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Say when the measured part begins and ends.
+    pub fn measure(&self, begin_ns: u64, end_ns: u64) {
+        self.window.begin_ns.store(begin_ns, Ordering::SeqCst);
+        self.window.end_ns.store(end_ns, Ordering::SeqCst);
+        self.with(|totals| totals.series.set_zero(begin_ns));
+    }
+
+    /// Note arrivals that were due and never begun, by how long they have waited.
+    pub fn not_begun(&self, waited_ns: impl Iterator<Item = u64>) {
+        self.with(|totals| waited_ns.for_each(|waited_ns| totals.add_not_begun(waited_ns)));
+    }
+
+    /// Note a transaction that was begun and not answered, by how long it has waited.
+    pub fn unanswered(&self, waited_ns: u64) {
+        self.with(|totals| totals.latency.saturating_record(waited_ns));
     }
 
     /// What has been handed over so far.
@@ -127,13 +189,21 @@ impl Collector {
 
     /// Look at what has been handed over so far, without copying it.
     pub fn with<T>(&self, look: impl FnOnce(&mut Totals) -> T) -> T {
-        // A recorder that panicked has at worst added a part of its batch.
-        look(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut lock(&self.totals))
     }
 
-    /// An empty batch.
-    pub(super) fn batch(&self) -> Batch {
-        Batch::new(self.names, self.kinds)
+    /// An empty batch for a recorder.
+    pub(super) fn batch(&self) -> Arc<Mutex<Batch>> {
+        let batch = Arc::new(Mutex::new(Batch::new(self.names, self.kinds)));
+        lock(&self.batches).push(Arc::clone(&batch));
+        batch
+    }
+
+    /// Add what recorders have not handed over, because their connections wait for answers that do not come.
+    pub fn gather(&self) {
+        for batch in &*lock(&self.batches) {
+            self.take(&mut lock(batch));
+        }
     }
 
     /// Add a batch, and empty it.
@@ -177,11 +247,19 @@ impl Totals {
             }
         }
         for waited_ns in batch.not_begun_ns.drain(..) {
-            self.not_begun += 1;
-            self.latency.saturating_record(waited_ns);
-            self.lag.saturating_record(waited_ns);
+            self.add_not_begun(waited_ns);
         }
+        for (total, more) in self.completed.iter_mut().zip(&mut batch.completed) {
+            *total += std::mem::take(more);
+        }
+        self.completed_rolled_back += std::mem::take(&mut batch.completed_rolled_back);
+        self.completed_statements += std::mem::take(&mut batch.completed_statements);
         self.reconnects += std::mem::take(&mut batch.reconnects);
         self.client_cpu_ns += std::mem::take(&mut batch.client_cpu_ns);
+    }
+    fn add_not_begun(&mut self, waited_ns: u64) {
+        self.not_begun += 1;
+        self.latency.saturating_record(waited_ns);
+        self.lag.saturating_record(waited_ns);
     }
 }

@@ -10,7 +10,7 @@ mod tally;
 
 use hdrhistogram::Histogram;
 
-pub use collector::{Collector, Totals};
+pub use collector::{Collector, Totals, Window};
 pub use names::Names;
 pub use recorder::{Recorder, TransactionRecord};
 pub use series::{Second, Series};

@@ -1,10 +1,11 @@
 //! One connection's measurements, handed to the collector a few hundred at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use wire::{Counters, Done, Error};
 
-use super::collector::{Batch, Collector, TransactionSample};
+use super::Names;
+use super::collector::{Batch, Collector, TransactionSample, lock};
 use super::tally::{StatementTally, TransactionTally, count_error};
 use crate::workload::{Outcome, TransactionKind};
 
@@ -13,10 +14,11 @@ const BATCH_STATEMENTS: usize = 256;
 /// ... or is so old, so that the live line is up to date.
 const BATCH_AGE_NS: u64 = 500_000_000;
 
-/// Records what one connection does. Nothing is recorded before [`Recorder::start`].
+/// Records what one connection does. Before [`Recorder::start`] nothing is recorded but what is completed within the window.
 pub struct Recorder {
     collector: Arc<Collector>,
-    batch: Batch,
+    /// Its own but at the end of the run, so that the lock is free.
+    batch: Arc<Mutex<Batch>>,
     flushed_ns: u64,
     on: bool,
     /// What the transaction at hand has sent and received.
@@ -69,25 +71,37 @@ impl Recorder {
         wire: Counters,
         outcome: &Result<Done, Error>,
     ) {
+        let mut batch = lock(&self.batch);
+        if Names::is_work(name) && self.collector.window().holds(ended_ns) {
+            batch.completed_statements += 1;
+        }
         if !self.on {
             return;
         }
         self.transaction_wire += wire;
-        self.batch.statements[usize::from(name)].add(wire, outcome);
-        self.batch
+        batch.statements[usize::from(name)].add(wire, outcome);
+        batch
             .statement_samples
             .push((name, ended_ns.saturating_sub(began_ns)));
         if let Err(error) = outcome {
-            count_error(&mut self.batch.errors, error);
+            count_error(&mut batch.errors, error);
         }
     }
 
     /// Record a transaction.
     pub fn transaction(&mut self, record: TransactionRecord) {
+        let mut batch = lock(&self.batch);
+        if self.collector.window().holds(record.ended_ns) {
+            match record.outcome {
+                Some(Outcome::Committed) => batch.completed[usize::from(record.kind.0)] += 1,
+                Some(Outcome::RolledBack) => batch.completed_rolled_back += 1,
+                None => {}
+            }
+        }
         if !self.on {
             return;
         }
-        let tally = &mut self.batch.transactions[usize::from(record.kind.0)];
+        let tally = &mut batch.transactions[usize::from(record.kind.0)];
         tally.retries += record.retries;
         tally.wire += std::mem::take(&mut self.transaction_wire);
         match record.outcome {
@@ -95,7 +109,7 @@ impl Recorder {
             Some(Outcome::RolledBack) => tally.rolled_back += 1,
             None => tally.errors += 1,
         }
-        self.batch.transaction_samples.push(TransactionSample {
+        batch.transaction_samples.push(TransactionSample {
             kind: record.kind.0,
             ended_ns: record.ended_ns,
             latency_ns: record
@@ -104,33 +118,31 @@ impl Recorder {
             lag_ns: record.began_ns.saturating_sub(record.scheduled_ns),
             retries: record.retries,
         });
-        let full = self.batch.statement_samples.len() >= BATCH_STATEMENTS;
+        let full = batch.statement_samples.len() >= BATCH_STATEMENTS;
         if full || record.ended_ns.saturating_sub(self.flushed_ns) >= BATCH_AGE_NS {
             self.flushed_ns = record.ended_ns;
-            self.flush();
+            self.collector.take(&mut batch);
         }
     }
 
-    /// An open-loop arrival that was not begun when the load ended, after waiting for `waited_ns`.
+    /// An open-loop arrival of the measured part that was not begun when the load ended, after waiting for `waited_ns`.
     pub fn not_begun(&mut self, waited_ns: u64) {
-        if self.on {
-            self.batch.not_begun_ns.push(waited_ns);
-        }
+        lock(&self.batch).not_begun_ns.push(waited_ns);
     }
 
     /// Note that the connection was lost and made again.
     pub fn reconnected(&mut self) {
-        self.batch.reconnects += u64::from(self.on);
+        lock(&self.batch).reconnects += u64::from(self.on);
     }
 
     /// Note CPU time of this connection's thread.
     pub fn cpu(&mut self, cpu_ns: u64) {
-        self.batch.client_cpu_ns += cpu_ns;
+        lock(&self.batch).client_cpu_ns += cpu_ns;
     }
 
     /// Hand over what is still here.
     pub fn flush(&mut self) {
-        self.collector.take(&mut self.batch);
+        self.collector.take(&mut lock(&self.batch));
     }
 }
 
@@ -140,6 +152,7 @@ impl Batch {
         Self {
             statements: vec![StatementTally::default(); names],
             transactions: vec![TransactionTally::default(); kinds],
+            completed: vec![0; kinds],
             ..Self::default()
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use wire::{Cell, Connection, Error, Family, Fetch, RowSink, RowsWanted};
+use wire::{Cell, Connection, Error, Family, Fetch, RowSink};
 
 use super::server_text::normalized;
 use crate::session::StatementSpec;
@@ -16,6 +16,24 @@ pub struct Sums {
     /// By the statement's text without values.
     pub by_text: HashMap<String, Used>,
 }
+
+impl Sums {
+    /// The text under which the server knows a statement of ours. MySQL keeps no more of a text than `max_digest_length` (1,024 bytes of
+    /// tokens unless it is configured otherwise) and ends what it has cut with dots.
+    fn text_of(&self, ours: &str) -> Option<&str> {
+        if let Some((known, _)) = self.by_text.get_key_value(ours) {
+            return Some(known);
+        }
+        let begins = |cut: &str| cut.len() >= CUT_MIN && ours.starts_with(cut);
+        let mut texts = self.by_text.keys();
+        texts
+            .find(|known| known.strip_suffix("...").is_some_and(begins))
+            .map(String::as_str)
+    }
+}
+
+/// Shorter texts that end with dots are not taken for the beginning of a longer one.
+const CUT_MIN: usize = 200;
 
 /// How often and how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -102,11 +120,7 @@ pub fn server_sums(connection: &mut dyn Connection) -> Result<Sums, String> {
 }
 
 fn ask(connection: &mut dyn Connection, sql: &str, rows: &mut dyn RowSink) -> Result<(), String> {
-    let fetch = Fetch {
-        size: 0,
-        rows: RowsWanted::All,
-    };
-    let done = connection.query(sql, fetch, rows);
+    let done = connection.query(sql, Fetch::ALL, rows);
     done.map(|_| ()).map_err(|error| error.to_string())
 }
 
@@ -149,21 +163,23 @@ pub fn server_time(
         Ok(sums) => sums,
         Err(why) => return unavailable(why),
     };
-    let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let boundaries = ["begin", "commit", "rollback"].map(|word| (word, word));
     let ours = statements
         .iter()
         .map(|spec| (spec.name.as_str(), spec.sql.as_str()));
     for (name, sql) in ours.chain(boundaries) {
-        let known = names.entry(normalized(sql)).or_default();
-        if !known.contains(&name) {
-            known.push(name);
+        if let Some(text) = after.text_of(&normalized(sql)) {
+            let known = names.entry(text).or_default();
+            if !known.contains(&name) {
+                known.push(name);
+            }
         }
     }
     let mut found = BTreeMap::new();
     for (text, names) in &names {
-        let now = after.by_text.get(text).copied().unwrap_or_default();
-        let then = before.by_text.get(text).copied().unwrap_or_default();
+        let now = after.by_text.get(*text).copied().unwrap_or_default();
+        let then = before.by_text.get(*text).copied().unwrap_or_default();
         // A reset in between leaves less than there was.
         let count = now.count.saturating_sub(then.count);
         if count > 0 {
@@ -180,7 +196,7 @@ pub fn server_time(
         .any(|name| statements.iter().any(|spec| spec.name == *name))
     {
         return unavailable(format!(
-            "{} counted none of these statements (MariaDB leaves out prepared ones: --statements text has them)",
+            "{} counted none of these statements (MariaDB leaves out prepared ones: --protocol text has them)",
             after.source
         ));
     }
@@ -279,6 +295,35 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_the_server_has_cut_is_known_by_its_beginning() {
+        let long = |rows: usize| {
+            format!(
+                "UPDATE stock SET {} WHERE id = ?",
+                "a = a + b, ".repeat(rows)
+            )
+        };
+        let statements = [
+            StatementSpec::new("update", long(200)),
+            StatementSpec::new("update", long(201)),
+        ];
+        let cut = format!("{}...", &normalized(&long(200))[..1000]);
+        let counted = |count| {
+            let mut sums = sums(&[]).expect("sums");
+            let used = Used {
+                count,
+                time_us: count as f64,
+            };
+            sums.by_text.insert(cut.clone(), used);
+            Ok(sums)
+        };
+        let time = server_time(counted(1), counted(4), &statements);
+        assert_eq!(
+            time.statements["update"].count, 3,
+            "both lengths are one text"
+        );
+    }
+
+    #[test]
     fn it_says_why_there_is_none() {
         let statements = [StatementSpec::new("read", "SELECT 1")];
         let time = server_time(Err("off".into()), sums(&[]), &statements);
@@ -287,7 +332,7 @@ mod tests {
         assert!(
             time.unavailable
                 .expect("none matched")
-                .contains("--statements text")
+                .contains("--protocol text")
         );
     }
 }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use rand::RngExt;
-use wire::{Connection, Done, Error, Fetch, RowsWanted, Value};
+use serde_json::{Map, Value as Json, json};
+use wire::{Connection, Error, Value};
 
 pub use distribution::Distribution;
 pub use prepare::{cleanup, prepare};
 
 use crate::failure::Failure;
 use crate::session::{Session, StatementId, StatementSpec};
+use crate::sql;
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 use distribution::Draw;
 use statements::{Step, steps};
@@ -106,24 +108,17 @@ impl Workload for Oltp {
 
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
         let hint = format!(
-            "fill them: upshift-load {} prepare --tables {} --table-size {}",
+            "fill them: upshift load {} prepare --tables {} --table-size {}",
             self.name, self.options.tables, self.options.table_size
         );
         for table in 1..=self.options.tables {
-            let mut last = Last::default();
-            let sql = format!("SELECT MAX(id) FROM sbtest{table}");
-            let fetch = Fetch {
-                size: 0,
-                rows: RowsWanted::All,
-            };
-            match connection.query(&sql, fetch, &mut last) {
-                Ok(Done { .. }) => {}
+            let last = match sql::one(connection, &format!("SELECT MAX(id) FROM sbtest{table}")) {
                 Err(Error::Server { message, .. }) => {
                     return Err(Failure::new(message, hint).into());
                 }
-                Err(error) => return Err(error.into()),
-            }
-            let rows = last.0.unwrap_or(0);
+                last => last?,
+            };
+            let rows = last.number().unwrap_or(0);
             if rows < self.options.table_size as i64 {
                 let message = format!(
                     "sbtest{table} ends at id {rows}, not {}: half loaded?",
@@ -137,6 +132,24 @@ impl Workload for Oltp {
         Ok(())
     }
 
+    fn options(&self) -> Map<String, Json> {
+        let Options {
+            tables,
+            table_size,
+            range_size,
+            distribution,
+        } = self.options;
+        let all = [
+            ("tables", json!(tables)),
+            ("table_size", json!(table_size)),
+            ("range_size", json!(range_size)),
+            ("distribution", json!(distribution)),
+        ];
+        all.map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
     fn client(&self, _number: u32, _connections: u32) -> Box<dyn Client> {
         Box::new(OltpClient {
             steps: Arc::clone(&self.steps),
@@ -145,16 +158,6 @@ impl Workload for Oltp {
             ids: Draw::new(self.options.distribution, self.options.table_size),
             drawn: Vec::new(),
         })
-    }
-}
-
-/// The one number of a result.
-#[derive(Default)]
-struct Last(Option<i64>);
-
-impl wire::RowSink for Last {
-    fn row(&mut self, cells: &[wire::Cell<'_>]) {
-        self.0 = cells.first().and_then(wire::Cell::as_int);
     }
 }
 
@@ -168,7 +171,7 @@ struct OltpClient {
 }
 
 impl Client for OltpClient {
-    fn draw(&mut self, random: &mut Random) -> TransactionKind {
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
         self.drawn.clear();
         let mut first_id = 0;
         let mut table = 0;
@@ -187,12 +190,12 @@ impl Client for OltpClient {
             }
             first_id += step.tables(self.options.tables);
         }
-        TransactionKind(0)
+        Some(TransactionKind(0))
     }
 
     /// A delete that waited for another connection's delete and insert of its row finds neither row under READ COMMITTED
     /// (PostgreSQL), and the insert after it a duplicate: sysbench tries again too. Where every statement commits by itself, that
-    /// happens on every server.
+    /// happens on every server, and the transaction is given up.
     fn retries(&self, error: &Error) -> bool {
         let duplicate = matches!(error, Error::Server { code, sqlstate, .. } if *code == 1062 || sqlstate == "23505");
         duplicate || error.is_retryable()

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rand::{RngExt, SeedableRng};
-use wire::{Connection, Error, Family, Fetch, RowsWanted, Value};
+use wire::{Connection, Family, Value};
 
 use super::{Options, rows};
 use crate::drive::refused;
 use crate::session::Connector;
+use crate::sql::{self, say};
 use crate::workload::Random;
 
 /// Rows in one INSERT where the server takes no bulk load.
@@ -83,17 +84,13 @@ fn fill(
         ),
     )?;
     let seed = seed.wrapping_add(u64::from(table));
-    let loaded = connection.load(
+    sql::fill(
+        connection,
         &format!("sbtest{table}"),
         &["id", "k", "c", "pad"],
-        &mut generate(size, seed),
-    );
-    match loaded {
-        Err(Error::Unsupported(_)) => insert(connection, table, &mut generate(size, seed))?,
-        loaded => {
-            loaded?;
-        }
-    }
+        || generate(size, seed),
+        INSERT_ROWS,
+    )?;
     say(
         connection,
         &format!("CREATE INDEX k_{table} ON sbtest{table} (k)"),
@@ -122,32 +119,17 @@ fn generate(size: u64, seed: u64) -> impl Iterator<Item = Vec<Value>> {
     })
 }
 
-fn insert(
-    connection: &mut dyn Connection,
-    table: u32,
-    rows: &mut dyn Iterator<Item = Vec<Value>>,
-) -> Result<(), Error> {
-    loop {
-        let parameters: Vec<Value> = rows.take(INSERT_ROWS).flatten().collect();
-        if parameters.is_empty() {
-            return Ok(());
-        }
-        let places = vec!["(?, ?, ?, ?)"; parameters.len() / 4].join(", ");
-        let sql = format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {places}");
-        let sql = wire::render(connection.dialect(), &sql, &parameters);
-        say(connection, &sql)?;
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn say(connection: &mut dyn Connection, sql: &str) -> Result<(), Error> {
-    connection
-        .query(
-            sql,
-            Fetch {
-                size: 0,
-                rows: RowsWanted::All,
-            },
-            &mut (),
-        )
-        .map(|_| ())
+    #[test]
+    fn the_same_seed_makes_the_same_rows_in_every_version() {
+        let rows: Vec<Vec<Value>> = generate(1000, 1).collect();
+        let text = format!("{rows:?}");
+        assert_eq!(
+            xxhash_rust::xxh3::xxh3_64(text.as_bytes()),
+            15_905_555_678_633_424_870
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use wire::Counters;
 
 use super::replay::Replay;
@@ -13,7 +14,7 @@ use crate::session::{Knobs, Shared};
 use crate::workload::{TransactionKind, Workload};
 
 /// Raised when a key changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -24,12 +25,10 @@ const SCHEMA_VERSION: u32 = 1;
 pub struct Result {
     pub schema_version: u32,
     pub workload: String,
+    pub options: Map<String, Value>,
+    pub ran: Ran,
     pub server: Server,
-    pub connections: u32,
-    pub seed: u64,
-    pub knobs: Knobs,
     pub duration_s: f64,
-    pub warmup_s: f64,
     pub interrupted: bool,
     pub failure: Option<String>,
     pub tpmc: Option<f64>,
@@ -58,6 +57,8 @@ pub struct About<'a> {
     pub transactions: Vec<&'a str>,
     /// Which of them are the `tpmc`.
     pub tpmc: Option<TransactionKind>,
+    /// What was asked of it, by the names of its options.
+    pub options: Map<String, Value>,
     /// What a reader must know.
     pub notes: Vec<String>,
 }
@@ -68,9 +69,18 @@ impl<'a> From<&'a dyn Workload> for About<'a> {
             name: workload.name().to_owned(),
             transactions: workload.transactions().to_vec(),
             tpmc: workload.tpmc(),
+            options: workload.options(),
             notes: workload.notes(),
         }
     }
+}
+
+/// How it ran, where the machine decides.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Ran {
+    pub engine: &'static str,
+    pub client_threads: u32,
 }
 
 /// What answered.
@@ -79,6 +89,8 @@ impl<'a> From<&'a dyn Workload> for About<'a> {
 pub struct Server {
     pub family: String,
     pub version: String,
+    pub isolation: Option<String>,
+    pub durability: BTreeMap<String, String>,
 }
 
 /// Percentiles in microseconds.
@@ -202,24 +214,31 @@ pub fn result(
         }
     };
     let statements_run = totals.work_statements();
+    let completed = totals.completed.iter().sum::<u64>() + totals.completed_rolled_back;
     let cpu_us = totals.client_cpu_ns as f64 / 1000.0;
     let tpmc = about
         .tpmc
-        .map(|kind| rate(totals.transactions[usize::from(kind.0)].count) * 60.0);
+        .map(|kind| rate(totals.completed[usize::from(kind.0)]) * 60.0);
     Result {
         schema_version: SCHEMA_VERSION,
         workload: about.name.clone(),
+        options: options(about, plan, &shared.knobs),
+        ran: Ran {
+            // A thread with a single connection blocks.
+            engine: if plan.connections > plan.threads() {
+                "io_uring"
+            } else {
+                "threads"
+            },
+            client_threads: plan.threads(),
+        },
         server,
-        connections: plan.connections,
-        seed: plan.seed,
-        knobs: shared.knobs,
         duration_s: finished.duration_s,
-        warmup_s: plan.warmup.as_secs_f64(),
         interrupted: finished.interrupted,
         failure: finished.failure.clone(),
         tpmc,
-        tps: rate(totals.done_transactions()),
-        qps: rate(statements_run),
+        tps: rate(completed),
+        qps: rate(totals.completed_statements),
         latency_us: Latency::from(&totals.latency),
         client_cpu_us_per_statement: (statements_run > 0).then(|| cpu_us / statements_run as f64),
         open_loop: open_loop(plan, finished),
@@ -233,6 +252,32 @@ pub fn result(
         replay: None,
         notes: about.notes.clone(),
     }
+}
+
+/// Everything that was asked for, by the names of the options.
+fn options(about: &About<'_>, plan: &Plan, knobs: &Knobs) -> Map<String, Value> {
+    let (rate, arrivals) = match plan.arrivals {
+        Arrivals::Closed => (None, None),
+        Arrivals::Open { rate, process } => (Some(rate), Some(process)),
+    };
+    let mut options = Map::new();
+    let mut set = |name: &str, value: Value| options.insert(name.to_owned(), value);
+    set("connections", plan.connections.into());
+    set("client_threads", plan.client_threads.into());
+    set("seconds", json!(plan.time.map(|time| time.as_secs_f64())));
+    set("warmup_seconds", json!(plan.warmup.as_secs_f64()));
+    set("wait_seconds", json!(plan.wait.as_secs_f64()));
+    set("max_transactions", json!(plan.transactions));
+    set("rate", json!(rate));
+    set("arrivals", json!(arrivals));
+    set("on_disconnect", json!(plan.on_disconnect));
+    set("on_error", json!(plan.on_error));
+    set("seed", plan.seed.into());
+    if let Ok(Value::Object(knobs)) = serde_json::to_value(knobs) {
+        options.extend(knobs);
+    }
+    options.extend(about.options.clone());
+    options
 }
 
 fn open_loop(plan: &Plan, finished: &Finished) -> Option<OpenLoop> {

@@ -10,8 +10,9 @@ mod tests;
 
 pub use hdr::write_hdr;
 pub use json::{
-    About, Arrival, Latency, OpenLoop, Result, Server, StatementResult, TransactionResult, result,
+    About, Arrival, Latency, OpenLoop, Ran, Result, Server, StatementResult, TransactionResult,
+    result,
 };
-pub use replay::{AnswerResult, DifferingRequest, Replay, replay};
+pub use replay::{AnswerResult, DifferingRequest, RecordedOn, Replay, replay};
 pub use series::write_parquet;
 pub use table::table;

@@ -1,17 +1,12 @@
 //! What a replay adds to the result.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 use wire::Family;
 
-use super::Server;
-use crate::replay::{Answer, Difference, Event, Trace};
+use crate::replay::{self, Answer, Difference, Differences, Event, Trace};
 use crate::session::StatementId;
-
-/// So many differing requests are listed with their statements.
-const LISTED_MAX: usize = 100;
 
 /// What a replay adds.
 #[derive(Debug, Serialize)]
@@ -21,12 +16,21 @@ const LISTED_MAX: usize = 100;
 )]
 pub struct Replay {
     pub trace: String,
-    pub recorded_on: Server,
+    pub recorded_on: RecordedOn,
     pub truncated: bool,
     pub requests: u64,
+    pub overlapped: u64,
     pub ended_otherwise: u64,
     pub differences: Option<u64>,
     pub differing: Vec<DifferingRequest>,
+}
+
+/// What answered when the trace was recorded.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct RecordedOn {
+    pub family: String,
+    pub version: String,
 }
 
 /// A request that was answered differently.
@@ -47,67 +51,63 @@ pub struct AnswerResult {
     pub answer: String,
     pub rows: u64,
     pub affected: u64,
+    pub warnings: u32,
+    pub last_insert_id: u64,
     pub hash: String,
 }
 
-/// Put it together; `family` is that of the server, whose quotes the listed statements have.
+/// Put it together.
 ///
 /// # Errors
 /// A trace that has changed since it was opened.
 pub fn replay(
     trace: &Trace,
-    family: Family,
-    ended_otherwise: u64,
-    differences: Option<&[Difference]>,
+    replay: &replay::Replay,
+    differences: Option<&Differences>,
 ) -> anyhow::Result<Replay> {
-    let all = differences.unwrap_or_default();
+    let listed = differences.map_or(&[][..], |found| &found.listed);
     Ok(Replay {
         trace: trace.path().display().to_string(),
-        recorded_on: Server {
+        recorded_on: RecordedOn {
             family: trace.meta.family.clone(),
             version: trace.meta.version.clone(),
         },
         truncated: !trace.whole,
         requests: trace.ending.statements,
-        ended_otherwise,
-        differences: differences.map(|all| all.len() as u64),
-        differing: differing(trace, family, &all[..all.len().min(LISTED_MAX)])?,
+        overlapped: trace.overlapped,
+        ended_otherwise: replay.ended_otherwise(),
+        differences: differences.map(|found| found.count),
+        differing: differing(trace, listed)?,
     })
 }
 
 /// Find the statements of the requests that differ.
-fn differing(
-    trace: &Trace,
-    family: Family,
-    differences: &[Difference],
-) -> anyhow::Result<Vec<DifferingRequest>> {
+fn differing(trace: &Trace, differences: &[Difference]) -> anyhow::Result<Vec<DifferingRequest>> {
+    let family = match trace.meta.family.as_str() {
+        "postgres" => Family::Postgres,
+        _ => Family::Mysql,
+    };
     let mut wanted: BTreeMap<u64, &Difference> = differences
         .iter()
         .map(|difference| (difference.now.ordinal, difference))
         .collect();
     let mut found = Vec::new();
-    let mut malformed = None;
-    trace.each(|recorded| {
+    let mut reader = trace.reader()?;
+    while !wanted.is_empty() {
+        let Some(recorded) = reader.next_transaction()? else {
+            break;
+        };
         let after = recorded.ordinal + recorded.events;
-        if wanted.range(recorded.ordinal..after).next().is_some() {
-            match recorded.events() {
-                Err(error) => malformed = Some(error),
-                Ok(events) => {
-                    for (ordinal, event) in (recorded.ordinal..).zip(events) {
-                        if let Some(difference) = wanted.remove(&ordinal) {
-                            found.push(describe(trace, family, difference, &event));
-                        }
-                    }
-                }
+        if wanted.range(recorded.ordinal..after).next().is_none() {
+            continue;
+        }
+        for (ordinal, event) in (recorded.ordinal..).zip(recorded.events()?) {
+            if let Some(difference) = wanted.remove(&ordinal) {
+                found.push(describe(trace, family, difference, &event));
             }
         }
-        if wanted.is_empty() || malformed.is_some() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    malformed.map_or(Ok(found), |error| Err(error.into()))
+    }
+    Ok(found)
 }
 
 fn describe(
@@ -150,6 +150,8 @@ fn answer(answer: &Answer) -> AnswerResult {
         answer: answer.state.to_text(),
         rows: answer.rows,
         affected: answer.affected,
+        warnings: answer.warnings,
+        last_insert_id: answer.last_insert_id,
         hash: format!("{:016x}", answer.hash),
     }
 }

@@ -80,11 +80,12 @@ pub fn table(result: &Result) -> String {
 fn summary(text: &mut String, result: &Result) {
     let Result {
         workload,
+        options,
         server,
-        connections,
         duration_s,
         ..
     } = result;
+    let connections = &options["connections"];
     let _ = writeln!(
         text,
         "{workload} on {} {}, {connections} connections, {duration_s:.1} s",

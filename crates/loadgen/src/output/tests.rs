@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
 use wire::{Counters, Done, Error};
 
 use super::{About, Server, result, table, write_hdr, write_parquet};
@@ -36,7 +38,7 @@ fn small() -> (Commit, Shared, Plan, Finished) {
         wire,
         &Ok(Done {
             rows: 1,
-            affected: 0,
+            ..Done::default()
         }),
     );
     let refused = Error::Server {
@@ -69,6 +71,7 @@ fn small() -> (Commit, Shared, Plan, Finished) {
         client_threads: 1,
         time: None,
         warmup: Duration::ZERO,
+        wait: Duration::from_secs(30),
         transactions: Some(1),
         arrivals: Arrivals::Closed,
         on_disconnect: OnDisconnect::Stop,
@@ -92,6 +95,8 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
     let server = Server {
         family: "mysql".into(),
         version: "9.7.4".into(),
+        isolation: Some("repeatable-read".into()),
+        durability: [("sync_binlog".to_owned(), "1".to_owned())].into(),
     };
     let server_time = server_time(
         Err("performance_schema is off".into()),
@@ -107,7 +112,20 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         &finished,
     );
     let json = serde_json::to_value(&result).expect("serializes");
-    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["schema_version"], 2);
+    for (option, value) in [
+        ("connections", 1.into()),
+        ("max_transactions", 1.into()),
+        ("protocol", "prepared".into()),
+        ("isolation", "default".into()),
+        ("accounts", 10.into()),
+        ("seconds", serde_json::Value::Null),
+    ] {
+        assert_eq!(json["options"][option], value, "{option}");
+    }
+    assert_eq!(json["ran"]["engine"], "threads");
+    assert_eq!(json["server"]["isolation"], "repeatable-read");
+    assert_eq!(json["server"]["durability"]["sync_binlog"], "1");
     assert!(json["tpmc"].is_null());
     assert_eq!(json["tps"], 2.0);
     assert_eq!(json["qps"], 4.0);
@@ -167,8 +185,39 @@ fn hdr_log_and_parquet_are_written() {
         "{log}"
     );
     write_parquet(&parquet, &finished.totals.series).expect("writes");
-    let bytes = std::fs::read(&parquet).expect("a file");
-    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let file = std::fs::File::open(&parquet).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("Parquet");
+    let rows = reader.get_row_iter(None).expect("rows");
+    let rows: Vec<Vec<(String, i64)>> = rows
+        .map(|row| {
+            let row = row.expect("a row");
+            let columns = row.get_column_iter().enumerate();
+            columns
+                .map(|(place, (name, _))| (name.clone(), row.get_long(place).expect("a number")))
+                .collect()
+        })
+        .collect();
+    let column = |name: &str| {
+        let found = rows[0].iter().find(|(known, _)| known == name);
+        found.expect(name).1
+    };
+    assert_eq!(rows.len(), 1, "all of it lies in the first second");
+    assert_eq!(column("second"), 0);
+    assert_eq!((column("transactions"), column("statements")), (1, 2));
+    assert_eq!((column("errors"), column("retries")), (0, 0));
+    // 3 ms, in two digits.
+    for name in [
+        "latency_us_p50",
+        "latency_us_p90",
+        "latency_us_p99",
+        "latency_us_max",
+    ] {
+        assert!(
+            (2990..=3030).contains(&column(name)),
+            "{name} {}",
+            column(name)
+        );
+    }
     let missing =
         write_parquet(&folder.join("no/such"), &finished.totals.series).expect_err("no folder");
     assert!(missing.to_string().contains("no/such"));

@@ -1,20 +1,24 @@
-//! Results in a form that does not depend on the server, the protocol or the encoding. docs/reference/load.md lists what is normalised.
+//! Results as hashes: exact, with their columns' names and types, or in a form that does not depend on the engine, the protocol or the
+//! encoding. docs/reference/load.md lists what is normalised then.
 //!
 //! Neither protocol's rows say their columns' types here, so the rules look at the text alone: two texts that one rule makes equal are
 //! equal as numbers, as points in time, or as CHAR values, whatever their columns are.
 
 use std::borrow::Cow;
 
-use wire::{Cell, RowSink};
+use wire::{Cell, ColumnDefinition, RowSink};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Before a cell that is NULL, and before one that is not.
 const NULL: u8 = 0;
 const PRESENT: u8 = 1;
 
-/// Hashes the rows of one result.
+/// Hashes the columns and rows of one result.
 pub struct ResultHash {
     unordered: bool,
+    lenient: bool,
+    columns: Xxh3,
+    columns_told: bool,
     rows: u64,
     in_order: Xxh3,
     /// Sum of the rows' own hashes, which their order does not change and a row's repetition does.
@@ -23,11 +27,14 @@ pub struct ResultHash {
 }
 
 impl ResultHash {
-    /// No rows yet. `unordered`: rows may come in any order.
+    /// No rows yet. `unordered`: rows may come in any order. `lenient`: cells are normalised, and columns do not count.
     #[must_use]
-    pub fn new(unordered: bool) -> Self {
+    pub fn new(unordered: bool, lenient: bool) -> Self {
         Self {
             unordered,
+            lenient,
+            columns: Xxh3::new(),
+            columns_told: false,
             rows: 0,
             in_order: Xxh3::new(),
             sum: 0,
@@ -42,7 +49,13 @@ impl ResultHash {
         } else {
             self.in_order.digest()
         };
+        let hash = match self.columns_told {
+            true => hash ^ self.columns.digest(),
+            false => hash,
+        };
         let rows = self.rows;
+        self.columns_told = false;
+        self.columns.reset();
         self.rows = 0;
         self.sum = 0;
         self.in_order.reset();
@@ -51,10 +64,22 @@ impl ResultHash {
 }
 
 impl RowSink for ResultHash {
+    fn wants_columns(&self) -> bool {
+        !self.lenient
+    }
+
+    fn column(&mut self, definition: &ColumnDefinition<'_>) {
+        self.columns_told = true;
+        self.columns
+            .update(&(definition.name.len() as u64).to_le_bytes());
+        self.columns.update(definition.name);
+        self.columns.update(&definition.kind.to_le_bytes());
+    }
+
     fn row(&mut self, cells: &[Cell<'_>]) {
         self.row.clear();
         for cell in cells {
-            put(&mut self.row, cell);
+            put(&mut self.row, cell, self.lenient);
         }
         self.rows += 1;
         if self.unordered {
@@ -66,7 +91,7 @@ impl RowSink for ResultHash {
     }
 }
 
-fn put(row: &mut Vec<u8>, cell: &Cell<'_>) {
+fn put(row: &mut Vec<u8>, cell: &Cell<'_>, lenient: bool) {
     let made;
     let text = match cell {
         Cell::Null => return row.push(NULL),
@@ -76,7 +101,11 @@ fn put(row: &mut Vec<u8>, cell: &Cell<'_>) {
             made.as_bytes()
         }
     };
-    let text = canonical(text);
+    let text = if lenient {
+        canonical(text)
+    } else {
+        Cow::Borrowed(text)
+    };
     row.push(PRESENT);
     row.extend_from_slice(&(text.len() as u64).to_le_bytes());
     row.extend_from_slice(&text);
@@ -196,7 +225,7 @@ mod tests {
     }
 
     fn hash(unordered: bool, rows: &[&[Cell<'_>]]) -> (u64, u64) {
-        let mut result = ResultHash::new(unordered);
+        let mut result = ResultHash::new(unordered, true);
         for row in rows {
             result.row(row);
         }
@@ -266,6 +295,33 @@ mod tests {
             hash(false, &[&[Cell::Bytes(b"0.5")]]),
             hash(false, &[&[Cell::Bytes(b"0.50")]])
         );
+    }
+
+    #[test]
+    fn exact_hashes_tell_digits_spaces_and_columns_apart() {
+        let exact = |name: &[u8], kind, cell: &[u8]| {
+            let mut result = ResultHash::new(false, false);
+            result.column(&ColumnDefinition {
+                name,
+                kind,
+                length: 10,
+                collation: 0,
+                flags: 0,
+                decimals: 0,
+            });
+            result.row(&[Cell::Bytes(cell)]);
+            result.take()
+        };
+        let one = exact(b"a", 246, b"1.50");
+        assert_eq!(exact(b"a", 246, b"1.50"), one);
+        for other in [
+            exact(b"a", 246, b"1.5"),
+            exact(b"a", 246, b"1.50 "),
+            exact(b"b", 246, b"1.50"),
+            exact(b"a", 253, b"1.50"),
+        ] {
+            assert_ne!(other, one);
+        }
     }
 
     proptest! {

@@ -1,9 +1,8 @@
 //! The answers of a replay as a file: a line a request, so that `diff` and `grep` understand it too.
 
-use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader, BufWriter, Lines, Write};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +11,8 @@ use crate::failure::Failure;
 use crate::session::RowsMode;
 
 /// The first line; its number is raised when the canonical form or the file changes.
-const FIRST_LINE: &str = "# upshift-load digest 1";
-const COLUMNS: &str = "# request\trows\taffected\tanswer\thash";
+const FIRST_LINE: &str = "# upshift-load digest 2";
+const COLUMNS: &str = "# request\trows\taffected\twarnings\tinsert id\tanswer\thash";
 
 /// What two digests must have in common to be comparable, and whose they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +23,8 @@ pub struct DigestHead {
     pub requests: u64,
     /// Whether rows may come in any order.
     pub unordered: bool,
+    /// Whether what two engines write differently counts as equal.
+    pub lenient: bool,
     /// How much of each result was read.
     pub rows: RowsMode,
     /// `mysql` or `postgres`.
@@ -32,13 +33,61 @@ pub struct DigestHead {
     pub version: String,
 }
 
+impl DigestHead {
+    /// Whether answers that are made as `self` says can be compared with those of an earlier digest of `trace`.
+    ///
+    /// # Errors
+    /// The first thing that is not the same.
+    pub fn check(&self, earlier: &Self, trace: &Trace) -> Result<(), Failure> {
+        let other_trace =
+            earlier.trace != trace.id_text() || earlier.requests != trace.ending.statements;
+        let (what, hint) = if other_trace {
+            (
+                "of another trace",
+                "replay the trace whose digest it is, or make the digest of this one first",
+            )
+        } else if earlier.unordered != self.unordered {
+            (
+                "with another choice of --unordered",
+                "give --unordered to both replays or to none",
+            )
+        } else if earlier.lenient != self.lenient {
+            (
+                "with another choice of --lenient",
+                "give --lenient to both replays or to none",
+            )
+        } else if earlier.rows != self.rows {
+            (
+                "with another choice of --rows",
+                "give the same --rows to both replays",
+            )
+        } else if earlier.family != self.family && !self.lenient {
+            (
+                "on another engine",
+                "give --lenient to both replays: two engines write the same values differently",
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(
+            format!("the digest to compare with was made {what}"),
+            hint,
+        ))
+    }
+}
+
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// As asked.
     Ok,
-    /// Refused with this SQLSTATE.
-    Refused(String),
+    /// Refused.
+    Refused {
+        /// MySQL's error number; 0 on `PostgreSQL`.
+        code: u16,
+        /// Five characters.
+        sqlstate: String,
+    },
     /// The connection was lost.
     Lost,
     /// Not sent, because an earlier request of its transaction was refused.
@@ -56,17 +105,21 @@ pub struct Answer {
     pub rows: u64,
     /// Rows that it changed, as the server counts them.
     pub affected: u64,
-    /// Hash of the rows in canonical form.
+    /// Warnings that it raised.
+    pub warnings: u32,
+    /// `AUTO_INCREMENT`'s number of the first row that it inserted.
+    pub last_insert_id: u64,
+    /// Hash of the columns and rows.
     pub hash: u64,
 }
 
 impl State {
-    /// As it stands in the file: `ok`, `error:23000`, `lost`, `skipped`.
+    /// As it stands in the file: `ok`, `error:1062:23000`, `lost`, `skipped`.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
             Self::Ok => "ok".to_owned(),
-            Self::Refused(sqlstate) => format!("error:{sqlstate}"),
+            Self::Refused { code, sqlstate } => format!("error:{code}:{sqlstate}"),
             Self::Lost => "lost".to_owned(),
             Self::Skipped => "skipped".to_owned(),
         }
@@ -77,14 +130,25 @@ impl State {
             "ok" => Some(Self::Ok),
             "lost" => Some(Self::Lost),
             "skipped" => Some(Self::Skipped),
-            _ => Some(Self::Refused(text.strip_prefix("error:")?.to_owned())),
+            _ => {
+                let (code, sqlstate) = text.strip_prefix("error:")?.split_once(':')?;
+                Some(Self::Refused {
+                    code: code.parse().ok()?,
+                    sqlstate: sqlstate.to_owned(),
+                })
+            }
         }
     }
 
-    /// Servers agree on the class of an SQLSTATE, its first two characters, not on the rest: a duplicate key is 23000 and 23505.
+    /// Engines agree on the class of an SQLSTATE, its first two characters, not on the rest: a duplicate key is 23000 and 23505.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Refused(one), Self::Refused(other)) => one.get(..2) == other.get(..2),
+            (
+                Self::Refused { sqlstate: one, .. },
+                Self::Refused {
+                    sqlstate: other, ..
+                },
+            ) => one.get(..2) == other.get(..2),
             _ => self == other,
         }
     }
@@ -97,23 +161,27 @@ impl Answer {
             ordinal: fields.next()?.parse().ok()?,
             rows: fields.next()?.parse().ok()?,
             affected: fields.next()?.parse().ok()?,
+            warnings: fields.next()?.parse().ok()?,
+            last_insert_id: fields.next()?.parse().ok()?,
             state: State::from_text(fields.next()?)?,
             hash: u64::from_str_radix(fields.next()?, 16).ok()?,
         };
         fields.next().is_none().then_some(answer)
     }
+
+    /// Whether two answers to a request differ. With `lenient` errors are equal by class, and what engines count in their own way is
+    /// left out: changed rows (MySQL counts rows that changed, `PostgreSQL` rows that were found), warnings and insert ids.
+    #[must_use]
+    pub fn differs(&self, earlier: &Self, lenient: bool) -> bool {
+        if !lenient {
+            return self != earlier;
+        }
+        !self.state.is_like(&earlier.state)
+            || (self.ordinal, self.rows, self.hash) != (earlier.ordinal, earlier.rows, earlier.hash)
+    }
 }
 
-/// All answers of a replay, in the order of the requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Digest {
-    /// Whose it is.
-    pub head: DigestHead,
-    /// One for each request.
-    pub answers: Vec<Answer>,
-}
-
-/// A request that two servers answered differently.
+/// A request that was answered differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The earlier answer.
@@ -122,230 +190,277 @@ pub struct Difference {
     pub now: Answer,
 }
 
-impl Digest {
-    /// Write it.
+/// What a comparison found.
+#[derive(Debug, Default)]
+pub struct Differences {
+    /// How many requests were answered differently.
+    pub count: u64,
+    /// The first of them.
+    pub listed: Vec<Difference>,
+}
+
+/// A digest that is being written; there is no file of its name before it is complete.
+pub struct DigestWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl DigestWriter {
+    /// Begin it.
     ///
     /// # Errors
     /// The system's, with the file's name.
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        self.lines(path).map_err(|error| {
-            let message = format!("cannot write {}: {error}", path.display());
-            Failure::new(
-                message,
-                "name a file in a folder that is there and has room",
-            )
-            .into()
-        })
+    pub fn create(path: &Path, head: &DigestHead) -> anyhow::Result<Self> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let file = File::create(&partial).map_err(|error| cannot_write(path, &error))?;
+        let mut writer = Self {
+            path: path.to_owned(),
+            partial,
+            file: BufWriter::new(file),
+        };
+        let head = serde_json::to_string(head)?;
+        writeln!(writer.file, "{FIRST_LINE}\n# {head}\n{COLUMNS}")
+            .map_err(|error| cannot_write(path, &error))?;
+        Ok(writer)
     }
 
-    fn lines(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
+    /// Add the next answer.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub fn write(&mut self, answer: &Answer) -> anyhow::Result<()> {
+        let Answer {
+            ordinal,
+            rows,
+            affected,
+            warnings,
+            last_insert_id,
+            hash,
+            ..
+        } = answer;
+        let state = answer.state.to_text();
         writeln!(
-            file,
-            "{FIRST_LINE}\n# {}\n{COLUMNS}",
-            serde_json::to_string(&self.head)?
-        )?;
-        let mut line = String::new();
-        for answer in &self.answers {
-            line.clear();
-            let state = answer.state.to_text();
-            let Answer {
-                ordinal,
-                rows,
-                affected,
-                hash,
-                ..
-            } = answer;
-            // Writing to a String cannot fail.
-            let _ = writeln!(line, "{ordinal}\t{rows}\t{affected}\t{state}\t{hash:016x}");
-            file.write_all(line.as_bytes())?;
-        }
-        file.flush()
+            self.file,
+            "{ordinal}\t{rows}\t{affected}\t{warnings}\t{last_insert_id}\t{state}\t{hash:016x}"
+        )
+        .map_err(|error| cannot_write(&self.path, &error).into())
     }
 
-    /// Read an earlier one.
+    /// It is complete: give it its name.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        let written = self.file.flush();
+        let named = written.and_then(|()| std::fs::rename(&self.partial, &self.path));
+        named.map_err(|error| cannot_write(&self.path, &error).into())
+    }
+}
+
+impl Drop for DigestWriter {
+    fn drop(&mut self) {
+        // After `finish` it has another name.
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        format!("cannot write {}: {error}", path.display()),
+        "name a file in a folder that is there and has room",
+    )
+}
+
+/// An earlier digest, read an answer at a time.
+pub struct DigestReader {
+    path: PathBuf,
+    head: DigestHead,
+    lines: Lines<BufReader<File>>,
+}
+
+impl DigestReader {
+    /// Open one that is whole.
     ///
     /// # Errors
     /// A file that cannot be read or is no digest, or is not whole.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let wrong = |why: &str| {
-            Failure::new(
-                format!("{} is not a digest of upshift-load: {why}", path.display()),
-                "name a file that upshift-load replay --digest wrote",
-            )
-        };
-        let file = File::open(path).map_err(|error| wrong(&error.to_string()))?;
-        let mut lines = BufReader::new(file).lines();
-        let mut next = || {
-            lines
-                .next()
-                .transpose()
-                .map_err(|error| wrong(&error.to_string()))
-        };
-        if next()?.as_deref() != Some(FIRST_LINE) {
-            return Err(wrong(&format!("it does not begin with {FIRST_LINE:?}")).into());
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut whole = Self::begin(path)?;
+        for _ in 0..whole.head.requests {
+            whole.next_answer()?;
         }
-        let head = next()?.unwrap_or_default();
-        let head = head.strip_prefix("# ").unwrap_or_default();
-        let head: DigestHead =
-            serde_json::from_str(head).map_err(|error| wrong(&error.to_string()))?;
-        next()?;
-        let mut answers = Vec::new();
-        while let Some(line) = next()? {
-            let answer =
-                Answer::from_line(&line).ok_or_else(|| wrong(&format!("line {line:?}")))?;
-            answers.push(answer);
+        if let Some(line) = whole.line()? {
+            return Err(wrong(path, &format!("line {line:?} after its last answer")).into());
         }
-        if answers.len() as u64 != head.requests {
-            let message = format!("it has {} of {} answers", answers.len(), head.requests);
-            return Err(wrong(&message).into());
-        }
-        Ok(Self { head, answers })
+        Self::begin(path)
     }
 
-    /// Whether answers to `trace` under these choices can be compared with this digest.
+    fn begin(path: &Path) -> anyhow::Result<Self> {
+        let file = File::open(path).map_err(|error| wrong(path, &error.to_string()))?;
+        let mut reader = Self {
+            path: path.to_owned(),
+            head: DigestHead {
+                trace: String::new(),
+                requests: 0,
+                unordered: false,
+                lenient: false,
+                rows: RowsMode::Stated,
+                family: String::new(),
+                version: String::new(),
+            },
+            lines: BufReader::new(file).lines(),
+        };
+        if reader.line()?.as_deref() != Some(FIRST_LINE) {
+            return Err(wrong(path, &format!("it does not begin with {FIRST_LINE:?}")).into());
+        }
+        let head = reader.line()?.unwrap_or_default();
+        let head = head.strip_prefix("# ").unwrap_or_default();
+        reader.head =
+            serde_json::from_str(head).map_err(|error| wrong(path, &error.to_string()))?;
+        reader.line()?;
+        Ok(reader)
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn head(&self) -> &DigestHead {
+        &self.head
+    }
+
+    /// The next answer.
     ///
     /// # Errors
-    /// The first thing that is not the same.
-    pub fn check(&self, trace: &Trace, unordered: bool, rows: RowsMode) -> Result<(), Failure> {
-        let head = &self.head;
-        let (what, hint) =
-            if head.trace != trace.id_text() || head.requests != trace.ending.statements {
-                (
-                    "of another trace",
-                    "replay the trace whose digest it is, or make the digest of this one first",
-                )
-            } else if head.unordered != unordered {
-                (
-                    "with another choice of --unordered",
-                    "give --unordered to both replays or to none",
-                )
-            } else if head.rows != rows {
-                (
-                    "with another choice of --rows",
-                    "give the same --rows to both replays",
-                )
-            } else {
-                return Ok(());
-            };
-        Err(Failure::new(
-            format!("the digest to compare with was made {what}"),
-            hint,
-        ))
+    /// A file that ends before, or holds something else.
+    pub fn next_answer(&mut self) -> anyhow::Result<Answer> {
+        let line = self
+            .line()?
+            .ok_or_else(|| wrong(&self.path, "it ends before its last answer"))?;
+        let answer = Answer::from_line(&line);
+        Ok(answer.ok_or_else(|| wrong(&self.path, &format!("line {line:?}")))?)
     }
 
-    /// Every request whose answers differ. Affected rows count between servers of one kind only: MySQL counts rows that changed,
-    /// PostgreSQL rows that were found.
-    #[must_use]
-    pub fn differences(&self, earlier: &Self) -> Vec<Difference> {
-        let same_family = self.head.family == earlier.head.family;
-        let differs = |now: &Answer, earlier: &Answer| {
-            !now.state.is_like(&earlier.state)
-                || (now.rows, now.hash) != (earlier.rows, earlier.hash)
-                || (same_family && now.affected != earlier.affected)
-        };
-        let pairs = self.answers.iter().zip(&earlier.answers);
-        pairs
-            .filter(|(now, earlier)| differs(now, earlier))
-            .map(|(now, earlier)| Difference {
-                earlier: earlier.clone(),
-                now: now.clone(),
-            })
-            .collect()
+    fn line(&mut self) -> Result<Option<String>, Failure> {
+        let line = self.lines.next().transpose();
+        line.map_err(|error| wrong(&self.path, &error.to_string()))
     }
+}
+
+fn wrong(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        format!("{} is not a digest of upshift-load: {why}", path.display()),
+        "name a file that upshift load replay --digest wrote",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn digest(family: &str, states: &[(State, u64)]) -> Digest {
-        let answers = states
-            .iter()
-            .enumerate()
-            .map(|(at, (state, affected))| Answer {
-                ordinal: at as u64 + 1,
-                state: state.clone(),
-                rows: 0,
-                affected: *affected,
-                hash: u64::MAX,
-            });
-        Digest {
-            head: DigestHead {
-                trace: "00".into(),
-                requests: states.len() as u64,
-                unordered: false,
-                rows: RowsMode::Stated,
-                family: family.into(),
-                version: "1".into(),
-            },
-            answers: answers.collect(),
+    fn answer(state: State) -> Answer {
+        Answer {
+            ordinal: 1,
+            state,
+            rows: 2,
+            affected: 3,
+            warnings: 0,
+            last_insert_id: 4,
+            hash: u64::MAX,
         }
     }
 
-    fn refused(sqlstate: &str) -> State {
-        State::Refused(sqlstate.into())
+    fn refused(code: u16, sqlstate: &str) -> State {
+        State::Refused {
+            code,
+            sqlstate: sqlstate.into(),
+        }
     }
 
     #[test]
-    fn errors_are_alike_by_class_and_affected_rows_within_a_family() {
-        let mysql = digest(
-            "mysql",
-            &[(refused("23000"), 0), (State::Ok, 1), (refused("42S02"), 0)],
-        );
-        let postgres = digest(
-            "postgres",
-            &[(refused("23505"), 0), (State::Ok, 2), (State::Ok, 0)],
-        );
-        let ordinals = |differences: Vec<Difference>| -> Vec<u64> {
-            differences
-                .iter()
-                .map(|difference| difference.now.ordinal)
-                .collect()
+    fn exact_answers_are_equal_in_everything() {
+        let one = answer(State::Ok);
+        let change = |change: fn(&mut Answer)| {
+            let mut other = one.clone();
+            change(&mut other);
+            other
         };
-        assert_eq!(ordinals(postgres.differences(&mysql)), [3]);
-        let other = digest(
-            "mysql",
-            &[(refused("23000"), 0), (State::Ok, 2), (State::Skipped, 0)],
-        );
-        assert_eq!(ordinals(other.differences(&mysql)), [2, 3]);
-        assert!(mysql.differences(&mysql).is_empty());
+        for (other, lenient) in [
+            (change(|answer| answer.rows = 0), true),
+            (change(|answer| answer.hash = 0), true),
+            (change(|answer| answer.state = State::Skipped), true),
+            (change(|answer| answer.affected = 0), false),
+            (change(|answer| answer.warnings = 1), false),
+            (change(|answer| answer.last_insert_id = 0), false),
+        ] {
+            assert!(other.differs(&one, false), "{other:?}");
+            assert_eq!(other.differs(&one, true), lenient, "{other:?}");
+        }
+        assert!(!one.differs(&one, false));
+    }
+
+    #[test]
+    fn lenient_errors_are_alike_by_class_and_exact_ones_by_number() {
+        let duplicate = answer(refused(1062, "23000"));
+        let postgres = answer(refused(0, "23505"));
+        let foreign = answer(refused(1452, "23000"));
+        let missing = answer(refused(1146, "42S02"));
+        assert!(!postgres.differs(&duplicate, true));
+        assert!(missing.differs(&duplicate, true));
+        assert!(foreign.differs(&duplicate, false));
     }
 
     #[test]
     fn a_file_holds_all_and_its_damage_is_seen() {
         let path = std::env::temp_dir().join(format!("upshift-digest-{}", std::process::id()));
-        let whole = digest(
-            "mysql",
-            &[
-                (State::Ok, 1),
-                (State::Lost, 0),
-                (refused("23000"), 0),
-                (State::Skipped, 0),
-            ],
-        );
-        whole.write(&path).expect("writes");
-        assert_eq!(Digest::read(&path).expect("reads"), whole);
+        let states = [
+            State::Ok,
+            State::Lost,
+            refused(1062, "23000"),
+            State::Skipped,
+        ];
+        let head = DigestHead {
+            trace: "00".into(),
+            requests: states.len() as u64,
+            unordered: false,
+            lenient: true,
+            rows: RowsMode::Stated,
+            family: "mysql".into(),
+            version: "1".into(),
+        };
+        let mut writer = DigestWriter::create(&path, &head).expect("creates");
+        for state in states.clone() {
+            writer.write(&answer(state)).expect("writes");
+        }
+        assert!(!path.exists(), "it is not complete");
+        writer.finish().expect("writes");
+        let mut reader = DigestReader::open(&path).expect("reads");
+        assert_eq!(reader.head(), &head);
+        for state in states {
+            assert_eq!(reader.next_answer().expect("reads"), answer(state));
+        }
         let text = std::fs::read_to_string(&path).expect("text");
         for (damaged, why) in [
-            (text.replace("digest 1", "digest 2"), "begin"),
+            (text.replace("digest 2", "digest 1"), "begin"),
             (text.replace("\tlost\t", "\tgone\t"), "line"),
             (
                 text.lines()
                     .take(5)
                     .map(|line| format!("{line}\n"))
                     .collect(),
-                "2 of 4",
+                "ends before",
             ),
+            (format!("{text}one more\n"), "after its last"),
         ] {
             std::fs::write(&path, damaged).expect("writes");
-            let error = Digest::read(&path).expect_err(why).to_string();
+            let error = DigestReader::open(&path).err().expect(why).to_string();
             assert!(error.contains(why), "{error}");
         }
         std::fs::remove_file(&path).expect("removes");
-        let error = whole
-            .write(Path::new("/no/such/folder"))
-            .expect_err("no folder");
-        assert!(error.to_string().contains("/no/such/folder"));
+        drop(DigestWriter::create(&path, &head).expect("creates"));
+        assert!(!path.exists() && !path.with_extension("partial").exists());
+        let error = DigestWriter::create(Path::new("/no/such/folder"), &head).err();
+        let error = error.expect("no folder").to_string();
+        assert!(error.contains("/no/such/folder"));
     }
 }

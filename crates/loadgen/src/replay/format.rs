@@ -10,7 +10,7 @@ use crate::session::StatementSpec;
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Kind, length and checksum before each block's payload.

@@ -1,11 +1,14 @@
 //! Record a load's statements, run the same statements again on any server, and tell whether the answers are equal.
 //!
 //! The way of a recording: [`Recording`] wraps a workload -> each [`crate::session::Session`] writes what it sends onto a [`Tape`] -> a
-//! transaction that the server answered goes into the [`TraceWriter`]'s blocks. The way back: [`Trace`] -> [`play`] -> [`Digest`].
+//! transaction that the server answered goes into the [`TraceWriter`]'s blocks. The way back: [`Trace`] -> [`Replay`], a workload as any other
+//! -> [`Answers`], which go into a digest and a comparison as they come.
 
+mod answers;
 mod canonical;
 mod codec;
 mod digest;
+mod feed;
 mod format;
 mod player;
 mod record;
@@ -15,11 +18,12 @@ mod tests;
 mod trace;
 mod writer;
 
+pub use answers::Answers;
 pub use canonical::ResultHash;
-pub use digest::{Answer, Difference, Digest, DigestHead, State};
+pub use digest::{Answer, Difference, Differences, DigestHead, DigestReader, DigestWriter, State};
 pub use format::{Ending, Meta, RecordedStatement};
-pub use player::{Pace, Played, PlayerPlan, play};
+pub use player::{Choices, Pace, Replay};
 pub use record::Recording;
 pub use tape::{Event, Tape};
-pub use trace::{Recorded, Trace};
+pub use trace::{Reader, Recorded, Trace};
 pub use writer::TraceWriter;

@@ -1,33 +1,27 @@
-//! Runs a trace's transactions again: one thread a connection, each in the recorded order.
+//! A trace as a workload: its transactions run again, each recorded connection's in their order.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use wire::{BatchWay, Done, Error};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use wire::{BatchWay, Connection, Done, Error};
 
+use super::answers::Answers;
 use super::canonical::ResultHash;
-use super::digest::{Answer, State};
+use super::digest::{Answer, Differences, State};
+use super::feed::{Feed, Job};
 use super::tape::Event;
-use super::trace::{Recorded, Trace};
-use crate::drive::{Finished, OnDisconnect, refused};
-use crate::measure::{Collector, Recorder, TransactionRecord};
-use crate::session::{Session, Shared};
-use crate::sys;
-use crate::workload::Outcome;
-
-/// So often is one transaction run again after a deadlock before it is given up as an error.
-const RETRIES_MAX: u64 = 100;
-/// So often the live line is renewed and Ctrl-C looked for.
-const TICK: Duration = Duration::from_millis(100);
-/// A connection that waits, for its turn or for a server that is gone, looks so often whether the replay was stopped.
-const LOOK_NS: u64 = 50_000_000;
+use super::trace::Trace;
+use crate::failure::Failure;
+use crate::session::{Session, StatementSpec};
+use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// When a replay's transactions begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pace {
     /// Each when the one before it on its connection has ended.
     Fast,
@@ -35,284 +29,279 @@ pub enum Pace {
     Recorded,
 }
 
-/// How to replay.
-#[derive(Debug, Clone, Copy)]
-pub struct PlayerPlan {
-    /// Connections. Recorded connection n runs on connection n modulo this.
-    pub connections: u32,
+/// How a trace is to be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Choices {
     /// When transactions begin.
     pub pace: Pace,
-    /// When a connection is lost.
-    pub on_disconnect: OnDisconnect,
-    /// Keep the answers.
-    pub answers: bool,
     /// Rows may come in any order.
     pub unordered: bool,
+    /// What two engines write differently counts as equal.
+    pub lenient: bool,
 }
 
-/// What a replay left.
-#[derive(Debug)]
-pub struct Played {
-    /// All measurements.
-    pub finished: Finished,
-    /// The answers, in the order of the requests, if they were to be kept.
-    pub answers: Vec<Answer>,
+/// A trace that is run again. Recorded connection n runs on connection n modulo their number.
+pub struct Replay {
+    name: String,
+    trace: Arc<Trace>,
+    statements: Vec<StatementSpec>,
+    kinds: Vec<&'static str>,
+    connections: u32,
+    shared: Arc<Shared>,
+}
+
+/// What the clients share.
+struct Shared {
+    choices: Choices,
+    feed: Feed,
+    answers: Mutex<Option<Arc<Answers>>>,
     /// Transactions that ended well when they were recorded and not now, or the other way round.
-    pub ended_otherwise: u64,
+    ended_otherwise: AtomicU64,
 }
 
-/// What the connections share.
-struct Stage<'a> {
-    trace: &'a Trace,
-    plan: PlayerPlan,
-    shared: &'a Shared,
-    /// When the replay begins.
-    begin_ns: u64,
-    stop: AtomicBool,
-    failure: Mutex<Option<String>>,
-}
-
-impl Stage<'_> {
-    fn fail(&self, message: String) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(message);
-        self.stop.store(true, Ordering::Relaxed);
+impl Replay {
+    /// Replay `trace` on so many connections.
+    ///
+    /// # Errors
+    /// A file that has changed since it was opened.
+    pub fn new(trace: &Arc<Trace>, connections: u32, choices: Choices) -> anyhow::Result<Self> {
+        let kinds = trace.meta.transactions.iter();
+        Ok(Self {
+            name: format!("replay of {}", trace.meta.workload),
+            trace: Arc::clone(trace),
+            statements: trace.meta.statements.iter().map(|one| one.spec()).collect(),
+            // A handful of names, once a process.
+            kinds: kinds.map(|kind| &*kind.clone().leak()).collect(),
+            connections,
+            shared: Arc::new(Shared {
+                choices,
+                feed: Feed::new(trace, connections)?,
+                answers: Mutex::new(None),
+                ended_otherwise: AtomicU64::new(0),
+            }),
+        })
     }
 
-    /// Wait until a transaction may begin; the moment from which its latency counts, none if the replay is stopped first.
-    fn wait_for(&self, recorded: &Recorded<'_>) -> Option<u64> {
-        let clock = &self.shared.clock;
-        let scheduled_ns = match self.plan.pace {
-            Pace::Fast => clock.now_ns(),
-            Pace::Recorded => self.begin_ns + self.trace.since_first(recorded).as_nanos() as u64,
-        };
-        while !self.stopped() {
-            let now_ns = clock.now_ns();
-            if now_ns >= scheduled_ns {
-                return Some(scheduled_ns);
-            }
-            clock.sleep_until(scheduled_ns.min(now_ns + LOOK_NS));
+    /// Keep the answers of the clients that are made from now on.
+    pub fn keep(&self, answers: Answers) {
+        *self.shared.answers() = Some(Arc::new(answers));
+    }
+
+    /// After the run: what the comparison found, if there was one, and the digest is complete.
+    ///
+    /// # Errors
+    /// A trace or digest that could not be read, a digest that could not be written.
+    pub fn finish(&self) -> anyhow::Result<Option<Differences>> {
+        if let Some(failure) = self.shared.feed.failure() {
+            anyhow::bail!(failure);
         }
-        None
+        let answers = self.shared.answers().take();
+        let answers = answers.and_then(Arc::into_inner);
+        answers.map_or(Ok(None), Answers::finish)
     }
 
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Transactions that ended well when they were recorded and not now, or the other way round.
+    #[must_use]
+    pub fn ended_otherwise(&self) -> u64 {
+        self.shared.ended_otherwise.load(Ordering::SeqCst)
     }
 }
 
-/// Replay `trace`. `tick` is called ten times a second with what was measured so far and the seconds since the replay began.
-///
-/// # Errors
-/// A connection that cannot be made, before anything was run. What goes wrong later is in [`Played`].
-pub fn play(
-    trace: &Trace,
-    shared: &Shared,
-    plan: PlayerPlan,
-    interrupt: &AtomicBool,
-    tick: &mut dyn FnMut(&Collector, f64),
-) -> anyhow::Result<Played> {
-    let collector = Collector::new(shared.names.all().len(), trace.meta.transactions.len());
-    let mut sessions = Vec::new();
-    for number in 0..plan.connections {
-        let mut recorder = Recorder::new(Arc::clone(&collector));
-        recorder.start();
-        let session = Session::open(shared.clone(), recorder)
-            .map_err(|error| refused(&error, number, plan.connections))?;
-        sessions.push(session);
+impl Shared {
+    fn answers(&self) -> std::sync::MutexGuard<'_, Option<Arc<Answers>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let begin_ns = shared.clock.now_ns();
-    let stage = Stage {
-        trace,
-        plan,
-        shared,
-        begin_ns,
-        stop: AtomicBool::new(false),
-        failure: Mutex::new(None),
-    };
-    collector.set_zero(begin_ns);
-    let elapsed_s = || shared.clock.now_ns().saturating_sub(begin_ns) as f64 / 1e9;
-    let (reports, inbox) = channel();
-    let mut answers = Vec::new();
-    let mut ended_otherwise = 0;
-    let mut interrupted = false;
-    std::thread::scope(|scope| {
-        for (number, session) in sessions.into_iter().enumerate() {
-            let (reports, stage) = (reports.clone(), &stage);
-            scope.spawn(move || {
-                let mut player = Player::new(stage, session);
-                player.play(number as u32);
-                // The other end outlives all threads.
-                let _ = reports.send((player.answers, player.ended_otherwise));
-            });
-        }
-        drop(reports);
-        loop {
-            match inbox.recv_timeout(TICK) {
-                Ok((more, otherwise)) => {
-                    answers.extend(more);
-                    ended_otherwise += otherwise;
+}
+
+impl Workload for Replay {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn statements(&self) -> &[StatementSpec] {
+        &self.statements
+    }
+
+    fn transactions(&self) -> &[&'static str] {
+        &self.kinds
+    }
+
+    /// Whether the server takes every statement of the trace.
+    fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
+        for spec in &self.statements {
+            match connection.prepare(&spec.sql) {
+                Ok(statement) => connection.close(statement)?,
+                Err(Error::Server { message, .. }) => {
+                    let message = format!(
+                        "the server does not take {} ({}): {message}",
+                        spec.name, spec.sql
+                    );
+                    let hint = format!(
+                        "make the tables and rows that the recording of {} began with: a copy of that database, or the same prepare",
+                        self.trace.meta.workload
+                    );
+                    return Err(Failure::new(message, hint).into());
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(error) => return Err(error.into()),
             }
-            if interrupt.load(Ordering::Relaxed) {
-                interrupted = true;
-                stage.stop.store(true, Ordering::Relaxed);
-            }
-            tick(&collector, elapsed_s());
         }
-    });
-    answers.sort_unstable_by_key(|answer| answer.ordinal);
-    let failure = stage
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    let finished = Finished {
-        totals: collector.totals(),
-        duration_s: elapsed_s(),
-        interrupted,
-        failure,
-        stuck_connections: 0,
-    };
-    Ok(Played {
-        finished,
-        answers,
-        ended_otherwise,
-    })
+        Ok(())
+    }
+
+    fn client(&self, number: u32, _connections: u32) -> Box<dyn Client> {
+        let answers = self.shared.answers().clone();
+        Box::new(Player {
+            hash: ResultHash::new(self.shared.choices.unordered, self.shared.choices.lenient),
+            shared: Arc::clone(&self.shared),
+            place: number as usize,
+            job: None,
+            kept: Vec::new(),
+            answers,
+        })
+    }
+
+    fn options(&self) -> Map<String, Value> {
+        let Choices {
+            pace,
+            unordered,
+            lenient,
+        } = self.shared.choices;
+        let mut options = Map::new();
+        options.insert(
+            "trace".into(),
+            self.trace.path().display().to_string().into(),
+        );
+        options.insert("pace".into(), serde_json::json!(pace));
+        options.insert("unordered".into(), unordered.into());
+        options.insert("lenient".into(), lenient.into());
+        options
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let trace = &self.trace;
+        let mut notes = Vec::new();
+        if !trace.whole {
+            notes.push("the trace is cut short: only its whole blocks were replayed".to_owned());
+        }
+        if trace.ending.lost > 0 {
+            notes.push(format!(
+                "{} transactions are not in the trace, because their connections were lost while it was recorded",
+                trace.ending.lost
+            ));
+        }
+        if trace.overlapped > 0 {
+            let how = if self.connections == 1 {
+                "they ran one after the other, in the order in which they ended"
+            } else {
+                "what they read of each other can differ from the recording"
+            };
+            notes.push(format!(
+                "{} of {} transactions overlapped another one when they were recorded: {how}",
+                trace.overlapped, trace.ending.transactions
+            ));
+        }
+        if self.connections > 1 {
+            notes.push("each connection keeps its recorded order; the connections are not ordered among each other".to_owned());
+        }
+        notes
+    }
 }
 
 /// One connection.
-struct Player<'a> {
-    stage: &'a Stage<'a>,
-    session: Session,
+struct Player {
+    shared: Arc<Shared>,
+    place: usize,
     hash: ResultHash,
-    answers: Vec<Answer>,
-    ended_otherwise: u64,
+    job: Option<Job>,
+    /// The answers to the transaction at hand.
+    kept: Vec<Answer>,
+    answers: Option<Arc<Answers>>,
 }
 
-impl<'a> Player<'a> {
-    fn new(stage: &'a Stage<'a>, session: Session) -> Self {
-        Self {
-            stage,
-            session,
-            hash: ResultHash::new(stage.plan.unordered),
-            answers: Vec::new(),
-            ended_otherwise: 0,
-        }
+impl Client for Player {
+    fn is_ready(&mut self) -> bool {
+        self.shared.feed.is_ready(self.place)
     }
 
-    fn play(&mut self, number: u32) {
-        // Without it sleeps end up to 50 us late, which the result then shows as lag: worse, but true.
-        let _ = sys::sleep_exactly();
-        let cpu_ns = sys::thread_cpu_ns();
-        let read = self.stage.trace.each(|recorded| {
-            if self.stage.stopped() {
-                return ControlFlow::Break(());
-            }
-            if recorded.connection % self.stage.plan.connections == number {
-                self.transaction(&recorded);
-            }
-            ControlFlow::Continue(())
-        });
-        if let Err(error) = read {
-            self.stage.fail(error.to_string());
-        }
-        let recorder = self.session.recorder();
-        recorder.cpu(sys::thread_cpu_ns() - cpu_ns);
-        recorder.flush();
+    fn draw(&mut self, _random: &mut Random) -> Option<TransactionKind> {
+        self.job = self.shared.feed.next(self.place);
+        self.job.as_ref().map(|job| job.kind)
     }
 
-    fn transaction(&mut self, recorded: &Recorded<'_>) {
-        let events = match recorded.events() {
-            Ok(events) => events,
-            Err(error) => return self.stage.fail(error.to_string()),
-        };
-        let Some(scheduled_ns) = self.stage.wait_for(recorded) else {
-            return;
-        };
-        let began_ns = match self.stage.plan.pace {
-            Pace::Fast => scheduled_ns,
-            Pace::Recorded => self.stage.shared.clock.now_ns(),
-        };
-        let mut retries = 0;
-        let kept = self.answers.len();
-        let outcome = loop {
-            self.answers.truncate(kept);
-            let outcome = self.attempt(recorded, &events);
-            match outcome {
-                Err(error) if error.is_retryable() && retries < RETRIES_MAX => {
-                    match self.session.rollback() {
-                        Ok(()) => retries += 1,
-                        Err(error) => break Err(error),
-                    }
-                }
-                outcome => break outcome,
-            }
-        };
-        let record = TransactionRecord {
-            kind: recorded.kind,
-            scheduled_ns,
-            began_ns,
-            ended_ns: self.stage.shared.clock.now_ns(),
-            outcome: outcome.as_ref().ok().copied(),
-            retries,
-        };
-        self.session.recorder().transaction(record);
-        if outcome.is_err() != recorded.refused {
-            self.ended_otherwise += 1;
-        }
-        match outcome {
-            Err(error) => self.recover(&error),
-            // The recorded client rolled back here: what went well this time must not stay.
-            Ok(_) if recorded.refused => self.roll_back(),
-            Ok(_) => {}
+    fn due(&self) -> Option<Duration> {
+        match self.shared.choices.pace {
+            Pace::Fast => None,
+            Pace::Recorded => self.job.as_ref().map(|job| job.since_first),
         }
     }
 
     /// Send the requests up to the first that fails; the others count as skipped.
-    fn attempt(&mut self, recorded: &Recorded<'_>, events: &[Event]) -> Result<Outcome, Error> {
-        let mut outcome = Outcome::Committed;
-        let mut failure = None;
-        for (ordinal, event) in (recorded.ordinal..).zip(events) {
-            if failure.is_some() {
+    fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
+        let Some(job) = self.job.take() else {
+            return Ok(Outcome::Committed);
+        };
+        self.kept.clear();
+        let mut outcome = Ok(Outcome::Committed);
+        for (ordinal, event) in (job.ordinal..).zip(&job.events) {
+            if outcome.is_err() {
                 self.note(ordinal, State::Skipped, Done::default());
                 continue;
             }
-            if *event == Event::Rollback {
-                outcome = Outcome::RolledBack;
-            }
-            match self.send(event) {
+            match self.send(session, event) {
                 Ok(done) => self.note(ordinal, State::Ok, done),
                 Err(error) => {
                     self.note(ordinal, state(&error), Done::default());
-                    failure = Some(error);
+                    outcome = Err(error);
+                    continue;
                 }
             }
+            if *event == Event::Rollback {
+                outcome = Ok(Outcome::RolledBack);
+            }
         }
-        failure.map_or(Ok(outcome), Err)
+        let undo = job.refused && outcome.is_ok();
+        self.job = Some(job);
+        if undo {
+            // The recorded client rolled back here: what went well this time must not stay.
+            session.rollback()?;
+            return Ok(Outcome::RolledBack);
+        }
+        outcome
     }
 
-    fn send(&mut self, event: &Event) -> Result<Done, Error> {
+    fn ended(&mut self, outcome: &Result<Outcome, Error>, _session: &mut Session) {
+        let Some(job) = self.job.take() else { return };
+        if outcome.is_err() != job.refused {
+            self.shared.ended_otherwise.fetch_add(1, Ordering::SeqCst);
+        }
+        if let Some(answers) = &self.answers {
+            answers.add(job.ordinal, std::mem::take(&mut self.kept));
+        }
+        self.shared.feed.ended(job.ordinal);
+    }
+}
+
+impl Player {
+    fn send(&mut self, session: &mut Session, event: &Event) -> Result<Done, Error> {
         let nothing = |()| Done::default();
         match event {
-            Event::Begin => self.session.begin().map(nothing),
-            Event::Commit => self.session.commit().map(nothing),
-            Event::Rollback => self.session.rollback().map(nothing),
-            Event::Statement { id, parameters } if self.stage.plan.answers => {
-                self.session.rows(*id, parameters, &mut self.hash)
+            Event::Begin => session.begin().map(nothing),
+            Event::Commit => session.commit().map(nothing),
+            Event::Rollback => session.rollback().map(nothing),
+            Event::Statement { id, parameters } if self.answers.is_some() => {
+                session.rows(*id, parameters, &mut self.hash)
             }
-            Event::Statement { id, parameters } => self.session.run(*id, parameters),
-            Event::Batch { id, rows, way } => match self.session.batch(*id, rows, *way) {
+            Event::Statement { id, parameters } => session.run(*id, parameters),
+            Event::Batch { id, rows, way } => match session.batch(*id, rows, *way) {
                 // The recorded server offered another way than this one.
-                Err(Error::Unsupported(_)) => self.session.batch(*id, rows, BatchWay::Single),
+                Err(Error::Unsupported(_)) => session.batch(*id, rows, BatchWay::Single),
                 done => done,
             },
         }
     }
 
     fn note(&mut self, ordinal: u64, state: State, done: Done) {
-        if !self.stage.plan.answers {
+        if self.answers.is_none() {
             return;
         }
         let (rows, hash) = self.hash.take();
@@ -322,50 +311,28 @@ impl<'a> Player<'a> {
         } else {
             (0, 0)
         };
-        let affected = done.affected;
-        self.answers.push(Answer {
+        self.kept.push(Answer {
             ordinal,
             state,
             rows,
-            affected,
+            affected: done.affected,
+            warnings: done.warnings,
+            last_insert_id: done.last_insert_id,
             hash,
         });
-    }
-
-    fn roll_back(&mut self) {
-        if let Err(error) = self.session.rollback() {
-            self.recover(&error);
-        }
-    }
-
-    /// After a transaction that failed: undo it, or connect again.
-    fn recover(&mut self, error: &Error) {
-        if !error.is_disconnect() {
-            return match self.session.rollback() {
-                Err(lost) if lost.is_disconnect() => self.recover(&lost),
-                _ => {}
-            };
-        }
-        if self.stage.plan.on_disconnect == OnDisconnect::Stop {
-            return self.stage.fail(error.to_string());
-        }
-        let clock = &self.stage.shared.clock;
-        while !self.stage.stopped() {
-            match self.session.reconnect() {
-                Ok(()) => return self.session.recorder().reconnected(),
-                Err(error) if !error.is_disconnect() => return self.stage.fail(error.to_string()),
-                Err(_) => clock.sleep_until(clock.now_ns() + LOOK_NS),
-            }
-        }
     }
 }
 
 fn state(error: &Error) -> State {
     match error {
-        Error::Server { sqlstate, .. } if !error.is_disconnect() => {
-            State::Refused(sqlstate.clone())
-        }
-        Error::Unsupported(_) => State::Refused("0A000".to_owned()),
+        Error::Server { code, sqlstate, .. } if !error.is_disconnect() => State::Refused {
+            code: *code,
+            sqlstate: sqlstate.clone(),
+        },
+        Error::Unsupported(_) => State::Refused {
+            code: 0,
+            sqlstate: "0A000".to_owned(),
+        },
         _ => State::Lost,
     }
 }

@@ -1,7 +1,9 @@
 //! Any workload, recorded while it runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::{Map, Value};
 use wire::{Connection, Error};
 
 use super::tape::Tape;
@@ -50,11 +52,20 @@ impl Workload for Recording {
             number,
             kind: TransactionKind(0),
             began_ns: None,
+            tape: None,
         })
     }
 
     fn tpmc(&self) -> Option<TransactionKind> {
         self.inner.tpmc()
+    }
+
+    fn options(&self) -> Map<String, Value> {
+        self.inner.options()
+    }
+
+    fn statements_prepared(&self, all: bool) -> usize {
+        self.inner.statements_prepared(all)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -69,34 +80,64 @@ struct RecordingClient {
     kind: TransactionKind,
     /// When the first attempt at the transaction at hand began.
     began_ns: Option<u64>,
+    /// What its last attempt has sent.
+    tape: Option<Tape>,
 }
 
 impl Client for RecordingClient {
-    fn draw(&mut self, random: &mut Random) -> TransactionKind {
-        self.kind = self.inner.draw(random);
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
+        self.kind = self.inner.draw(random)?;
         self.began_ns = None;
-        self.kind
+        Some(self.kind)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.inner.is_ready()
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.inner.due()
+    }
+
+    fn keying(&mut self) -> Duration {
+        self.inner.keying()
+    }
+
+    fn thinking(&mut self, random: &mut Random) -> Duration {
+        self.inner.thinking(random)
+    }
+
+    fn retries(&self, error: &Error) -> bool {
+        self.inner.retries(error)
     }
 
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
         session.tape().get_or_insert_with(Tape::default).clear();
         let now_ns = session.clock().now_ns();
-        let began_us = *self.began_ns.get_or_insert(now_ns) / 1000;
+        self.began_ns.get_or_insert(now_ns);
         let outcome = self.inner.run(session);
-        let ended = match &outcome {
+        // What undoes a failed attempt is no part of the transaction.
+        self.tape = session.tape().take();
+        outcome
+    }
+
+    fn ended(&mut self, outcome: &Result<Outcome, Error>, session: &mut Session) {
+        self.inner.ended(outcome, session);
+        let ended = match outcome {
             Ok(Outcome::Committed) => Ended::Committed,
             Ok(Outcome::RolledBack) => Ended::RolledBack,
-            Err(error) if error.is_retryable() => return outcome,
-            Err(error) if error.is_disconnect() => {
-                self.writer.lost();
-                return outcome;
-            }
+            Err(error) if error.is_disconnect() => return self.writer.lost(),
             Err(_) => Ended::Refused,
         };
-        if let Some(tape) = session.tape() {
-            self.writer
-                .add(self.number, self.kind, began_us, ended, tape);
-        }
-        outcome
+        let began_ns = self.began_ns.unwrap_or_default();
+        let tape = self.tape.take().unwrap_or_default();
+        self.writer.add(
+            self.number,
+            self.kind,
+            (began_ns / 1000, session.clock().now_ns() / 1000),
+            ended,
+            &tape,
+        );
+        *session.tape() = Some(tape);
     }
 }

@@ -1,24 +1,24 @@
 //! Traces: what is written is read, and what is damaged is refused.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use wire::{BatchWay, Value};
+use rand::SeedableRng;
+use wire::{BatchWay, Connection, Error, Value};
 
 use super::writer::Ended;
-use super::{Event, Meta, RecordedStatement, Tape, Trace, TraceWriter};
-use crate::session::StatementId;
-use crate::workload::TransactionKind;
+use super::{Event, Meta, RecordedStatement, Recording, Tape, Trace, TraceWriter};
+use crate::session::{Session, StatementId, StatementSpec};
+use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// A file of this test's own, gone with it.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         Self(std::env::temp_dir().join(format!("upshift-{name}-{}", std::process::id())))
     }
 }
@@ -62,7 +62,7 @@ fn tape(events: &[Event]) -> Tape {
 }
 
 /// Connection n runs transaction n of the list.
-fn write(path: &Path, transactions: &[Vec<Event>]) {
+pub(super) fn write(path: &Path, transactions: &[Vec<Event>]) {
     let stop = Arc::new(AtomicBool::new(false));
     let writer = TraceWriter::create(path, &meta(), Arc::clone(&stop)).expect("creates");
     for (number, events) in transactions.iter().enumerate() {
@@ -71,7 +71,10 @@ fn write(path: &Path, transactions: &[Vec<Event>]) {
         writer.add(
             number as u32,
             kind,
-            5_000_000 + 250 * number as u64,
+            (
+                5_000_000 + 250 * number as u64,
+                5_000_300 + 250 * number as u64,
+            ),
             ended,
             &tape(events),
         );
@@ -85,18 +88,16 @@ fn write(path: &Path, transactions: &[Vec<Event>]) {
 fn read(trace: &Trace) -> Vec<Vec<Event>> {
     let mut transactions = Vec::new();
     let mut ordinal = 1;
-    trace
-        .each(|recorded| {
-            assert_eq!(recorded.connection, transactions.len() as u32);
-            assert_eq!(recorded.ordinal, ordinal);
-            assert_eq!(recorded.refused, recorded.connection % 3 == 2);
-            let since_first = Duration::from_micros(250 * u64::from(recorded.connection));
-            assert_eq!(trace.since_first(&recorded), since_first);
-            ordinal += recorded.events;
-            transactions.push(recorded.events().expect("decodes"));
-            ControlFlow::Continue(())
-        })
-        .expect("reads");
+    let mut reader = trace.reader().expect("opens");
+    while let Some(recorded) = reader.next_transaction().expect("reads") {
+        assert_eq!(recorded.connection, transactions.len() as u32);
+        assert_eq!(recorded.ordinal, ordinal);
+        assert_eq!(recorded.refused, recorded.connection % 3 == 2);
+        let since_first = Duration::from_micros(250 * u64::from(recorded.connection));
+        assert_eq!(recorded.since_first(), since_first);
+        ordinal += recorded.events;
+        transactions.push(recorded.events().expect("decodes"));
+    }
     transactions
 }
 
@@ -239,4 +240,90 @@ fn a_full_disk_ends_the_recording_and_the_run() {
             .to_string()
             .contains("/no/such/trace")
     );
+}
+
+/// A client that differs from the default in all that it can.
+struct Slow;
+
+impl Client for Slow {
+    fn is_ready(&mut self) -> bool {
+        false
+    }
+    fn draw(&mut self, _random: &mut Random) -> Option<TransactionKind> {
+        None
+    }
+    fn due(&self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+    fn keying(&mut self) -> Duration {
+        Duration::from_secs(18)
+    }
+    fn thinking(&mut self, _random: &mut Random) -> Duration {
+        Duration::from_secs(12)
+    }
+    fn retries(&self, error: &Error) -> bool {
+        matches!(error, Error::Server { code: 1062, .. })
+    }
+    fn run(&mut self, _session: &mut Session) -> Result<Outcome, Error> {
+        Ok(Outcome::RolledBack)
+    }
+}
+
+struct SlowWorkload;
+
+impl Workload for SlowWorkload {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+    fn statements(&self) -> &[StatementSpec] {
+        &[]
+    }
+    fn transactions(&self) -> &[&'static str] {
+        &["slow"]
+    }
+    fn check(&self, _connection: &mut dyn Connection) -> anyhow::Result<()> {
+        anyhow::bail!("checked")
+    }
+    fn client(&self, _number: u32, _connections: u32) -> Box<dyn Client> {
+        Box::new(Slow)
+    }
+    fn tpmc(&self) -> Option<TransactionKind> {
+        Some(TransactionKind(0))
+    }
+    fn options(&self) -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::from_iter([("a".to_owned(), 1.into())])
+    }
+    fn statements_prepared(&self, _all: bool) -> usize {
+        3
+    }
+    fn notes(&self) -> Vec<String> {
+        vec!["slow".to_owned()]
+    }
+}
+
+#[test]
+fn recording_changes_nothing_of_a_load() {
+    let scratch = Scratch::new("recording");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(&scratch.0, &meta(), stop).expect("creates");
+    let recording = Recording::new(Arc::new(SlowWorkload), writer);
+    assert_eq!(recording.tpmc(), SlowWorkload.tpmc());
+    assert_eq!(recording.options(), SlowWorkload.options());
+    assert_eq!(recording.statements_prepared(true), 3);
+    assert_eq!(recording.notes(), ["slow"]);
+    let mut client = recording.client(0, 1);
+    let mut random = Random::seed_from_u64(1);
+    assert!(!client.is_ready());
+    assert_eq!(client.draw(&mut random), None);
+    assert_eq!(client.due(), Slow.due());
+    assert_eq!(client.keying(), Slow.keying());
+    assert_eq!(client.thinking(&mut random), Duration::from_secs(12));
+    for code in [1062, 1213] {
+        let error = Error::Server {
+            code,
+            sqlstate: "23000".into(),
+            message: String::new(),
+        };
+        assert_eq!(client.retries(&error), code == 1062);
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +30,10 @@ pub struct Trace {
     pub id: u64,
     /// When its first transaction began and its last, on the recording's clock; none where it has none.
     began_us: Option<(u64, u64)>,
+    /// When the last transaction so far ended.
+    ended_us: u64,
+    /// Transactions that began before another one that stands before them had ended: their statements ran side by side.
+    pub overlapped: u64,
 }
 
 /// One transaction of a trace, whose requests are still to be decoded.
@@ -44,6 +47,10 @@ pub struct Recorded<'a> {
     pub kind: TransactionKind,
     /// When it began, counted from any fixed moment.
     began_us: u64,
+    /// How long it took.
+    took_us: u64,
+    /// When the first of the trace began.
+    first_us: u64,
     /// Whether the server refused it.
     pub refused: bool,
     /// How many requests it has.
@@ -53,6 +60,12 @@ pub struct Recorded<'a> {
 }
 
 impl Recorded<'_> {
+    /// How long after the first transaction of the trace it began.
+    #[must_use]
+    pub fn since_first(&self) -> Duration {
+        Duration::from_micros(self.began_us.saturating_sub(self.first_us))
+    }
+
     /// Its requests.
     ///
     /// # Errors
@@ -89,6 +102,8 @@ impl Trace {
             whole: false,
             id: 0,
             began_us: None,
+            ended_us: 0,
+            overlapped: 0,
         };
         let mut id = Xxh3::new();
         let mut cut = "it ends without its ending".to_owned();
@@ -128,13 +143,6 @@ impl Trace {
         format!("{:016x}", self.id)
     }
 
-    /// How long after the first transaction of the trace this one began.
-    #[must_use]
-    pub fn since_first(&self, recorded: &Recorded<'_>) -> Duration {
-        let first_us = self.began_us.map_or(0, |(first_us, _)| first_us);
-        Duration::from_micros(recorded.began_us.saturating_sub(first_us))
-    }
-
     /// Transactions that began in each second of the recording, on average; none where all began at once.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
@@ -143,66 +151,44 @@ impl Trace {
         (span_s > 0.0).then(|| self.ending.transactions as f64 / span_s)
     }
 
-    /// Look at each transaction in the recorded order, until one breaks.
+    /// Read it again from its first transaction on.
     ///
     /// # Errors
     /// A file that has changed since it was opened.
-    pub fn each(
-        &self,
-        mut look: impl FnMut(Recorded<'_>) -> ControlFlow<()>,
-    ) -> anyhow::Result<()> {
+    pub fn reader(&self) -> anyhow::Result<Reader> {
         let mut blocks = Blocks::open(&self.path)?;
         blocks.next()?;
-        let mut ordinal = 1;
-        while ordinal <= self.ending.statements {
-            let Some(block) = blocks.next()? else {
-                return Err(damaged(&self.path, "it has changed while it was read").into());
-            };
-            let mut bytes = Bytes(block.payload);
-            while !bytes.0.is_empty() {
-                let recorded = self.next(&mut bytes, ordinal)?;
-                ordinal += recorded.events;
-                if look(recorded).is_break() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
+        Ok(Reader {
+            // Nothing is left of the description.
+            at: blocks.payload.len(),
+            blocks,
+            head: self.head(),
+            ordinal: 1,
+            left: self.ending.transactions,
+        })
     }
 
-    fn next<'a>(&self, bytes: &mut Bytes<'a>, ordinal: u64) -> Result<Recorded<'a>, Malformed> {
-        let connection = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
-        let kind = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-        if usize::from(kind) >= self.meta.transactions.len() {
-            return Err(Malformed);
-        }
-        let began_us = bytes.number()?;
-        let ended = *Ended::ALL
-            .get(usize::from(bytes.byte()?))
-            .ok_or(Malformed)?;
-        let events = bytes.number()?;
-        let length = bytes.number()?;
-        Ok(Recorded {
-            ordinal,
-            connection,
-            kind: TransactionKind(kind),
-            began_us,
-            refused: ended == Ended::Refused,
-            events,
+    /// What every transaction of it is read with.
+    fn head(&self) -> Head {
+        Head {
+            kinds: self.meta.transactions.len(),
             statements: self.meta.statements.len(),
-            bytes: Bytes(bytes.take(length)?),
-        })
+            first_us: self.began_us.map_or(0, |(first_us, _)| first_us),
+        }
     }
 
     fn count(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let mut bytes = Bytes(payload);
         while !bytes.0.is_empty() {
-            let recorded = self.next(&mut bytes, 1)?;
+            let recorded = self.head().next(&mut bytes, 1)?;
             self.ending.transactions += 1;
             self.ending.statements += recorded.events;
             let began_us = recorded.began_us;
             let (first_us, last_us) = self.began_us.unwrap_or((began_us, began_us));
             self.began_us = Some((first_us.min(began_us), last_us.max(began_us)));
+            self.overlapped += u64::from(began_us < self.ended_us);
+            let ended_us = began_us.saturating_add(recorded.took_us);
+            self.ended_us = self.ended_us.max(ended_us);
         }
         Ok(())
     }
@@ -233,8 +219,83 @@ impl Trace {
 fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(
         format!("{} is no whole trace: {why}", path.display()),
-        "record it again: upshift-load record FILE ...",
+        "record it again: upshift load ... run --record FILE",
     )
+}
+
+/// What the transactions of a trace have in common.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kinds: usize,
+    statements: usize,
+    /// When the first of them began.
+    first_us: u64,
+}
+
+impl Head {
+    fn next<'a>(&self, bytes: &mut Bytes<'a>, ordinal: u64) -> Result<Recorded<'a>, Malformed> {
+        let connection = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        let kind = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        if usize::from(kind) >= self.kinds {
+            return Err(Malformed);
+        }
+        let began_us = bytes.number()?;
+        let took_us = bytes.number()?;
+        let ended = *Ended::ALL
+            .get(usize::from(bytes.byte()?))
+            .ok_or(Malformed)?;
+        let events = bytes.number()?;
+        let length = bytes.number()?;
+        Ok(Recorded {
+            ordinal,
+            connection,
+            kind: TransactionKind(kind),
+            began_us,
+            took_us,
+            first_us: self.first_us,
+            refused: ended == Ended::Refused,
+            events,
+            statements: self.statements,
+            bytes: Bytes(bytes.take(length)?),
+        })
+    }
+}
+
+/// The transactions of a trace, in the recorded order.
+#[derive(Debug)]
+pub struct Reader {
+    blocks: Blocks,
+    head: Head,
+    /// How much of the block at hand was read.
+    at: usize,
+    /// The next request's number.
+    ordinal: u64,
+    /// Transactions that are still to be read.
+    left: u64,
+}
+
+impl Reader {
+    /// The next transaction; none at the end.
+    ///
+    /// # Errors
+    /// A file that has changed since it was opened.
+    pub fn next_transaction(&mut self) -> anyhow::Result<Option<Recorded<'_>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        if self.at == self.blocks.payload.len() {
+            self.at = 0;
+            if self.blocks.next()?.is_none() {
+                return Err(damaged(&self.blocks.path, "it has changed while it was read").into());
+            }
+        }
+        let mut bytes = Bytes(&self.blocks.payload[self.at..]);
+        let recorded = self.head.next(&mut bytes, self.ordinal)?;
+        self.at = self.blocks.payload.len() - bytes.0.len();
+        self.ordinal += recorded.events;
+        self.left -= 1;
+        Ok(Some(recorded))
+    }
 }
 
 /// A block in the reader's buffer.
@@ -245,6 +306,7 @@ struct Block<'a> {
 }
 
 /// The blocks of a file, one after the other.
+#[derive(Debug)]
 struct Blocks {
     path: PathBuf,
     file: BufReader<File>,
@@ -257,7 +319,7 @@ impl Blocks {
         let cannot = |error: std::io::Error| {
             Failure::new(
                 format!("cannot read {}: {error}", path.display()),
-                "name a file that upshift-load record wrote",
+                "name a file that run --record wrote",
             )
         };
         let mut file = BufReader::new(File::open(path).map_err(cannot)?);
@@ -337,6 +399,6 @@ impl Blocks {
 fn no_trace(path: &Path) -> Failure {
     Failure::new(
         format!("{} is not a trace of upshift-load", path.display()),
-        "name a file that upshift-load record wrote",
+        "name a file that run --record wrote",
     )
 }

@@ -78,12 +78,12 @@ impl TraceWriter {
         }))
     }
 
-    /// Add a transaction of connection `number` that began at `began_us`, counted from any fixed moment.
+    /// Add a transaction of connection `number` that began and ended at these microseconds after any fixed moment.
     pub(super) fn add(
         &self,
         number: u32,
         kind: TransactionKind,
-        began_us: u64,
+        (began_us, ended_us): (u64, u64),
         ended: Ended,
         tape: &Tape,
     ) {
@@ -92,6 +92,7 @@ impl TraceWriter {
             put_number(payload, u64::from(number));
             put_number(payload, u64::from(kind.0));
             put_number(payload, began_us);
+            put_number(payload, ended_us.saturating_sub(began_us));
             payload.push(ended as u8);
             put_number(payload, tape.events);
             put_number(payload, tape.bytes.len() as u64);

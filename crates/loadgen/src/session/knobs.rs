@@ -9,7 +9,7 @@ use crate::failure::Usage;
 /// How a statement with parameters reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum StatementMode {
+pub enum Protocol {
     /// Parameters written into the text.
     Text,
     /// Prepared on the server once a connection, then executed.
@@ -18,16 +18,36 @@ pub enum StatementMode {
     PreparePerRequest,
 }
 
-/// How transactions are bounded.
+/// The isolation level of every transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum TransactionMode {
-    /// BEGIN and COMMIT, a round trip each.
-    Begin,
-    /// Autocommit switched off once: no BEGIN, and COMMIT costs a round trip (MySQL and MariaDB).
-    Implicit,
-    /// Every statement commits by itself.
-    Autocommit,
+pub enum Isolation {
+    /// The server's own: REPEATABLE READ on MySQL and MariaDB, READ COMMITTED on `PostgreSQL`, unless it was configured otherwise.
+    Default,
+    /// READ COMMITTED.
+    ReadCommitted,
+    /// REPEATABLE READ.
+    RepeatableRead,
+    /// SERIALIZABLE.
+    Serializable,
+}
+
+impl Isolation {
+    /// The statement that sets it for the rest of a connection; none for the server's own.
+    pub(super) fn sql(self, family: Family) -> Option<String> {
+        let level = match self {
+            Self::Default => return None,
+            Self::ReadCommitted => "READ COMMITTED",
+            Self::RepeatableRead => "REPEATABLE READ",
+            Self::Serializable => "SERIALIZABLE",
+        };
+        Some(match family {
+            Family::Mysql => format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}"),
+            Family::Postgres => {
+                format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}")
+            }
+        })
+    }
 }
 
 /// How much of each result is read.
@@ -46,9 +66,12 @@ pub enum RowsMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Knobs {
     /// Text or prepared.
-    pub statements: StatementMode,
-    /// How transactions are bounded.
-    pub transaction: TransactionMode,
+    pub protocol: Protocol,
+    /// `None`: BEGIN and COMMIT bound each transaction. `true`: every statement commits by itself. `false`: autocommit is switched off
+    /// once a connection, so that only COMMIT costs a round trip (MySQL and MariaDB).
+    pub autocommit: Option<bool>,
+    /// The isolation level of every transaction.
+    pub isolation: Isolation,
     /// Rows a round trip; 0: all at once.
     pub fetch_size: u32,
     /// How much of each result is read.
@@ -62,8 +85,9 @@ pub struct Knobs {
 impl Default for Knobs {
     fn default() -> Self {
         Self {
-            statements: StatementMode::Prepared,
-            transaction: TransactionMode::Begin,
+            protocol: Protocol::Prepared,
+            autocommit: None,
+            isolation: Isolation::Default,
             fetch_size: 0,
             rows: RowsMode::Stated,
             metadata: true,
@@ -78,35 +102,34 @@ impl Knobs {
     /// # Errors
     /// The choice that cannot be, and what to choose.
     pub fn check(&self, family: Family) -> Result<(), Usage> {
-        if family == Family::Mysql && self.statements == StatementMode::Text && self.fetch_size > 0
-        {
+        if family == Family::Mysql && self.protocol == Protocol::Text && self.fetch_size > 0 {
             return Err(Usage::new(
                 "MySQL has no fetch size for text statements",
-                "use --statements prepared with --fetch-size, or --fetch-size 0",
+                "use --protocol prepared with --fetch-size, or --fetch-size 0",
             ));
         }
-        if family == Family::Postgres && self.transaction == TransactionMode::Implicit {
+        if family == Family::Postgres && self.autocommit == Some(false) {
             return Err(Usage::new(
                 "PostgreSQL cannot switch autocommit off",
-                "use --transaction begin or --transaction autocommit",
+                "use --autocommit, or leave --no-autocommit out",
             ));
         }
         if family == Family::Postgres && !self.metadata {
             return Err(Usage::new(
                 "PostgreSQL cannot leave metadata out: none comes with prepared statements, always some with text",
-                "use --metadata on",
+                "leave --no-metadata out",
             ));
         }
         if self.binary_results && family == Family::Mysql {
             return Err(Usage::new(
                 "MySQL leaves no choice of the results' format: prepared statements' are binary, text ones' are text",
-                "leave --binary-results off",
+                "leave --binary-results out",
             ));
         }
-        if self.binary_results && self.statements == StatementMode::Text {
+        if self.binary_results && self.protocol == Protocol::Text {
             return Err(Usage::new(
                 "results of text statements come as text",
-                "use --statements prepared with --binary-results on",
+                "use --protocol prepared with --binary-results",
             ));
         }
         Ok(())

@@ -5,12 +5,9 @@ mod statement;
 
 use std::sync::Arc;
 
-use wire::{
-    BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, RowsWanted, Statement,
-    Value,
-};
+use wire::{BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, Statement, Value};
 
-pub use knobs::{Knobs, RowsMode, StatementMode, TransactionMode};
+pub use knobs::{Isolation, Knobs, Protocol, RowsMode};
 pub use statement::{StatementId, StatementSpec};
 
 use crate::clock::Clock;
@@ -43,6 +40,8 @@ pub struct Session {
     /// By `StatementId`; prepared when first used, because servers limit how many there are at once.
     prepared: Vec<Option<Statement>>,
     recorder: Recorder,
+    /// A statement has succeeded since the transaction began.
+    begun: bool,
     /// Where requests are noted, if they are.
     tape: Option<Tape>,
 }
@@ -60,6 +59,7 @@ impl Session {
             family: Family::Mysql,
             prepared,
             recorder,
+            begun: false,
             tape: None,
         };
         session.reconnect()?;
@@ -108,8 +108,8 @@ impl Session {
         let spec_rows = self.shared.statements[usize::from(id.0)].rows;
         let fetch = self.shared.knobs.fetch(spec_rows);
         let name = self.shared.names.of(id);
-        match self.shared.knobs.statements {
-            StatementMode::Text => self.measured(name, |connection, shared| {
+        let done = match self.shared.knobs.protocol {
+            Protocol::Text => self.measured(name, |connection, shared| {
                 let spec = &shared.statements[usize::from(id.0)];
                 if parameters.is_empty() {
                     return connection.query(&spec.sql, fetch, sink);
@@ -120,7 +120,7 @@ impl Session {
                     sink,
                 )
             }),
-            StatementMode::Prepared => {
+            Protocol::Prepared => {
                 let statement = self.take_prepared(id)?;
                 let done = self.measured(name, |connection, _| {
                     connection.execute(&statement, parameters, fetch, sink)
@@ -128,13 +128,15 @@ impl Session {
                 self.put_back(id, statement);
                 done
             }
-            StatementMode::PreparePerRequest => self.measured(name, |connection, shared| {
+            Protocol::PreparePerRequest => self.measured(name, |connection, shared| {
                 let statement = connection.prepare(&shared.statements[usize::from(id.0)].sql)?;
                 let done = connection.execute(&statement, parameters, fetch, sink);
                 connection.close(statement)?;
                 done
             }),
-        }
+        };
+        self.begun |= done.is_ok();
+        done
     }
 
     /// Run a prepared statement once for each row of parameters; counted as one statement. It is prepared whatever the knob says, since a
@@ -157,7 +159,31 @@ impl Session {
             connection.execute_batch(&statement, rows, way)
         });
         self.put_back(id, statement);
+        self.begun |= done.is_ok();
         done
+    }
+
+    /// Before each attempt at a transaction: nothing of it has been done.
+    pub fn start(&mut self) {
+        self.begun = false;
+    }
+
+    /// Whether a part of the transaction at hand is permanent already, so that it must not be run again.
+    #[must_use]
+    pub fn is_partly_committed(&self) -> bool {
+        self.begun && self.shared.knobs.autocommit == Some(true)
+    }
+
+    /// Commit what a transaction without boundaries, of a single statement, has left open because autocommit is off.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        if !self.begun || self.shared.knobs.autocommit != Some(false) {
+            return Ok(());
+        }
+        self.begun = false;
+        self.simple(Names::COMMIT, "COMMIT")
     }
 
     /// BEGIN, unless the knobs leave it out.
@@ -168,9 +194,9 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.begin();
         }
-        match self.shared.knobs.transaction {
-            TransactionMode::Begin => self.simple(Names::BEGIN, "BEGIN"),
-            TransactionMode::Implicit | TransactionMode::Autocommit => Ok(()),
+        match self.shared.knobs.autocommit {
+            None => self.simple(Names::BEGIN, "BEGIN"),
+            Some(_) => Ok(()),
         }
     }
 
@@ -182,11 +208,10 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.commit();
         }
-        match self.shared.knobs.transaction {
-            TransactionMode::Autocommit => Ok(()),
-            TransactionMode::Begin | TransactionMode::Implicit => {
-                self.simple(Names::COMMIT, "COMMIT")
-            }
+        self.begun &= self.shared.knobs.autocommit == Some(true);
+        match self.shared.knobs.autocommit {
+            Some(true) => Ok(()),
+            None | Some(false) => self.simple(Names::COMMIT, "COMMIT"),
         }
     }
 
@@ -198,11 +223,10 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.rollback();
         }
-        match self.shared.knobs.transaction {
-            TransactionMode::Autocommit => Ok(()),
-            TransactionMode::Begin | TransactionMode::Implicit => {
-                self.simple(Names::ROLLBACK, "ROLLBACK")
-            }
+        self.begun &= self.shared.knobs.autocommit == Some(true);
+        match self.shared.knobs.autocommit {
+            Some(true) => Ok(()),
+            None | Some(false) => self.simple(Names::ROLLBACK, "ROLLBACK"),
         }
     }
 
@@ -241,9 +265,15 @@ impl Session {
                 return outcome.map(|_| ());
             }
         }
-        match self.shared.knobs.transaction {
-            TransactionMode::Implicit => self.simple(Names::CONNECT, "SET autocommit=0"),
-            TransactionMode::Begin | TransactionMode::Autocommit => Ok(()),
+        let knobs = self.shared.knobs;
+        if let Some(sql) = knobs.isolation.sql(self.family) {
+            self.simple(Names::CONNECT, &sql)?;
+        }
+        match knobs.autocommit {
+            Some(on) if self.family == Family::Mysql => {
+                self.simple(Names::CONNECT, &format!("SET autocommit={}", u8::from(on)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -258,12 +288,10 @@ impl Session {
     }
 
     fn simple(&mut self, name: u16, sql: &str) -> Result<(), Error> {
-        let fetch = Fetch {
-            size: 0,
-            rows: RowsWanted::All,
-        };
-        self.measured(name, |connection, _| connection.query(sql, fetch, &mut ()))
-            .map(|_| ())
+        self.measured(name, |connection, _| {
+            connection.query(sql, Fetch::ALL, &mut ())
+        })
+        .map(|_| ())
     }
 
     fn take_prepared(&mut self, id: StatementId) -> Result<Statement, Error> {

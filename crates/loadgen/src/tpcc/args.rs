@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{ArgAction, Args, Subcommand};
+use clap::{Args, Subcommand};
 
-use super::{BatchMode, Choice, Pace, Tpcc, prepare};
-use crate::cli::{LoadOptions, ServerOptions, connector, on_or_off, run_workload};
+use super::check::{CheckArgs, check};
+use super::one::{self, OneArgs};
+use super::{BatchMode, Choice, How, Pace, Tpcc, Warehouses, prepare};
+use crate::cli::{LoadOptions, ServerOptions, connector, run_workload};
 use crate::failure::Usage;
-use crate::session::TransactionMode;
 
-/// `upshift-load tpcc`.
+/// `upshift load tpcc`.
 #[derive(Args)]
 pub struct TpccArgs {
     #[command(subcommand)]
@@ -28,12 +29,12 @@ enum Action {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..=100_000))]
         warehouses: i64,
         /// Connections that fill side by side.
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
-        threads: u32,
-        /// Drop tables of these names first.
+        #[arg(long, short = 'c', value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        connections: u32,
+        /// First drop tables of these names.
         #[arg(long)]
         drop: bool,
-        /// For the random values.
+        /// Seed of the random values.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
@@ -44,30 +45,33 @@ enum Action {
         /// How an order's lines and its changes of stock are sent.
         #[arg(long, value_enum, default_value_t = BatchMode::Multirow)]
         batch: BatchMode,
-        /// Wait before each transaction as long as the specification wants it to be typed.
-        #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+        /// Which warehouses the terminals work for.
+        #[arg(long, value_enum, default_value_t = Warehouses::Home)]
+        warehouses: Warehouses,
+        /// Wait before each transaction for the specification's keying time.
+        #[arg(long, overrides_with = "no_keying_time")]
         keying_time: bool,
-        /// Wait after each transaction as long as the specification wants its answer to be looked at.
-        #[arg(long, default_value = "off", value_parser = on_or_off, action = ArgAction::Set)]
+        /// Send each transaction without keying time (the default).
+        #[arg(long, overrides_with = "keying_time")]
+        no_keying_time: bool,
+        /// Wait after each transaction for the specification's think time.
+        #[arg(long, overrides_with = "no_think_time")]
         think_time: bool,
+        /// Begin the next transaction without think time (the default).
+        #[arg(long, overrides_with = "think_time")]
+        no_think_time: bool,
         #[command(flatten)]
         load: Box<LoadOptions>,
     },
+    /// Run one statement of a transaction alone.
+    One(Box<OneArgs>),
+    /// Check the consistency conditions.
+    Check(CheckArgs),
     /// Drop the tables.
     Cleanup {
         #[command(flatten)]
         server: ServerOptions,
     },
-}
-
-impl TpccArgs {
-    /// The options of its run, if it is one.
-    pub fn run_options(&mut self) -> Option<&mut LoadOptions> {
-        match &mut self.action {
-            Action::Run { load, .. } => Some(load),
-            Action::Prepare { .. } | Action::Cleanup { .. } => None,
-        }
-    }
 }
 
 /// Which statement files.
@@ -76,7 +80,7 @@ pub(super) struct ChoiceOptions {
     /// `benchmarksql`, `tuned`, or a folder's name in --statements-dir.
     #[arg(long, default_value = "tuned")]
     flavour: String,
-    /// Take one statement from another flavour; can be said again.
+    /// Take one statement from another flavour; repeatable.
     #[arg(long, value_name = "NAME=FLAVOUR", value_parser = switch)]
     statement: Vec<(String, String)>,
     /// A folder of flavours of your own: FLAVOUR/NAME.sql.
@@ -104,22 +108,24 @@ fn switch(text: &str) -> Result<(String, String), String> {
 /// Do what was asked.
 ///
 /// # Errors
-/// What cannot be meant, and what stops the load.
+/// Usage errors, and what stops the load.
 pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Prepare {
             server,
             warehouses,
-            threads,
+            connections,
             drop,
             seed,
-        } => prepare::prepare(&connector(&server)?, warehouses, threads, drop, seed)?,
+        } => prepare::prepare(&connector(&server)?, warehouses, connections, drop, seed)?,
         Action::Run {
             choice,
             batch,
+            warehouses,
             keying_time,
             think_time,
             load,
+            ..
         } => {
             let pace = Pace {
                 keying: keying_time,
@@ -133,17 +139,29 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
                 )
                 .into());
             }
-            if load.knobs.transaction == TransactionMode::Autocommit {
-                let hint = "use --transaction begin or implicit";
+            let how = How {
+                batch,
+                pace,
+                warehouses,
+            };
+            if load.knobs.autocommit {
+                let hint = "leave --autocommit out";
                 return Err(
                     Usage::new("TPC-C's transactions are several statements each", hint).into(),
                 );
             }
             return run_workload(
-                Arc::new(Tpcc::new(&choice.choice(), batch, pace, load.seed)?),
+                Arc::new(Tpcc::new(
+                    &choice.choice(),
+                    how,
+                    load.connections,
+                    load.seed,
+                )?),
                 &load,
             );
         }
+        Action::One(args) => return one::run(&args),
+        Action::Check(args) => return check(&args),
         Action::Cleanup { server } => prepare::cleanup(&connector(&server)?)?,
     }
     Ok(ExitCode::SUCCESS)

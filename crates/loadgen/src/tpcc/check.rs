@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use wire::{Cell, Connection, Fetch, RowSink, RowsWanted};
+use wire::Connection;
 
 use super::config;
 use crate::cli::{ServerOptions, connector};
 use crate::drive::refused;
+use crate::sql;
 
 /// Raised when a key of the JSON changes its meaning or goes.
 const SCHEMA_VERSION: u32 = 1;
@@ -26,7 +27,7 @@ const CONDITIONS: [(&str, &str); 11] = conditions! {
     "3.3.2.1" "3.3.2.2" "3.3.2.3" "3.3.2.4" "3.3.2.5" "3.3.2.6" "3.3.2.7" "3.3.2.8" "3.3.2.9" "3.3.2.10" "3.3.2.12"
 };
 
-/// `upshift-load check`.
+/// `upshift load tpcc check`.
 #[derive(Args)]
 pub struct CheckArgs {
     #[command(flatten)]
@@ -88,14 +89,9 @@ fn ask(
     file: &'static str,
 ) -> Result<Condition, wire::Error> {
     let (comment, sql) = file.split_once('\n').unwrap_or(("", file));
-    let fetch = Fetch {
-        size: 0,
-        rows: RowsWanted::All,
-    };
-    let mut count = Count(None);
-    connection.query(sql, fetch, &mut count)?;
+    let count = sql::one(connection, sql)?.number();
     let violating_rows = count
-        .0
+        .and_then(|count| u64::try_from(count).ok())
         .ok_or_else(|| wire::Error::Protocol(format!("condition {clause}: no count")))?;
     Ok(Condition {
         clause,
@@ -114,14 +110,4 @@ fn line(condition: &Condition) -> String {
     } = condition;
     let verdict = if *holds { "holds" } else { "VIOLATED" };
     format!("{clause:<9} {verdict:<9} {violating_rows:>8} rows   {text}")
-}
-
-struct Count(Option<u64>);
-
-impl RowSink for Count {
-    fn row(&mut self, cells: &[Cell<'_>]) {
-        self.0 = cells[0]
-            .as_int()
-            .and_then(|count| u64::try_from(count).ok());
-    }
 }

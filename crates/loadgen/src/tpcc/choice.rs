@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde_json::{Map, Value, json};
+
 use super::catalog::{EMBEDDED, ENTRIES, SHARED_FLAVOUR};
 use crate::failure::Usage;
 
@@ -18,6 +20,22 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// It by the names of its options.
+    pub(super) fn options(&self) -> Map<String, Value> {
+        let switched = self.statements.iter();
+        let switched: Vec<String> = switched
+            .map(|(name, flavour)| format!("{name}={flavour}"))
+            .collect();
+        let all = [
+            ("flavour", json!(self.flavour)),
+            ("statement", json!(switched)),
+            ("statements_dir", json!(self.folder)),
+        ];
+        all.map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
     fn file(&self, flavour: &str, name: &str) -> Result<Option<String>, Usage> {
         if let Some(folder) = &self.folder {
             let path = folder.join(flavour).join(format!("{name}.sql"));

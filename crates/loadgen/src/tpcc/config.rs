@@ -1,8 +1,9 @@
 //! Table `config`: written when all rows are there, so that tables half loaded are known as such.
 
-use wire::{Cell, Connection, Error, Fetch, RowSink, RowsWanted, Value};
+use wire::{Connection, Error, Value};
 
 use crate::failure::Failure;
+use crate::sql;
 
 /// What a run has to know of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +33,8 @@ impl Config {
         for (name, value) in rows {
             let sql = "INSERT INTO config (cfg_name, cfg_value) VALUES (?, ?)";
             let values = [Value::Text(name.to_owned()), Value::Text(value.to_string())];
-            let sql = wire::render(connection.family(), sql, &values);
-            super::prepare::say(connection, &sql)?;
+            let sql = wire::render(connection.dialect(), sql, &values);
+            sql::say(connection, &sql)?;
         }
         Ok(())
     }
@@ -44,7 +45,7 @@ impl Config {
 /// # Errors
 /// Tables that are not there, or half loaded.
 pub(super) fn read(connection: &mut dyn Connection) -> anyhow::Result<Config> {
-    let fill = "fill them: upshift-load tpcc prepare --warehouses 10";
+    let fill = "fill them: upshift load tpcc prepare --warehouses 10";
     let Some(warehouses) = ask(connection, "SELECT MAX(w_id) FROM warehouse", fill)? else {
         return Err(half_loaded("table warehouse is empty"));
     };
@@ -61,28 +62,15 @@ pub(super) fn read(connection: &mut dyn Connection) -> anyhow::Result<Config> {
 }
 
 fn half_loaded(why: &str) -> anyhow::Error {
-    let hint = "load them again: upshift-load tpcc prepare --drop --warehouses 10";
+    let hint = "load them again: upshift load tpcc prepare --drop --warehouses 10";
     Failure::new(format!("the tables are half loaded: {why}"), hint).into()
 }
 
 /// The one number of a result.
 fn ask(connection: &mut dyn Connection, sql: &str, hint: &str) -> anyhow::Result<Option<i64>> {
-    let fetch = Fetch {
-        size: 0,
-        rows: RowsWanted::All,
-    };
-    let mut number = Number(None);
-    match connection.query(sql, fetch, &mut number) {
-        Ok(_) => Ok(number.0),
+    match sql::one(connection, sql) {
+        Ok(one) => Ok(one.number()),
         Err(Error::Server { message, .. }) => Err(Failure::new(message, hint).into()),
         Err(error) => Err(error.into()),
-    }
-}
-
-struct Number(Option<i64>);
-
-impl RowSink for Number {
-    fn row(&mut self, cells: &[Cell<'_>]) {
-        self.0 = cells[0].as_int();
     }
 }

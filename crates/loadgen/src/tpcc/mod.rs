@@ -30,21 +30,22 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 
 use rand::SeedableRng;
+use serde_json::{Map, Value, json};
 use wire::{Cell, Connection, Feature};
 
 pub use args::{TpccArgs, run};
 pub use batch::BatchMode;
-pub use check::{CheckArgs, check};
 pub use choice::Choice;
-pub use one::{OneArgs, run as run_one};
 pub use pace::Pace;
 
 use crate::failure::Usage;
 use crate::session::StatementSpec;
 use crate::workload::{Client, Random, TransactionKind, Workload};
+use catalog::Key;
 use config::Config;
 use random::NurandConstants;
 use statements::Statements;
+pub use terminal::Warehouses;
 use terminal::{Home, Terminal};
 
 /// The five, in the order of [`Workload::transactions`].
@@ -68,23 +69,34 @@ impl Transaction {
 pub struct Tpcc {
     choice: Choice,
     statements: Arc<Statements>,
-    batch: BatchMode,
-    pace: Pace,
+    how: How,
+    connections: u32,
     seed: u64,
     config: OnceLock<Config>,
 }
 
+/// How the terminals work.
+#[derive(Debug, Clone, Copy)]
+pub struct How {
+    /// How an order's lines are sent.
+    pub batch: BatchMode,
+    /// Keying and think times.
+    pub pace: Pace,
+    /// Which warehouses they work for.
+    pub warehouses: Warehouses,
+}
+
 impl Tpcc {
-    /// The workload in these statements. All random numbers but the terminals' own come from `seed`.
+    /// The workload in these statements, on so many connections. All random numbers but the terminals' own come from `seed`.
     ///
     /// # Errors
     /// A flavour or statement that is not there.
-    pub fn new(choice: &Choice, batch: BatchMode, pace: Pace, seed: u64) -> Result<Self, Usage> {
+    pub fn new(choice: &Choice, how: How, connections: u32, seed: u64) -> Result<Self, Usage> {
         Ok(Self {
             choice: choice.clone(),
             statements: Arc::new(Statements::read(choice)?),
-            batch,
-            pace,
+            how,
+            connections,
             seed,
             config: OnceLock::new(),
         })
@@ -111,7 +123,7 @@ impl Workload for Tpcc {
     }
 
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
-        let needed = match self.batch {
+        let needed = match self.how.batch {
             BatchMode::Bulk => Some((Feature::Bulk, "bulk execution", "MariaDB")),
             BatchMode::Pipeline => Some((Feature::Pipeline, "a pipeline", "PostgreSQL")),
             BatchMode::None | BatchMode::Multirow | BatchMode::Rewritten => None,
@@ -138,9 +150,10 @@ impl Workload for Tpcc {
         let home = Home::of(number, config.warehouses, constants);
         Box::new(Terminal::new(
             home,
+            self.how.warehouses,
             Arc::clone(&self.statements),
-            self.batch,
-            self.pace,
+            self.how.batch,
+            self.how.pace,
         ))
     }
 
@@ -148,15 +161,57 @@ impl Workload for Tpcc {
         Some(Transaction::NewOrder.kind())
     }
 
+    fn options(&self) -> Map<String, Value> {
+        let How {
+            batch,
+            pace,
+            warehouses,
+        } = self.how;
+        let tables = self.config.get().map(|config| config.warehouses);
+        let own = [
+            ("warehouses", json!(warehouses)),
+            ("warehouses_loaded", json!(tables)),
+            ("batch", json!(batch)),
+            ("keying_time", json!(pace.keying)),
+            ("think_time", json!(pace.thinking)),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        own.into_iter().chain(self.choice.options()).collect()
+    }
+
+    fn statements_prepared(&self, all: bool) -> usize {
+        let batch = self.how.batch;
+        let sent = Key::ALL.into_iter().filter(|&key| {
+            if all {
+                batch.sends(key)
+            } else {
+                batch.prepares(key)
+            }
+        });
+        sent.map(|key| self.statements.sizes(key)).sum()
+    }
+
     fn notes(&self) -> Vec<String> {
-        let warehouses = self.config.get().map_or(0, |config| config.warehouses);
-        vec![
-            format!(
-                "{warehouses} warehouses, {}, batch {}",
-                self.choice, self.batch
-            ),
-            self.pace.note().to_owned(),
-        ]
+        let How {
+            batch,
+            pace,
+            warehouses,
+        } = self.how;
+        let loaded = self.config.get().map_or(0, |config| config.warehouses);
+        let mut notes = vec![format!(
+            "{loaded} warehouses, {}, batch {batch}",
+            self.choice
+        )];
+        let connections = i64::from(self.connections);
+        if warehouses == Warehouses::Any {
+            notes.push("each transaction is for any warehouse: no terminal has a home, against clause 2.4.1.1".to_owned());
+        } else if connections < loaded {
+            notes.push(format!(
+                "{connections} terminals work for the first {connections} of {loaded} warehouses; --warehouses any spreads them over all"
+            ));
+        }
+        notes.push(pace.note().to_owned());
+        notes
     }
 }
 

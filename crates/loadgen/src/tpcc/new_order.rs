@@ -56,7 +56,7 @@ impl NewOrder {
         if random.random_range(0..100) == 0 {
             lines.last_mut().expect("at least five lines").i_id = ITEM_UNUSED;
         }
-        lines.sort_by_key(|line| (line.supply_w_id, line.i_id));
+        lines.sort_by_key(Line::key);
         Self {
             w_id: home.w_id,
             d_id: random.random_range(1..=DISTRICTS),
@@ -82,10 +82,10 @@ impl NewOrder {
         let mut stock = self.stock();
         select_items(runner, &mut stock)?;
         self.select_stock(runner, &mut stock)?;
-        if stock.iter().any(|row| row.price.is_none()) {
-            runner.session.rollback()?;
-            return Ok(Outcome::RolledBack);
-        }
+        // Clause 2.4.2.3: the order is rolled back at its end, and only the work of the item that does not exist is left out.
+        let found = stock.len();
+        stock.retain(|row| row.price.is_some());
+        let unused = stock.len() < found;
         let updates = self.updates(&stock)?;
         match batch {
             BatchMode::None | BatchMode::Multirow => {
@@ -110,6 +110,10 @@ impl NewOrder {
                 runner.batch(Key::NewOrderLineInsert, &inserts, BatchWay::Pipeline)?
             }
         };
+        if unused {
+            runner.session.rollback()?;
+            return Ok(Outcome::RolledBack);
+        }
         runner.session.commit()?;
         Ok(Outcome::Committed)
     }
@@ -225,10 +229,11 @@ impl NewOrder {
         let mut rows = stock.iter().peekable();
         let mut number = 0;
         let insert = |line: &Line| {
-            while rows.next_if(|row| !row.is_for(line)).is_some() {}
-            let row = rows.peek().expect("every line has its stock");
+            // The lines are in the order of their rows of stock; the item that does not exist has none.
+            while rows.next_if(|row| row.key() < line.key()).is_some() {}
+            let row = rows.peek().filter(|row| row.is_for(line))?;
             number += 1;
-            vec![
+            Some(vec![
                 Value::Int(o_id),
                 Value::Int(self.d_id),
                 Value::Int(self.w_id),
@@ -238,15 +243,25 @@ impl NewOrder {
                 Value::Int(line.quantity),
                 money(row.price.unwrap_or(0) * line.quantity),
                 Value::Text(row.dist_info.clone()),
-            ]
+            ])
         };
-        self.lines.iter().map(insert).collect()
+        self.lines.iter().filter_map(insert).collect()
     }
 }
 
 impl Stock {
+    fn key(&self) -> (i64, i64) {
+        (self.supply_w_id, self.i_id)
+    }
+
     fn is_for(&self, line: &Line) -> bool {
-        self.supply_w_id == line.supply_w_id && self.i_id == line.i_id
+        self.key() == line.key()
+    }
+}
+
+impl Line {
+    fn key(&self) -> (i64, i64) {
+        (self.supply_w_id, self.i_id)
     }
 }
 
@@ -298,6 +313,17 @@ mod tests {
         // 20 - 6 = 14; 14 - 5 = 9 is below 10, so 100.
         assert_eq!(updates[0], [1, 7, 100, 11, 2, 0].map(Value::Int));
         assert_eq!(updates[1], [2, 7, 19, 1, 1, 1].map(Value::Int));
+    }
+
+    #[test]
+    fn an_item_that_does_not_exist_is_left_out_and_nothing_else() {
+        let (order, mut stock) = order(&[(1, 7, 6), (1, ITEM_UNUSED, 5), (2, 7, 1)]);
+        stock.retain(|row| row.i_id != ITEM_UNUSED);
+        assert_eq!(order.updates(&stock).expect("all stock is there").len(), 2);
+        let inserts = order.inserts(&stock, 3001);
+        let lines: Vec<(&Value, &Value)> = inserts.iter().map(|row| (&row[3], &row[5])).collect();
+        let [one, two] = [1, 2].map(Value::Int);
+        assert_eq!(lines, [(&one, &one), (&two, &two)]);
     }
 
     #[test]

@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 use rand::{RngExt, SeedableRng};
-use wire::{Cell, Connection, Error, Fetch, RowSink, RowsWanted, Value};
+use serde_json::{Map, Value as Json};
+use wire::{Cell, Connection, Error, Fetch, RowSink, Value};
 
+use super::Choice;
 use super::args::ChoiceOptions;
 use super::catalog::{ENTRIES, Entry, Key};
 use super::config::{self, Config};
@@ -23,7 +25,7 @@ use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 /// Orders that a statement inserts get numbers from here on, one for each connection.
 const FREE_O_ID: i64 = 1_000_000_000;
 
-/// `upshift-load one`.
+/// `upshift load tpcc one`.
 #[derive(Args)]
 pub struct OneArgs {
     /// Which statement, for example `new_order.stock_update`.
@@ -33,13 +35,6 @@ pub struct OneArgs {
     choice: ChoiceOptions,
     #[command(flatten)]
     load: LoadOptions,
-}
-
-impl OneArgs {
-    /// The options of its run.
-    pub fn run_options(&mut self) -> &mut LoadOptions {
-        &mut self.load
-    }
 }
 
 /// Run it.
@@ -54,6 +49,7 @@ pub fn run(args: &OneArgs) -> anyhow::Result<ExitCode> {
 struct One {
     name: String,
     key: Key,
+    choice: Choice,
     statements: Arc<Statements>,
     seed: u64,
     tables: OnceLock<Arc<Tables>>,
@@ -84,9 +80,10 @@ impl One {
             )
         })?;
         Ok(Self {
-            name: format!("one {}", args.name),
+            name: format!("tpcc one {}", args.name),
             key,
             statements: Arc::new(Statements::read(&args.choice.choice())?),
+            choice: args.choice.choice(),
             seed: args.load.seed,
             tables: OnceLock::new(),
         })
@@ -125,6 +122,25 @@ impl Workload for One {
         })
     }
 
+    fn options(&self) -> Map<String, Json> {
+        let statement = (
+            "statement_alone".to_owned(),
+            ENTRIES[self.key as usize].name.into(),
+        );
+        std::iter::once(statement)
+            .chain(self.choice.options())
+            .collect()
+    }
+
+    /// Only this one: for each number of rows, if it takes a batch.
+    fn statements_prepared(&self, all: bool) -> usize {
+        if all {
+            self.statements.sizes(self.key)
+        } else {
+            0
+        }
+    }
+
     fn notes(&self) -> Vec<String> {
         if self.statements.is_plain_select(self.key) {
             return Vec::new();
@@ -137,15 +153,11 @@ impl Tables {
     fn read(connection: &mut dyn Connection) -> anyhow::Result<Self> {
         let config = config::read(connection)?;
         let sql = "SELECT no_w_id, no_d_id, MIN(no_o_id), MAX(no_o_id) FROM new_order GROUP BY no_w_id, no_d_id";
-        let fetch = Fetch {
-            size: 0,
-            rows: RowsWanted::All,
-        };
         let mut tables = Self {
             config,
             new_orders: Vec::new(),
         };
-        connection.query(sql, fetch, &mut tables)?;
+        connection.query(sql, Fetch::ALL, &mut tables)?;
         Ok(tables)
     }
 }
@@ -176,7 +188,7 @@ struct OneClient {
 }
 
 impl Client for OneClient {
-    fn draw(&mut self, random: &mut Random) -> TransactionKind {
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
         let entry = &ENTRIES[self.key as usize];
         let count = match self.statements.takes_batch(self.key) {
             true => random.random_range(LINES_MIN..=LINES_MAX),
@@ -189,7 +201,7 @@ impl Client for OneClient {
                 entry.parameters.iter().map(value).collect()
             })
             .collect();
-        TransactionKind(0)
+        Some(TransactionKind(0))
     }
 
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
@@ -258,7 +270,6 @@ impl OneClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tpcc::Choice;
 
     #[test]
     fn every_parameter_of_every_statement_has_a_value() {

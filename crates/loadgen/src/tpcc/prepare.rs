@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use wire::{Connection, Error, Family, Fetch, RowsWanted, Value};
+use wire::{Connection, Error, Family};
 
 use super::config::Config;
 use super::part::Part;
@@ -12,6 +12,7 @@ use super::rows::Load;
 use crate::drive::refused;
 use crate::failure::Failure;
 use crate::session::Connector;
+use crate::sql::{self, say};
 
 /// Rows in one INSERT where the server takes no bulk load.
 const INSERT_ROWS: usize = 500;
@@ -154,7 +155,7 @@ impl Progress {
     }
 }
 
-type Work<'a> = dyn Fn(&mut dyn Connection) -> Result<(), Error> + Sync + 'a;
+type Work<'a> = dyn Fn(&mut dyn Connection) -> anyhow::Result<()> + Sync + 'a;
 
 fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Result<()> {
     let one = || -> anyhow::Result<()> {
@@ -166,7 +167,7 @@ fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Resul
         for setting in settings {
             say(&mut *connection, setting)?;
         }
-        Ok(work(&mut *connection)?)
+        work(&mut *connection)
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
@@ -176,34 +177,9 @@ fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Resul
     })
 }
 
-fn fill(connection: &mut dyn Connection, load: &Load, part: Part) -> Result<(), Error> {
+fn fill(connection: &mut dyn Connection, load: &Load, part: Part) -> anyhow::Result<()> {
     let (table, columns) = part.table();
-    match connection.load(table, columns, &mut load.rows(part)) {
-        Err(Error::Unsupported(_)) => insert(connection, table, columns, &mut load.rows(part)),
-        loaded => loaded.map(|_| ()),
-    }
-}
-
-fn insert(
-    connection: &mut dyn Connection,
-    table: &str,
-    columns: &[&str],
-    rows: &mut dyn Iterator<Item = Vec<Value>>,
-) -> Result<(), Error> {
-    let place = format!("({})", vec!["?"; columns.len()].join(", "));
-    loop {
-        let values: Vec<Value> = rows.take(INSERT_ROWS).flatten().collect();
-        if values.is_empty() {
-            return Ok(());
-        }
-        let places = vec![place.as_str(); values.len() / columns.len()].join(", ");
-        let sql = format!(
-            "INSERT INTO {table} ({}) VALUES {places}",
-            columns.join(", ")
-        );
-        let sql = wire::render(connection.family(), &sql, &values);
-        say(connection, &sql)?;
-    }
+    sql::fill(connection, table, columns, || load.rows(part), INSERT_ROWS)
 }
 
 /// Statistics for the planner, and the first free number for `history`, which COPY does not move.
@@ -243,13 +219,4 @@ fn existing(error: Error) -> anyhow::Error {
         }
         _ => error.into(),
     }
-}
-
-/// Run a statement that returns nothing of interest.
-pub(super) fn say(connection: &mut dyn Connection, sql: &str) -> Result<(), Error> {
-    let fetch = Fetch {
-        size: 0,
-        rows: RowsWanted::All,
-    };
-    connection.query(sql, fetch, &mut ()).map(|_| ())
 }

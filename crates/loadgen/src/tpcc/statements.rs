@@ -35,7 +35,7 @@ impl Statements {
     /// Read all files.
     ///
     /// # Errors
-    /// A flavour or statement that is not there, and a file that cannot be meant.
+    /// An unknown flavour or statement, and an invalid file.
     pub(super) fn read(choice: &Choice) -> Result<Self, Usage> {
         choice.check_names()?;
         let mut statements = Self {
@@ -91,6 +91,11 @@ impl Statements {
     /// Whether a statement's file takes a whole batch at once.
     pub(super) fn takes_batch(&self, key: Key) -> bool {
         self.bound(key).takes_batch
+    }
+
+    /// How many statements one entry is: one for each size of a batch that it takes.
+    pub(super) fn sizes(&self, key: Key) -> usize {
+        self.bound(key).slots.len()
     }
 
     /// Whether a statement neither writes nor locks.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use rand::RngExt;
+use serde::Serialize;
 use wire::Error;
 
 use super::Transaction;
@@ -21,7 +23,17 @@ use super::stock_level::StockLevel;
 use crate::session::Session;
 use crate::workload::{Client, Outcome, Random, TransactionKind};
 
-/// Where a terminal stands (clause 2.4.1.1: it never moves).
+/// Which warehouses the terminals work for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warehouses {
+    /// Each for its own, as clause 2.4.1.1 wants: N terminals load N warehouses.
+    Home,
+    /// Each transaction for any of them and any of its districts: few connections load many warehouses.
+    Any,
+}
+
+/// Where a terminal stands (clause 2.4.1.1: it never moves, unless [`Warehouses::Any`] is asked for).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Home {
     pub(super) w_id: i64,
@@ -40,6 +52,13 @@ impl Home {
             warehouses,
             constants,
         }
+    }
+
+    /// Somewhere else.
+    fn moved(mut self, random: &mut Random) -> Self {
+        self.w_id = random.random_range(1..=self.warehouses);
+        self.d_id = random.random_range(1..=DISTRICTS);
+        self
     }
 
     /// A warehouse that is not the home; the home if there is no other.
@@ -64,6 +83,7 @@ pub(super) enum Drawn {
 
 pub(super) struct Terminal {
     home: Home,
+    warehouses: Warehouses,
     deck: Deck,
     statements: Arc<Statements>,
     batch: BatchMode,
@@ -74,12 +94,14 @@ pub(super) struct Terminal {
 impl Terminal {
     pub(super) fn new(
         home: Home,
+        warehouses: Warehouses,
         statements: Arc<Statements>,
         batch: BatchMode,
         pace: Pace,
     ) -> Self {
         Self {
             home,
+            warehouses,
             deck: Deck::default(),
             statements,
             batch,
@@ -90,6 +112,9 @@ impl Terminal {
 
     pub(super) fn deal(&mut self, random: &mut Random) -> (Transaction, Drawn) {
         let card = self.deck.deal(random);
+        if self.warehouses == Warehouses::Any {
+            self.home = self.home.moved(random);
+        }
         let home = &self.home;
         let drawn = match card {
             Transaction::NewOrder => Drawn::NewOrder(NewOrder::draw(home, random)),
@@ -103,10 +128,10 @@ impl Terminal {
 }
 
 impl Client for Terminal {
-    fn draw(&mut self, random: &mut Random) -> TransactionKind {
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
         let (card, drawn) = self.deal(random);
         self.drawn = Some((card, drawn));
-        card.kind()
+        Some(card.kind())
     }
 
     fn keying(&mut self) -> Duration {

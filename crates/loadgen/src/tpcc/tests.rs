@@ -9,8 +9,10 @@ use wire::{
     Value,
 };
 
+use super::part::Part;
+use super::rows::Load;
 use super::terminal::{Drawn, Home, Terminal};
-use super::{BatchMode, Choice, Pace, Tpcc, Transaction, scale};
+use super::{BatchMode, Choice, How, Pace, Tpcc, Transaction, Warehouses, scale};
 use crate::clock::MonotonicClock;
 use crate::measure::{Collector, Names, Recorder};
 use crate::session::{Knobs, Session, Shared};
@@ -60,8 +62,8 @@ impl Connection for Always {
             rows.row(&[Cell::Int(1); 14]);
         }
         Ok(Done {
-            rows: 0,
             affected: 1,
+            ..Done::default()
         })
     }
     fn execute_batch(
@@ -93,10 +95,32 @@ fn choice() -> Choice {
     }
 }
 
+fn how(batch: BatchMode) -> How {
+    How {
+        batch,
+        pace: Pace::default(),
+        warehouses: Warehouses::Home,
+    }
+}
+
+#[test]
+fn a_batch_prepares_only_the_statements_that_it_sends() {
+    let prepared = |batch, all| {
+        let tpcc = Tpcc::new(&choice(), how(batch), 1, 1).expect("a flavour that is there");
+        (tpcc.statements_prepared(all), tpcc.statements().len())
+    };
+    let (single, every) = prepared(BatchMode::None, true);
+    assert!(single < every - 28, "{single} of {every}");
+    // The multi-row INSERT is a statement for each number of lines, in place of a single one.
+    assert_eq!(prepared(BatchMode::Multirow, true).0, single + 14);
+    assert_eq!(prepared(BatchMode::Multirow, false).0, 0);
+    assert_eq!(prepared(BatchMode::Pipeline, false).0, 2);
+}
+
 #[test]
 fn mix_and_rollbacks_are_the_specification_s() {
     let tpcc =
-        Tpcc::new(&choice(), BatchMode::None, Pace::default(), 1).expect("a flavour that is there");
+        Tpcc::new(&choice(), how(BatchMode::None), TERMINALS, 1).expect("a flavour that is there");
     let executed = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&executed);
     let shared = Shared {
@@ -122,7 +146,7 @@ fn mix_and_rollbacks_are_the_specification_s() {
     let (mut counts, mut rolled_back) = ([0_u64; 5], 0_u64);
     for number in 0..TRANSACTIONS {
         let (client, random) = &mut clients[(number % u64::from(TERMINALS)) as usize];
-        counts[usize::from(client.draw(random).0)] += 1;
+        counts[usize::from(client.draw(random).expect("a kind").0)] += 1;
         let outcome = client.run(&mut session).expect("the server has an answer");
         rolled_back += u64::from(outcome == Outcome::RolledBack);
     }
@@ -141,7 +165,13 @@ fn inputs_are_the_specification_s() {
     let constants = super::random::NurandConstants::for_run(0, &mut Random::seed_from_u64(1));
     let home = Home::of(23, 10, constants);
     assert_eq!((home.w_id, home.d_id), (4, 3));
-    let mut terminal = Terminal::new(home, Arc::new(statements), BatchMode::None, Pace::default());
+    let mut terminal = Terminal::new(
+        home,
+        Warehouses::Home,
+        Arc::new(statements),
+        BatchMode::None,
+        Pace::default(),
+    );
     let mut random = Random::seed_from_u64(2);
     let (mut lines, mut remote_lines, mut orders) = (0, 0, 0);
     let (mut payments, mut remote, mut by_last) = (0, 0, 0);
@@ -170,6 +200,23 @@ fn inputs_are_the_specification_s() {
     near(remote_lines as f64, lines as f64, 1.0, 0.1);
     near(f64::from(remote), f64::from(payments), 15.0, 0.6);
     near(f64::from(by_last), f64::from(payments), 60.0, 0.8);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_rows_in_every_version() {
+    let load = Load::new(1);
+    let hashes = [Part::Item, Part::Customer(1), Part::Stock(1)].map(|part| {
+        let text = format!("{:?}", load.rows(part).take(1000).collect::<Vec<_>>());
+        xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    });
+    assert_eq!(
+        hashes,
+        [
+            15_521_425_444_964_506_874,
+            7_544_188_910_419_233_806,
+            13_498_084_877_647_018_706
+        ]
+    );
 }
 
 #[test]

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use io_uring::{opcode, types};
+use io_uring::{opcode, squeue, types};
 use socket2::SockAddr;
 
-use ring::{NOBODY, Ring, SHORT_BYTES};
+use ring::{Ring, SHORT_BYTES, User};
 
 /// A fiber holds one connection's state and shallow calls, in bytes of address space.
 const STACK_BYTES: usize = 256 * 1024;
@@ -52,14 +52,25 @@ pub fn available() -> io::Result<()> {
     Ring::new(1).map(|_| ())
 }
 
-/// Run each body in a fiber of the calling thread, until all have ended.
+/// Run each body in a fiber of the calling thread, until all have ended. A single body has nobody to share system calls with: it runs
+/// without a fiber and blocks, which costs the least.
 ///
 /// # Errors
 /// As [`available`]; no memory for a stack. Nothing has run then.
 ///
 /// # Panics
 /// With the first panic of a body, after all have ended.
-pub fn run<T: 'static>(bodies: Vec<Body<T>>) -> io::Result<Vec<T>> {
+pub fn run<T: 'static>(mut bodies: Vec<Body<T>>) -> io::Result<Vec<T>> {
+    match bodies.pop() {
+        Some(only) if bodies.is_empty() => Ok(vec![only()]),
+        last => {
+            bodies.extend(last);
+            run_fibers(bodies)
+        }
+    }
+}
+
+pub(crate) fn run_fibers<T: 'static>(bodies: Vec<Body<T>>) -> io::Result<Vec<T>> {
     let count = bodies.len();
     let mut fibers = bodies
         .into_iter()
@@ -114,46 +125,54 @@ fn with_ring<R>(use_it: impl FnOnce(&mut Ring) -> R) -> R {
     RING.with_borrow_mut(|ring| use_it(ring.as_mut().expect("fibers run with a ring")))
 }
 
+/// What a socket's operation came to, and the system calls made for sockets since the last one that was told of, by whichever
+/// connection of this thread: each is counted once.
+pub(crate) struct Outcome {
+    pub(crate) result: io::Result<usize>,
+    pub(crate) syscalls: u64,
+}
+
 impl Here {
-    /// What the kernel says back with a socket's operation of this fiber. Each has at most one that it waits for.
-    fn user(self) -> u64 {
-        (self.number as u64) << 1
+    /// Queue an operation, and let the others run until it has completed or `limit` is over.
+    fn complete(
+        self,
+        operation: squeue::Entry,
+        user: User,
+        limit: Option<Duration>,
+    ) -> io::Result<usize> {
+        let limit = limit.map(types::Timespec::from);
+        with_ring(|ring| ring.push(operation, user, limit.as_ref()));
+        self.wait(limit.is_some())
     }
 
-    /// Let the others run until the operation has completed.
-    fn wait(self) -> io::Result<usize> {
+    /// Let the others run until what was queued has completed.
+    fn wait(self, limited: bool) -> io::Result<usize> {
         // SAFETY: the yielder belongs to the coroutine that runs now, on whose stack this call stands, so it is alive.
         let result = unsafe { &*self.yielder }.suspend(());
         HERE.set(Some(self));
-        usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
-    }
-
-    /// What the kernel says back with an operation that is no socket's system call: the odd number says so.
-    fn user_besides(self) -> u64 {
-        self.user() | 1
-    }
-
-    fn send_now(self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
-        with_ring(|ring| ring.queue_send(fd, bytes.as_ptr(), bytes.len(), self.user()));
-        self.wait()
+        match usize::try_from(result) {
+            Ok(result) => Ok(result),
+            // Nobody else cancels anything.
+            Err(_) if limited && result == -libc::ECANCELED => Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
+        }
     }
 }
 
 /// Connect a socket. `None` outside of a fiber.
-pub(crate) fn connect(fd: RawFd, address: &SockAddr) -> Option<io::Result<()>> {
+pub(crate) fn connect(
+    fd: RawFd,
+    address: &SockAddr,
+    limit: Option<Duration>,
+) -> Option<io::Result<()>> {
     let here = HERE.get()?;
-    with_ring(|ring| {
-        ring.push(
-            &opcode::Connect::new(types::Fd(fd), address.as_ptr().cast(), address.len())
-                .build()
-                .user_data(here.user_besides()),
-        );
-    });
-    Some(here.wait().map(|_| ()))
+    let connect = opcode::Connect::new(types::Fd(fd), address.as_ptr().cast(), address.len());
+    let user = User::Besides(here.number);
+    Some(here.complete(connect.build(), user, limit).map(|_| ()))
 }
 
 /// Send `bytes`, all of them or as many as the kernel takes. A short request goes out with the receive after it. `None` outside of a fiber.
-pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Option<io::Result<usize>> {
+pub(crate) fn send(fd: RawFd, bytes: &[u8], limit: Option<Duration>) -> Option<Outcome> {
     let here = HERE.get()?;
     let waits = with_ring(|ring| {
         let pending = &mut ring.pending[here.number];
@@ -165,56 +184,46 @@ pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Option<io::Result<usize>> {
         waits
     });
     if waits {
-        return Some(Ok(bytes.len()));
+        return Some(Outcome {
+            result: Ok(bytes.len()),
+            syscalls: 0,
+        });
     }
     flush();
     with_ring(|ring| ring.pending[here.number].crowded = true);
-    Some(here.send_now(fd, bytes))
+    let user = User::Socket(here.number);
+    let result = here.complete(ring::send(fd, bytes), user, limit);
+    let syscalls = with_ring(Ring::take_syscalls);
+    Some(Outcome { result, syscalls })
 }
 
 /// Receive at least one byte, or 0 at the end of the stream. `None` outside of a fiber.
-pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+pub(crate) fn receive(fd: RawFd, buffer: &mut [u8], limit: Option<Duration>) -> Option<Outcome> {
     let here = HERE.get()?;
+    let limit = limit.map(types::Timespec::from);
     with_ring(|ring| {
-        let pending = &ring.pending[here.number];
-        if !pending.bytes.is_empty() {
-            let (to, bytes, length) = (pending.fd, pending.bytes.as_ptr(), pending.bytes.len());
-            ring.queue_send(to, bytes, length, NOBODY);
-        }
-        ring.queued = true;
-        ring.push(
-            &opcode::Recv::new(types::Fd(fd), buffer.as_mut_ptr(), buffer.len() as u32)
-                .build()
-                .user_data(here.user()),
-        );
+        ring.send_pending(here.number, User::Sent(here.number), limit.as_ref());
+        let receive = opcode::Recv::new(types::Fd(fd), buffer.as_mut_ptr(), buffer.len() as u32);
+        ring.push(receive.build(), User::Socket(here.number), limit.as_ref());
     });
-    let received = here.wait();
-    with_ring(|ring| {
+    let result = here.wait(limit.is_some());
+    let syscalls = with_ring(|ring| {
         let pending = &mut ring.pending[here.number];
         pending.bytes.clear();
         pending.crowded = false;
+        ring.take_syscalls()
     });
-    Some(received)
+    Some(Outcome { result, syscalls })
 }
 
 /// Send what still waits for a receive: before another request, and before its socket is closed.
 pub(crate) fn flush() {
     let Some(here) = HERE.get() else { return };
-    let pending = with_ring(|ring| {
-        let pending = &ring.pending[here.number];
-        let found = (pending.fd, pending.bytes.as_ptr(), pending.bytes.len());
-        (found.2 > 0).then(|| ring.queue_send(found.0, found.1, found.2, here.user()))
-    });
-    if pending.is_some() {
+    if with_ring(|ring| ring.send_pending(here.number, User::Socket(here.number), None)) {
         // A failure shows at the next receive.
-        let _ = here.wait();
+        let _ = here.wait(false);
         with_ring(|ring| ring.pending[here.number].bytes.clear());
     }
-}
-
-/// System calls made for sockets since they were last asked for, by whichever connection of this thread: each is counted once.
-pub(crate) fn take_syscalls() -> u64 {
-    with_ring(|ring| std::mem::take(&mut ring.uncounted_syscalls))
 }
 
 /// Sleep; in a fiber the others go on.
@@ -223,13 +232,7 @@ pub fn sleep(duration: Duration) {
         return std::thread::sleep(duration);
     };
     let time = types::Timespec::from(duration);
-    with_ring(|ring| {
-        ring.push(
-            &opcode::Timeout::new(&raw const time)
-                .build()
-                .user_data(here.user_besides()),
-        );
-    });
+    let timeout = opcode::Timeout::new(&raw const time).build();
     // "The time has passed" comes as an error.
-    let _ = here.wait();
+    let _ = here.complete(timeout, User::Besides(here.number), None);
 }

@@ -6,14 +6,46 @@ use std::os::fd::RawFd;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// A request of so many bytes fits into an empty socket's buffer (the smallest is TCP's, with 16 KiB), so that the kernel takes it at once.
+/// A request of so many bytes fits into an empty socket's buffer (the smallest is TCP's, with 16 KiB): the kernel takes it at once unless
+/// the whole machine's sockets are short of memory.
 pub(super) const SHORT_BYTES: usize = 4096;
 /// The kernel allows no longer queue; a full one is submitted early.
 const QUEUE_MAX: usize = 32_768;
 /// `off` in the environment: as on a system that has no io_uring for us.
 const SWITCH: &str = "UPSHIFT_LOAD_IO_URING";
-/// Marks what nobody waits for: a short send, which completes silently unless it fails, and then the receive fails too.
-pub(super) const NOBODY: u64 = u64::MAX;
+/// Marks a time limit, which nobody waits for.
+const NOBODY: u64 = u64::MAX;
+
+/// Which fiber an operation is for; the kernel says it back with the completion.
+#[derive(Clone, Copy)]
+pub(super) enum User {
+    /// It waits for a socket's operation. Each has at most one that it waits for.
+    Socket(usize),
+    /// It waits for an operation that is no socket's system call.
+    Besides(usize),
+    /// Its request goes out while it waits for the answer.
+    Sent(usize),
+}
+
+impl User {
+    fn to_data(self) -> u64 {
+        let (number, kind) = match self {
+            Self::Socket(number) => (number, 0),
+            Self::Besides(number) => (number, 1),
+            Self::Sent(number) => (number, 2),
+        };
+        (number as u64) << 2 | kind
+    }
+
+    fn of(data: u64) -> Self {
+        let number = (data >> 2) as usize;
+        match data & 3 {
+            0 => Self::Socket(number),
+            1 => Self::Besides(number),
+            _ => Self::Sent(number),
+        }
+    }
+}
 
 /// A request that waits for the receive after it, so that both go in one system call. The kernel reads `bytes` while the fiber waits, so
 /// its allocation is made once and lives longer than the ring.
@@ -22,6 +54,10 @@ pub(super) struct Pending {
     pub(super) bytes: Vec<u8>,
     /// Something else went out since the last receive: the socket's buffer may be full.
     pub(super) crowded: bool,
+    /// The kernel has not taken all of `bytes` yet.
+    is_sending: bool,
+    /// What arrived before that: the server may speak without being asked. The fiber goes on when `bytes` are its own again.
+    early: Option<i32>,
 }
 
 /// Fields drop in this order: the kernel is done with the buffers before they go.
@@ -30,9 +66,11 @@ pub(super) struct Ring {
     /// By fiber.
     pub(super) pending: Vec<Pending>,
     /// A socket's operation was queued since the last system call.
-    pub(super) queued: bool,
+    queued: bool,
+    /// Requests that were queued since then and whose completion wakes nobody.
+    sends: usize,
     /// System calls for sockets that no connection has counted yet.
-    pub(super) uncounted_syscalls: u64,
+    uncounted_syscalls: u64,
 }
 
 fn uring(entries: usize) -> io::Result<IoUring> {
@@ -54,6 +92,8 @@ impl Pending {
             fd: -1,
             bytes: Vec::with_capacity(SHORT_BYTES),
             crowded: false,
+            is_sending: false,
+            early: None,
         }
     }
 }
@@ -72,15 +112,31 @@ impl Ring {
             uring: uring((2 * fibers.max(4)).min(QUEUE_MAX))?,
             pending: (0..fibers).map(|_| Pending::new()).collect(),
             queued: false,
+            sends: 0,
             uncounted_syscalls: 0,
         })
     }
 
-    /// Queue an operation; what it points at must stay until it has completed.
-    pub(super) fn push(&mut self, operation: &squeue::Entry) {
+    /// Queue an operation, which fails when `limit` is over; what both point at must stay until it has completed.
+    pub(super) fn push(
+        &mut self,
+        operation: squeue::Entry,
+        user: User,
+        limit: Option<&types::Timespec>,
+    ) {
+        self.queued |= !matches!(user, User::Besides(_));
+        let operation = operation.user_data(user.to_data());
+        let Some(limit) = limit else {
+            return self.push_all(&[operation]);
+        };
+        let limit = opcode::LinkTimeout::new(limit).build().user_data(NOBODY);
+        self.push_all(&[operation.flags(squeue::Flags::IO_LINK), limit]);
+    }
+
+    fn push_all(&mut self, operations: &[squeue::Entry]) {
         // SAFETY: what a fiber queues points into its own stack or into borrows that it holds while it waits, and a fiber that waits is
         // never dropped; a pending request's allocation outlives the ring.
-        while unsafe { self.uring.submission().push(operation) }.is_err() {
+        while unsafe { self.uring.submission().push_multiple(operations) }.is_err() {
             // The queue is full.
             self.enter(0);
         }
@@ -99,29 +155,66 @@ impl Ring {
 
     /// Submit what is queued, wait for a completion, and say who can go on with which result.
     pub(super) fn wait(&mut self, ready: &mut VecDeque<(usize, i32)>) {
-        self.enter(1);
+        // A request is taken at once: without those, the call would return before any answer.
+        let sends = std::mem::take(&mut self.sends);
+        self.enter(sends + 1);
         let mut for_sockets = std::mem::take(&mut self.queued);
         for completion in self.uring.completion() {
-            let user = completion.user_data();
-            if user == NOBODY {
+            if completion.user_data() == NOBODY {
                 continue;
             }
-            for_sockets |= user & 1 == 0;
-            ready.push_back(((user >> 1) as usize, completion.result()));
+            let result = completion.result();
+            match User::of(completion.user_data()) {
+                User::Besides(number) => ready.push_back((number, result)),
+                User::Socket(number) => {
+                    for_sockets = true;
+                    let pending = &mut self.pending[number];
+                    if pending.is_sending {
+                        pending.early = Some(result);
+                    } else {
+                        ready.push_back((number, result));
+                    }
+                }
+                // A failure shows at the receive.
+                User::Sent(number) => {
+                    let pending = &mut self.pending[number];
+                    pending.is_sending = false;
+                    if let Some(early) = pending.early.take() {
+                        ready.push_back((number, early));
+                    }
+                }
+            }
         }
         self.uncounted_syscalls += u64::from(for_sockets);
     }
 
-    pub(super) fn queue_send(&mut self, fd: RawFd, bytes: *const u8, length: usize, user: u64) {
-        self.queued = true;
-        let send = opcode::Send::new(types::Fd(fd), bytes, length as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .user_data(user);
-        self.push(&if user == NOBODY {
-            send.flags(squeue::Flags::SKIP_SUCCESS)
-        } else {
-            send
-        });
+    /// Queue the request that waits; whether there is one.
+    pub(super) fn send_pending(
+        &mut self,
+        number: usize,
+        user: User,
+        limit: Option<&types::Timespec>,
+    ) -> bool {
+        let pending = &mut self.pending[number];
+        if pending.bytes.is_empty() {
+            return false;
+        }
+        pending.is_sending = matches!(user, User::Sent(_));
+        self.sends += usize::from(pending.is_sending);
+        let send = send(pending.fd, &pending.bytes);
+        self.push(send, user, limit);
+        true
     }
+
+    /// System calls made for sockets since they were last asked for.
+    pub(super) fn take_syscalls(&mut self) -> u64 {
+        std::mem::take(&mut self.uncounted_syscalls)
+    }
+}
+
+/// A send that takes all of the bytes, however long it waits.
+pub(super) fn send(fd: RawFd, bytes: &[u8]) -> squeue::Entry {
+    opcode::Send::new(types::Fd(fd), bytes.as_ptr(), bytes.len() as u32)
+        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+        .build()
 }

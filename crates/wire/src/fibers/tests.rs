@@ -21,19 +21,22 @@ fn echo(bytes: usize) -> UnixStream {
     ours
 }
 
-fn exchange(stream: &UnixStream, request: &[u8]) -> Vec<u8> {
-    let mut sent = 0;
+/// The answer, and the system calls that it took.
+fn exchange(stream: &UnixStream, request: &[u8]) -> (Vec<u8>, u64) {
+    let (mut sent, mut syscalls) = (0, 0);
     while sent < request.len() {
-        sent += send(stream.as_raw_fd(), &request[sent..])
+        sent += send(stream.as_raw_fd(), &request[sent..], None)
             .expect("a fiber")
+            .result
             .expect("sent");
     }
     let (mut answer, mut read) = (vec![0; request.len()], 0);
     while read < answer.len() {
-        let more = receive(stream.as_raw_fd(), &mut answer[read..]).expect("a fiber");
-        read += more.expect("received");
+        let more = receive(stream.as_raw_fd(), &mut answer[read..], None).expect("a fiber");
+        syscalls += more.syscalls;
+        read += more.result.expect("received");
     }
-    answer
+    (answer, syscalls)
 }
 
 #[test]
@@ -43,12 +46,12 @@ fn each_fiber_gets_its_own_answers() {
             let stream = echo(100);
             for round in 0..100u8 {
                 let request = [number ^ round; 100];
-                assert_eq!(exchange(&stream, &request), request);
+                assert_eq!(exchange(&stream, &request).0, request);
             }
-            take_syscalls()
+            0
         })
     });
-    run(bodies.collect()).expect("fibers");
+    run_fibers(bodies.collect()).expect("fibers");
 }
 
 #[test]
@@ -58,15 +61,25 @@ fn a_batch_shares_its_system_calls_and_each_is_counted_once() {
             let stream = echo(8);
             let mut syscalls = 0;
             for _ in 0..50 {
-                assert_eq!(exchange(&stream, &[number; 8]), [number; 8]);
-                syscalls += take_syscalls();
+                let (answer, made) = exchange(&stream, &[number; 8]);
+                assert_eq!(answer, [number; 8]);
+                syscalls += made;
             }
             syscalls
         })
     });
-    let syscalls: u64 = run(bodies.collect()).expect("fibers").iter().sum();
+    let syscalls: u64 = run_fibers(bodies.collect()).expect("fibers").iter().sum();
     // At least one for each round of the slowest; blocking makes two for each of the 1000 exchanges.
     assert!((50..=1001).contains(&syscalls), "{syscalls}");
+}
+
+#[test]
+fn a_request_and_its_answer_are_one_system_call() {
+    let body: Body<u64> = Box::new(|| {
+        let stream = echo(8);
+        (0..50).map(|_| exchange(&stream, b"whatever").1).sum()
+    });
+    assert_eq!(run_fibers(vec![body]).expect("fibers"), [50]);
 }
 
 #[test]
@@ -75,15 +88,16 @@ fn what_no_receive_follows_is_sent_all_the_same() {
     let body: Body<()> = Box::new(move || {
         for word in [&b"close 1 "[..], b"close 2 ", b"quit"] {
             assert_eq!(
-                send(ours.as_raw_fd(), word)
+                send(ours.as_raw_fd(), word, None)
                     .expect("a fiber")
+                    .result
                     .expect("sent"),
                 word.len()
             );
         }
         flush();
     });
-    run(vec![body]).expect("fibers");
+    run_fibers(vec![body]).expect("fibers");
     let mut words = String::new();
     theirs
         .read_to_string(&mut words)
@@ -96,9 +110,66 @@ fn a_request_longer_than_the_sockets_buffer_goes_through() {
     let body: Body<bool> = Box::new(|| {
         let stream = echo(2_000_000);
         let request: Vec<u8> = (0..2_000_000u32).map(|number| number as u8).collect();
-        exchange(&stream, &request) == request
+        exchange(&stream, &request).0 == request
     });
-    assert_eq!(run(vec![body]).expect("fibers"), [true]);
+    assert_eq!(run_fibers(vec![body]).expect("fibers"), [true]);
+}
+
+#[test]
+fn a_request_is_left_alone_until_the_kernel_has_taken_it() {
+    let (ours, mut theirs) = UnixStream::pair().expect("pair");
+    // No room for the request until the server reads.
+    ours.set_nonblocking(true).expect("set");
+    let mut filled = 0;
+    while let Ok(more) = (&ours).write(&[0; 4096]) {
+        filled += more;
+    }
+    ours.set_nonblocking(false).expect("set");
+    let server = std::thread::spawn(move || {
+        theirs.write_all(b"unasked.").expect("written");
+        std::thread::sleep(Duration::from_millis(100));
+        let mut heard = vec![0; filled + 16];
+        theirs.read_exact(&mut heard).expect("both requests");
+        heard.split_off(filled)
+    });
+    let body: Body<()> = Box::new(move || {
+        for request in [b"request1", b"request2"] {
+            let _ = send(ours.as_raw_fd(), request, None);
+            if request == b"request1" {
+                let said = receive(ours.as_raw_fd(), &mut [0; 8], None).expect("a fiber");
+                assert_eq!(said.result.expect("received"), 8);
+            }
+        }
+        flush();
+    });
+    run_fibers(vec![body]).expect("fibers");
+    assert_eq!(server.join().expect("server"), b"request1request2");
+}
+
+#[test]
+fn a_limit_ends_a_wait_and_leaves_the_others_alone() {
+    let body: Body<()> = Box::new(|| {
+        let (ours, _theirs) = UnixStream::pair().expect("pair");
+        let _ = send(ours.as_raw_fd(), b"ping", None);
+        let limit = Some(Duration::from_millis(20));
+        let received = receive(ours.as_raw_fd(), &mut [0; 8], limit).expect("a fiber");
+        let error = received.result.expect_err("silence");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    });
+    let other: Body<()> = Box::new(|| {
+        let stream = echo(8);
+        for _ in 0..100 {
+            assert_eq!(exchange(&stream, b"whatever").0, b"whatever");
+        }
+    });
+    run_fibers(vec![body, other]).expect("fibers");
+}
+
+#[test]
+fn a_single_body_runs_without_a_fiber() {
+    let body: Body<bool> = Box::new(|| HERE.get().is_none());
+    assert_eq!(run(vec![body]).expect("runs"), [true]);
+    assert!(run(Vec::<Body<()>>::new()).expect("nothing").is_empty());
 }
 
 #[test]
@@ -106,18 +177,18 @@ fn a_closed_connection_is_an_error_and_not_a_wait() {
     let body: Body<bool> = Box::new(|| {
         let (ours, theirs) = UnixStream::pair().expect("pair");
         drop(theirs);
-        let _ = send(ours.as_raw_fd(), b"ping");
-        let received = receive(ours.as_raw_fd(), &mut [0; 8]).expect("a fiber");
-        matches!(received, Ok(0) | Err(_))
+        let _ = send(ours.as_raw_fd(), b"ping", None);
+        let received = receive(ours.as_raw_fd(), &mut [0; 8], None).expect("a fiber");
+        matches!(received.result, Ok(0) | Err(_))
     });
-    assert_eq!(run(vec![body]).expect("fibers"), [true]);
+    assert_eq!(run_fibers(vec![body]).expect("fibers"), [true]);
 }
 
 #[test]
 fn sleeping_fibers_do_not_hold_each_other_up() {
     let began = Instant::now();
     let bodies = (0..20).map(|_| -> Body<()> { Box::new(|| sleep(Duration::from_millis(250))) });
-    run(bodies.collect()).expect("fibers");
+    run_fibers(bodies.collect()).expect("fibers");
     let took = began.elapsed();
     assert!(
         took >= Duration::from_millis(250) && took < Duration::from_millis(2500),
@@ -147,7 +218,7 @@ fn a_server_that_accepts_late_holds_nobody_up() {
     let others = queued.len();
     let waits: Body<()> = Box::new(move || {
         let stream = socket();
-        connect(stream.as_raw_fd(), &address)
+        connect(stream.as_raw_fd(), &address, None)
             .expect("a fiber")
             .expect("accepted");
     });
@@ -159,7 +230,7 @@ fn a_server_that_accepts_late_holds_nobody_up() {
             accepting.accept().expect("a connection");
         }
     });
-    run(vec![waits, accepts]).expect("fibers");
+    run_fibers(vec![waits, accepts]).expect("fibers");
     std::fs::remove_dir_all(&folder).expect("removes");
 }
 
@@ -174,7 +245,7 @@ fn a_panic_waits_for_the_others() {
             others.store(noted, std::sync::atomic::Ordering::SeqCst);
         }),
     ];
-    assert!(catch_unwind(AssertUnwindSafe(|| run(bodies))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| run_fibers(bodies))).is_err());
     assert_eq!(ended.load(std::sync::atomic::Ordering::SeqCst), noted);
     assert!(HERE.get().is_none());
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::field::{Fields, put_text};
 use super::number;
 use crate::civil::Civil;
-use crate::{Cell, Error, Value};
+use crate::{Cell, ColumnDefinition, Error, Value};
 
 const TINY: u8 = 1;
 const SHORT: u8 = 2;
@@ -41,35 +41,16 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Where only their number matters.
-    pub(super) const TEXT: Self = Self {
-        kind: VAR_STRING,
-        unsigned: false,
-        decimals: 0,
-        zerofill: 0,
-    };
-
-    /// From a column definition packet.
-    pub(super) fn parse(payload: &[u8]) -> Result<Self, Error> {
-        let mut fields = Fields(payload);
-        // Catalog, schema, table and its alias, column and its alias.
-        for _ in 0..6 {
-            fields.text()?;
-        }
-        fields.length()?;
-        fields.u16()?;
-        let width = fields.u32()?;
-        let kind = fields.u8()?;
-        let flags = fields.u16()?;
-        Ok(Self {
-            kind,
-            unsigned: flags & UNSIGNED_FLAG != 0,
-            decimals: fields.u8()?,
-            zerofill: match flags & ZEROFILL_FLAG {
+    pub(super) fn of(definition: &ColumnDefinition<'_>) -> Self {
+        Self {
+            kind: definition.kind as u8,
+            unsigned: definition.flags & UNSIGNED_FLAG != 0,
+            decimals: definition.decimals,
+            zerofill: match definition.flags & ZEROFILL_FLAG {
                 0 => 0,
-                _ => MADE_TEXT_BYTES.min(width as usize),
+                _ => MADE_TEXT_BYTES.min(definition.length as usize),
             },
-        })
+        }
     }
 
     /// The next cell; a number or time that has to be written as text uses `room`.

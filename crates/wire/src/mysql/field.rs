@@ -88,28 +88,29 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// How a statement or a result set ended.
-pub(super) struct Ok {
+pub(super) struct End {
     pub(super) affected: u64,
+    pub(super) last_insert_id: u64,
     pub(super) status: u16,
+    pub(super) warnings: u16,
 }
 
 /// An OK packet, whatever its first byte.
-pub(super) fn ok(payload: &[u8]) -> Result<Ok, Error> {
+pub(super) fn end(payload: &[u8]) -> Result<End, Error> {
     let mut fields = Fields(payload);
     fields.u8()?;
-    let affected = fields.length()?;
-    fields.length()?;
-    let status = fields.u16()?;
-    Result::Ok(Ok { affected, status })
+    Ok(End {
+        affected: fields.length()?,
+        last_insert_id: fields.length()?,
+        status: fields.u16()?,
+        warnings: fields.u16()?,
+    })
 }
 
 /// An ERR packet as the error that it is.
 pub(super) fn refusal(payload: &[u8]) -> Error {
     let mut fields = Fields(payload);
-    let Result::Ok((_, code)) = fields
-        .u8()
-        .and_then(|head| Result::Ok((head, fields.u16()?)))
-    else {
+    let Ok((_, code)) = fields.u8().and_then(|head| Ok((head, fields.u16()?))) else {
         return Error::Protocol("an error packet without a number".to_owned());
     };
     let (sqlstate, message) = match fields.0 {
@@ -140,7 +141,7 @@ mod tests {
 
         #[test]
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = ok(&bytes);
+            let _ = end(&bytes);
             let _ = refusal(&bytes);
             let _ = Fields(&bytes).text();
         }

@@ -3,6 +3,7 @@
 use super::field::refusal;
 use super::packet::Packets;
 use super::result::settle;
+use crate::text::write_line;
 use crate::{Error, Value};
 
 /// Lines are sent when they are this long together, in bytes.
@@ -37,7 +38,7 @@ pub(super) fn load(
     }
     let mut chunk = String::with_capacity(CHUNK_BYTES + 1024);
     for row in rows {
-        line(&row, &mut chunk);
+        write_line(&row, &mut chunk);
         if chunk.len() >= CHUNK_BYTES {
             packets.reply(|out| out.extend_from_slice(chunk.as_bytes()))?;
             chunk.clear();
@@ -60,44 +61,5 @@ fn unsupported(error: Error) -> Error {
             Error::Unsupported(format!("LOAD DATA LOCAL: {message}"))
         }
         other => other,
-    }
-}
-
-fn line(row: &[Value], text: &mut String) {
-    for (position, value) in row.iter().enumerate() {
-        if position > 0 {
-            text.push('\t');
-        }
-        match value {
-            Value::Null => text.push_str("\\N"),
-            Value::Text(words) => {
-                for letter in words.chars() {
-                    match letter {
-                        '\\' | '\t' | '\n' => text.extend(['\\', letter]),
-                        '\0' => text.push_str("\\0"),
-                        other => text.push(other),
-                    }
-                }
-            }
-            other => crate::text::plain(other, text),
-        }
-    }
-    text.push('\n');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn separators_in_values_are_escaped() {
-        let mut text = String::new();
-        let row = [
-            Value::Int(1),
-            Value::Null,
-            Value::Text("a\tb\\\n".to_owned()),
-        ];
-        line(&row, &mut text);
-        assert_eq!(text, "1\t\\N\ta\\\tb\\\\\\\n\n");
     }
 }

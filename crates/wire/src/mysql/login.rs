@@ -4,8 +4,9 @@ use mysql_common::auth::plugins::{
     caching_sha2_password::scramble_sha256, mysql_native_password::scramble_native,
 };
 
-use super::field::{Fields, ok, put_text, refusal};
+use super::field::{Fields, end, put_text, refusal};
 use super::packet::Packets;
+use super::public_key;
 use crate::{Error, ServerUrl, tls::Tls};
 
 /// A server that does not set it is a MariaDB, whose greeting goes on above bit 31.
@@ -44,6 +45,7 @@ const METADATA: u64 = OPTIONAL_METADATA | CACHE_METADATA;
 
 /// `utf8mb4_general_ci`, which every supported server has.
 const COLLATION: u8 = 45;
+const SHA2: &str = "caching_sha2_password";
 const SCRAMBLE_BYTES: usize = 20;
 /// What we say that we take.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
@@ -70,8 +72,9 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<Agreement,
     let greeting = greeting(packets.read()?)?;
     if greeting.capabilities & NEEDED != NEEDED {
         return Err(Error::Unsupported(format!(
-            "server {}: its protocol is too old",
-            greeting.version
+            "server {}: it lacks {}; MySQL 5.7.5, MariaDB 10.2 and newer have it, a proxy may leave it out",
+            greeting.version,
+            lacking(greeting.capabilities)
         )));
     }
     let mut capabilities = WANTED & greeting.capabilities;
@@ -98,7 +101,7 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<Agreement,
     let mut plugin = greeting.plugin;
     let mut scramble = greeting.scramble;
     // A plugin that we do not have is no failure yet: the server asks for the user's own one.
-    let proof = proof(&plugin, &scramble, url, packets.is_private()).unwrap_or_default();
+    let proof = proof(&plugin, &scramble, url, packets).unwrap_or_default();
     packets.reply(|out| {
         put_capabilities(out, capabilities);
         out.extend_from_slice(url.user.as_bytes());
@@ -119,7 +122,7 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<Agreement,
                     version: greeting.version,
                     offered: greeting.capabilities,
                     capabilities,
-                    status: ok(payload)?.status,
+                    status: end(payload)?.status,
                 });
             }
             [0xFF, ..] => return Err(refusal(payload)),
@@ -128,14 +131,26 @@ pub(super) fn login(packets: &mut Packets, url: &ServerUrl) -> Result<Agreement,
                 plugin = String::from_utf8_lossy(fields.zero_ended()).into_owned();
                 scramble = fields.0.to_vec();
                 scramble.truncate(SCRAMBLE_BYTES);
-                let proof = self::proof(&plugin, &scramble, url, packets.is_private())?;
+                let proof = self::proof(&plugin, &scramble, url, packets)?;
                 packets.reply(|out| out.extend_from_slice(&proof))?;
             }
-            [0x01, 0x03] => {}
-            [0x01, 0x04] => full_proof(packets, &scramble, url)?,
+            [0x01, 0x03] if plugin == SHA2 => {}
+            [0x01, 0x04] if plugin == SHA2 => full_proof(packets, &scramble, url)?,
             _ => return Err(Error::Protocol(format!("login answer of {plugin}"))),
         }
     }
+}
+
+/// The first of the capabilities that the server lacks.
+fn lacking(offered: u64) -> &'static str {
+    [
+        (PROTOCOL_41, "protocol 4.1"),
+        (SECURE_CONNECTION, "CLIENT_SECURE_CONNECTION"),
+        (PLUGIN_AUTH, "CLIENT_PLUGIN_AUTH"),
+    ]
+    .into_iter()
+    .find(|(capability, _)| offered & capability == 0)
+    .map_or("CLIENT_DEPRECATE_EOF", |(_, name)| name)
 }
 
 /// What both the request for TLS and the login begin with.
@@ -182,7 +197,12 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Error> {
 }
 
 /// What shows that we know the password; empty for an empty one.
-fn proof(plugin: &str, scramble: &[u8], url: &ServerUrl, private: bool) -> Result<Vec<u8>, Error> {
+fn proof(
+    plugin: &str,
+    scramble: &[u8],
+    url: &ServerUrl,
+    packets: &Packets,
+) -> Result<Vec<u8>, Error> {
     let password = url.password.as_bytes();
     let short = || Error::Protocol(format!("scramble of {} bytes", scramble.len()));
     match plugin {
@@ -192,36 +212,65 @@ fn proof(plugin: &str, scramble: &[u8], url: &ServerUrl, private: bool) -> Resul
                 .map(|proof| proof.to_vec())
                 .unwrap_or_default())
         }
-        "caching_sha2_password" => {
+        SHA2 => {
             let nonce = scramble.try_into().map_err(|_| short())?;
             Ok(scramble_sha256(nonce, password)
                 .map(|proof| proof.to_vec())
                 .unwrap_or_default())
         }
-        "mysql_clear_password" if private => Ok(zero_ended(password)),
+        "mysql_clear_password" if !url.passwords.cleartext_plugin => {
+            let why = "login by mysql_clear_password: enable_cleartext_plugin=1 allows it on a private connection";
+            Err(Error::Unsupported(why.to_owned()))
+        }
+        "mysql_clear_password" if !packets.is_private() => Err(Error::not_private(
+            "login by mysql_clear_password",
+            "nothing else",
+        )),
+        "mysql_clear_password" => Ok(zero_ended(password)),
         // MariaDB's: the kernel has told the server who we are.
         "unix_socket" | "auth_socket" => Ok(Vec::new()),
         other => Err(Error::Unsupported(format!("login by {other}"))),
     }
 }
 
-/// The server does not have the password's hash in its cache: it needs the password, encrypted where others could read it.
+/// The server does not have the password's hash in its cache: it needs the password, which over plain TCP it decrypts with its RSA key.
 fn full_proof(packets: &mut Packets, scramble: &[u8], url: &ServerUrl) -> Result<(), Error> {
     let mut password = zero_ended(url.password.as_bytes());
-    if packets.is_private() {
+    let rules = &url.passwords;
+    let is_allowed = packets.is_private() || rules.trusts_any_server;
+    if is_allowed && (packets.is_private() || packets.is_encrypted()) {
         return packets.reply(|out| out.extend_from_slice(&password));
     }
-    packets.reply(|out| out.push(2))?;
-    let payload = packets.read()?;
-    let [1, key @ ..] = payload else {
-        return Err(refusal(payload));
+    let key = match &rules.server_public_key {
+        Some(path) if !packets.is_encrypted() => std::fs::read(path).map_err(|error| {
+            Error::Url(format!(
+                "server_public_key_path {}: {error}",
+                path.display()
+            ))
+        })?,
+        _ if is_allowed => asked_key(packets)?,
+        _ => {
+            let allow = "get_server_public_key=1 or, without TLS, server_public_key_path=FILE";
+            return Err(Error::not_private("login by caching_sha2_password", allow));
+        }
     };
     for (byte, mask) in password.iter_mut().zip(scramble.iter().cycle()) {
         *byte ^= mask;
     }
-    let encrypted = mysql_common::crypto::encrypt(&password, key)
-        .map_err(|error| Error::Protocol(format!("the server's public key: {error}")))?;
+    let encrypted = public_key::encrypt(&password, &key)?;
     packets.reply(|out| out.extend_from_slice(&encrypted))
+}
+
+/// The RSA key of whoever answers.
+fn asked_key(packets: &mut Packets) -> Result<Vec<u8>, Error> {
+    packets.reply(|out| out.push(2))?;
+    match packets.read()? {
+        [1, key @ ..] => Ok(key.to_vec()),
+        payload @ [0xFF, ..] => Err(refusal(payload)),
+        _ => Err(Error::Protocol(
+            "no public key where one was due".to_owned(),
+        )),
+    }
 }
 
 fn zero_ended(password: &[u8]) -> Vec<u8> {

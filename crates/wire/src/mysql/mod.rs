@@ -1,21 +1,24 @@
 //! MySQL's protocol, as MySQL and MariaDB speak it: packets -> fields -> results.
 
 mod binary;
+mod definitions;
 mod field;
+mod ids;
 mod load;
 mod login;
 mod number;
 mod packet;
+mod public_key;
 mod result;
 mod statement;
 
-use std::collections::HashMap;
-
+use crate::connection::one_by_one;
 use crate::transport::Transport;
 use crate::{
     BatchWay, Connection, Counters, Dialect, Done, Error, Family, Feature, Fetch, RowSink,
-    RowsWanted, ServerUrl, Statement, Value,
+    ServerUrl, Statement, Value,
 };
+use ids::ById;
 use login::{Agreement, BULK, CACHE_METADATA, OPTIONAL_METADATA};
 use packet::Packets;
 use result::{Encoding, NO_BACKSLASH_ESCAPES, Results};
@@ -39,6 +42,7 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
         capabilities,
         status,
     } = login::login(&mut packets, url)?;
+    packets.logged_in(url.limits)?;
     let announces_columns = capabilities & (OPTIONAL_METADATA | CACHE_METADATA) != 0;
     Ok(Box::new(Mysql {
         packets,
@@ -46,7 +50,7 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
         offered,
         definitions: (capabilities & OPTIONAL_METADATA != 0).then_some(true),
         results: Results::new(announces_columns, status),
-        prepared: HashMap::new(),
+        prepared: ById::default(),
         scratch: String::new(),
     }))
 }
@@ -59,7 +63,7 @@ struct Mysql {
     /// Whether column definitions come with results now, where that can be switched.
     definitions: Option<bool>,
     results: Results,
-    prepared: HashMap<u32, Prepared>,
+    prepared: ById<Prepared>,
     scratch: String,
 }
 
@@ -129,7 +133,7 @@ impl Connection for Mysql {
         fetch: Fetch,
         rows: &mut dyn RowSink,
     ) -> Result<Done, Error> {
-        check_number(statement, parameters)?;
+        statement.check(parameters)?;
         self.switch_definitions(false)?;
         self.send_execute(statement, parameters, fetch.size > 0)?;
         let done = self.read_execute(statement, fetch, rows);
@@ -146,28 +150,15 @@ impl Connection for Mysql {
         way: BatchWay,
     ) -> Result<Done, Error> {
         for parameters in rows {
-            check_number(statement, parameters)?;
+            statement.check(parameters)?;
         }
         match way {
-            BatchWay::Bulk => return self.bulk(statement, rows),
-            BatchWay::Pipeline => {
-                return Err(Error::Unsupported(
-                    "a pipeline on MySQL: its server answers one request at a time".to_owned(),
-                ));
-            }
-            BatchWay::Single => {}
+            BatchWay::Single => one_by_one(self, statement, rows),
+            BatchWay::Bulk => self.bulk(statement, rows),
+            BatchWay::Pipeline => Err(Error::Unsupported(
+                "a pipeline on MySQL: its server answers one request at a time".to_owned(),
+            )),
         }
-        let fetch = Fetch {
-            size: 0,
-            rows: RowsWanted::All,
-        };
-        let mut all = Done::default();
-        for row in rows {
-            let done = self.execute(statement, row, fetch, &mut ())?;
-            all.rows += done.rows;
-            all.affected += done.affected;
-        }
-        Ok(all)
     }
 
     fn close(&mut self, statement: Statement) -> Result<(), Error> {
@@ -194,16 +185,4 @@ impl Drop for Mysql {
     fn drop(&mut self) {
         let _ = self.packets.command(|out| out.push(COM_QUIT));
     }
-}
-
-/// MySQL's own error for this comes with the numbers of a statement that it does not name.
-fn check_number(statement: &Statement, parameters: &[Value]) -> Result<(), Error> {
-    if parameters.len() == usize::from(statement.parameters) {
-        return Ok(());
-    }
-    Err(Error::Unsupported(format!(
-        "{} parameters for a statement of {}",
-        parameters.len(),
-        statement.parameters
-    )))
 }

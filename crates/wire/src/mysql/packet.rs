@@ -2,12 +2,20 @@
 
 use super::field::refusal;
 use crate::tls::Tls;
-use crate::transport::Transport;
-use crate::{Counters, Error};
+use crate::transport::{Transport, trim};
+use crate::{Counters, Error, Limits};
 
 /// A payload of this length goes on in the next packet.
 const PAYLOAD_BYTES_MAX: usize = 0xFF_FFFF;
 const HEADER_BYTES: usize = 4;
+/// Nothing that a server says before it has let us in is longer.
+const LOGIN_BYTES_MAX: usize = 64 * 1024;
+
+/// A packet of the server's, whose number is the one that was due.
+pub(super) struct Packet<'a> {
+    pub(super) header: [u8; HEADER_BYTES],
+    pub(super) payload: &'a [u8],
+}
 
 /// Payloads to and from the server.
 pub(super) struct Packets {
@@ -17,6 +25,8 @@ pub(super) struct Packets {
     lent: usize,
     out: Vec<u8>,
     long: Vec<u8>,
+    /// The longest payload that is taken, in bytes.
+    limit: usize,
 }
 
 impl Packets {
@@ -27,6 +37,7 @@ impl Packets {
             lent: 0,
             out: Vec::with_capacity(1024),
             long: Vec::new(),
+            limit: LOGIN_BYTES_MAX,
         }
     }
 
@@ -36,6 +47,16 @@ impl Packets {
 
     pub(super) fn is_private(&self) -> bool {
         self.transport.is_private()
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.transport.tls().is_some()
+    }
+
+    /// The login is over: what the URL allows holds from here on.
+    pub(super) fn logged_in(&mut self, limits: Limits) -> Result<(), Error> {
+        self.limit = limits.packet_bytes;
+        self.transport.logged_in(limits)
     }
 
     /// Encrypt what follows.
@@ -73,7 +94,9 @@ impl Packets {
         if length < PAYLOAD_BYTES_MAX {
             let header = self.header(length);
             self.out[..HEADER_BYTES].copy_from_slice(&header);
-            return self.transport.send(&self.out);
+            let sent = self.transport.send(&self.out);
+            trim(&mut self.out);
+            return sent;
         }
         let mut split = Vec::with_capacity(self.out.len() + 64);
         let mut at = HEADER_BYTES;
@@ -83,6 +106,7 @@ impl Packets {
             split.extend_from_slice(&self.out[at..at + part]);
             at += part;
             if part < PAYLOAD_BYTES_MAX {
+                trim(&mut self.out);
                 return self.transport.send(&split);
             }
         }
@@ -99,14 +123,17 @@ impl Packets {
     /// The next payload from the server. An error that it sends without being asked, before it hangs up, is returned as that.
     pub(super) fn read(&mut self) -> Result<&[u8], Error> {
         self.transport.consume(std::mem::take(&mut self.lent));
+        if !self.long.is_empty() {
+            self.long.clear();
+            trim(&mut self.long);
+        }
         let length = self.length()?;
         if length < PAYLOAD_BYTES_MAX {
             let whole = HEADER_BYTES + length;
             self.transport.fill(whole)?;
             self.lent = whole;
-            return Ok(&self.transport.fill(whole)?[HEADER_BYTES..whole]);
+            return Ok(&self.transport.arrived()[HEADER_BYTES..whole]);
         }
-        self.long.clear();
         let mut part = length;
         loop {
             let whole = HEADER_BYTES + part;
@@ -120,9 +147,33 @@ impl Packets {
         }
     }
 
+    /// The next payload, and the header of its last packet.
+    pub(super) fn read_with_header(&mut self) -> Result<Packet<'_>, Error> {
+        let number = self.sequence;
+        let payload = self.read()?;
+        let [low, middle, high, ..] = payload.len().to_le_bytes();
+        Ok(Packet {
+            header: [low, middle, high, number],
+            payload,
+        })
+    }
+
+    /// Skip so many packets where they have arrived and are these, byte by byte; whether they were.
+    pub(super) fn skip(&mut self, known: &[u8], count: u16) -> bool {
+        self.transport.consume(std::mem::take(&mut self.lent));
+        let is_next = known.get(3) == Some(&self.sequence);
+        if !is_next || !self.transport.arrived().starts_with(known) {
+            return false;
+        }
+        self.transport.consume(known.len());
+        self.sequence = self.sequence.wrapping_add(count as u8);
+        self.transport.count_received(count.into());
+        true
+    }
+
     /// What a packet means whose number is not the next one.
     fn unasked(&mut self, sequence: u8, whole: usize) -> Error {
-        if sequence == 0 {
+        if sequence == 0 && whole <= LOGIN_BYTES_MAX {
             match self.transport.fill(whole) {
                 Ok([_, _, _, _, error @ ..]) if error.first() == Some(&0xFF) => {
                     return refusal(&error[..whole - HEADER_BYTES]);
@@ -134,15 +185,20 @@ impl Packets {
         Error::Protocol(format!("packet {sequence} where {} was due", self.sequence))
     }
 
+    #[inline]
     fn length(&mut self) -> Result<usize, Error> {
-        let bytes = self.transport.fill(HEADER_BYTES)?;
-        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]) as usize;
-        let sequence = bytes[3];
+        let arrived = self.transport.fill(HEADER_BYTES)?;
+        let (&[low, middle, high, sequence], _) =
+            arrived.split_first_chunk().expect("as many as asked for");
+        let length = u32::from_le_bytes([low, middle, high, 0]) as usize;
         if sequence != self.sequence {
             return Err(self.unasked(sequence, HEADER_BYTES + length));
         }
+        if self.long.len() + length > self.limit {
+            return Err(Error::too_long(self.limit));
+        }
         self.sequence = self.sequence.wrapping_add(1);
-        self.transport.count_received();
+        self.transport.count_received(1);
         Ok(length)
     }
 }

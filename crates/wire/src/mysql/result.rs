@@ -1,7 +1,8 @@
 //! What comes back for a statement.
 
 use super::binary::{Column, MADE_TEXT_BYTES};
-use super::field::{Fields, ok, refusal};
+use super::definitions::Definitions;
+use super::field::{End, Fields, end, refusal};
 use super::packet::Packets;
 use crate::{Cell, Done, Error, RowSink, RowsWanted};
 
@@ -23,8 +24,8 @@ pub(super) struct Results {
     pub(super) announces_columns: bool,
     /// As the server said it last.
     pub(super) status: u16,
-    /// Of the last result; where that came without definitions, what the caller put here before. Text needs none.
-    pub(super) columns: Vec<Column>,
+    /// Of the last result in binary encoding; the caller puts here what it knows of the next one's.
+    pub(super) definitions: Definitions,
     cells: Vec<Cell<'static>>,
     made: Vec<u8>,
 }
@@ -34,7 +35,7 @@ impl Results {
         Self {
             announces_columns,
             status,
-            columns: Vec::new(),
+            definitions: Definitions::default(),
             cells: Vec::new(),
             made: Vec::new(),
         }
@@ -53,9 +54,10 @@ impl Results {
             let payload = packets.read()?;
             match payload.first() {
                 Some(0x00) => {
-                    let end = ok(payload)?;
-                    done.affected += end.affected;
-                    self.status = end.status;
+                    let end = end(payload)?;
+                    done.affected = done.affected.saturating_add(end.affected);
+                    done.last_insert_id = end.last_insert_id;
+                    self.ended(&end, done);
                 }
                 Some(0xFF) => return Err(refusal(payload)),
                 Some(0xFB) => {
@@ -69,8 +71,11 @@ impl Results {
                     let mut header = Fields(payload);
                     let columns = header.length()?;
                     let announced = !self.announces_columns || header.u8()? != 0;
-                    self.definitions(packets, encoding, columns, announced)?;
-                    self.rows(packets, encoding, wanted, sink, done)?;
+                    // A statement's answer has room for so many.
+                    let columns = u16::try_from(columns)
+                        .map_err(|_| Error::Protocol(format!("a result of {columns} columns")))?;
+                    self.definitions(packets, encoding, columns, announced, sink)?;
+                    self.rows(packets, encoding, columns, wanted, sink, done)?;
                 }
             }
             if self.status & MORE_RESULTS == 0 {
@@ -84,30 +89,22 @@ impl Results {
         &mut self,
         packets: &mut Packets,
         encoding: Encoding,
-        columns: u64,
+        columns: u16,
         announced: bool,
+        sink: &mut dyn RowSink,
     ) -> Result<(), Error> {
-        // A statement's answer has room for so many.
-        let columns = u16::try_from(columns)
-            .map_err(|_| Error::Protocol(format!("a result of {columns} columns")))?;
-        if announced {
-            self.columns.clear();
-            for _ in 0..columns {
-                self.columns.push(Column::parse(packets.read()?)?);
+        match (announced, encoding) {
+            (true, _) => self.definitions.read(packets, columns, sink),
+            // Text is read without.
+            (false, Encoding::Text) => Ok(()),
+            (false, Encoding::Binary) if self.definitions.columns.len() == usize::from(columns) => {
+                self.definitions.tell(sink)
             }
-            return Ok(());
+            (false, Encoding::Binary) => Err(Error::Protocol(format!(
+                "{columns} columns without definitions, {} when prepared: use metadata=on for this statement",
+                self.definitions.columns.len()
+            ))),
         }
-        if encoding == Encoding::Text {
-            self.columns.clear();
-            self.columns.resize(columns.into(), Column::TEXT);
-        }
-        if self.columns.len() == usize::from(columns) {
-            return Ok(());
-        }
-        Err(Error::Protocol(format!(
-            "{columns} columns without definitions, {} when prepared: use metadata=on for this statement",
-            self.columns.len()
-        )))
     }
 
     /// Read the rows of a fetch. True: there are more.
@@ -118,7 +115,8 @@ impl Results {
         sink: &mut dyn RowSink,
         done: &mut Done,
     ) -> Result<bool, Error> {
-        self.rows(packets, Encoding::Binary, wanted, sink, done)?;
+        let columns = self.definitions.columns.len() as u16;
+        self.rows(packets, Encoding::Binary, columns, wanted, sink, done)?;
         Ok(self.status & LAST_ROW_SENT == 0)
     }
 
@@ -126,11 +124,12 @@ impl Results {
         &mut self,
         packets: &mut Packets,
         encoding: Encoding,
+        columns: u16,
         wanted: RowsWanted,
         sink: &mut dyn RowSink,
         done: &mut Done,
     ) -> Result<(), Error> {
-        let made_bytes = self.columns.len() * MADE_TEXT_BYTES;
+        let made_bytes = usize::from(columns) * MADE_TEXT_BYTES;
         if encoding == Encoding::Binary && self.made.len() < made_bytes {
             self.made.resize(made_bytes, 0);
         }
@@ -140,7 +139,7 @@ impl Results {
                 Some(0xFF) => return Err(refusal(payload)),
                 // A text row may begin so too, but only with a cell of 16 MiB or more.
                 Some(0xFE) if payload.len() < 0xFF_FFFF => {
-                    self.status = ok(payload)?.status;
+                    self.ended(&end(payload)?, done);
                     return Ok(());
                 }
                 _ => {}
@@ -149,14 +148,22 @@ impl Results {
             if wanted == RowsWanted::First && done.rows > 1 {
                 continue;
             }
-            let mut cells = emptied(std::mem::take(&mut self.cells));
+            let mut cells = Cell::recycled(std::mem::take(&mut self.cells));
             match encoding {
-                Encoding::Text => text_row(payload, self.columns.len(), &mut cells)?,
-                Encoding::Binary => binary_row(payload, &self.columns, &mut self.made, &mut cells)?,
+                Encoding::Text => text_row(payload, columns.into(), &mut cells)?,
+                Encoding::Binary => {
+                    let columns = &self.definitions.columns;
+                    binary_row(payload, columns, &mut self.made, &mut cells)?;
+                }
             }
             sink.row(&cells);
-            self.cells = emptied(cells);
+            self.cells = Cell::recycled(cells);
         }
+    }
+
+    fn ended(&mut self, end: &End, done: &mut Done) {
+        self.status = end.status;
+        done.warnings = end.warnings.into();
     }
 }
 
@@ -164,16 +171,10 @@ impl Results {
 pub(super) fn settle(packets: &mut Packets) -> Result<u64, Error> {
     let payload = packets.read()?;
     match payload.first() {
-        Some(0x00) => Ok(ok(payload)?.affected),
+        Some(0x00) => Ok(end(payload)?.affected),
         Some(0xFF) => Err(refusal(payload)),
         _ => Err(Error::Protocol("neither OK nor an error".to_owned())),
     }
-}
-
-/// The same allocation for cells that borrow from another packet.
-fn emptied<'b>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'b>> {
-    cells.clear();
-    cells.into_iter().map(|_| Cell::Null).collect()
 }
 
 fn text_row<'a>(payload: &'a [u8], columns: usize, cells: &mut Vec<Cell<'a>>) -> Result<(), Error> {
@@ -213,6 +214,7 @@ fn binary_row<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::definitions::parse;
     use super::*;
     use proptest::prelude::*;
 
@@ -228,13 +230,13 @@ mod tests {
                 .map(|(kind, flags, decimals)| {
                     let mut bytes = vec![0; 6];
                     bytes.extend_from_slice(&[12, 0, 0, 0, 0, 0, 0, *kind, *flags, 0, *decimals]);
-                    Column::parse(&bytes).expect("a definition")
+                    Column::of(&parse(&bytes).expect("a definition"))
                 })
                 .collect();
             let mut made = vec![0; columns.len() * MADE_TEXT_BYTES];
             let _ = binary_row(&payload, &columns, &mut made, &mut Vec::new());
             let _ = text_row(&payload, columns.len(), &mut Vec::new());
-            let _ = Column::parse(&payload);
+            let _ = parse(&payload);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Prepared statements: what the server and we remember of each, one execution, and MariaDB's execution for many rows.
 
-use super::binary::{self, Column};
+use super::binary;
+use super::definitions::Definitions;
 use super::field::{Fields, refusal};
 use super::login::BULK;
 use super::result::{Encoding, settle};
@@ -24,8 +25,7 @@ const BULK_BYTES: usize = 1 << 20;
 pub(super) struct Prepared {
     /// The parameter types that the server knows: sent again only where they change.
     kinds: Vec<u8>,
-    /// For results that come without definitions.
-    columns: Vec<Column>,
+    definitions: Definitions,
 }
 
 impl Mysql {
@@ -62,9 +62,9 @@ impl Mysql {
             self.packets.read()?;
         }
         let mut prepared = Prepared::default();
-        for _ in 0..statement.columns {
-            prepared.columns.push(Column::parse(self.packets.read()?)?);
-        }
+        prepared
+            .definitions
+            .read(&mut self.packets, statement.columns, &mut ())?;
         self.prepared.insert(statement.id, prepared);
         Ok(statement)
     }
@@ -123,41 +123,37 @@ impl Mysql {
         rows: &mut dyn RowSink,
     ) -> Result<Done, Error> {
         let mut done = Done::default();
-        let mut more = self.read_rows(statement, fetch.rows, rows, &mut done)?;
+        self.swap_definitions(statement);
+        let read = self.read_fetches(statement, fetch, rows, &mut done);
+        self.swap_definitions(statement);
+        read.map(|()| done)
+    }
+
+    /// Let [`Results`](super::result::Results) have what is known of a statement's results, or take it back.
+    fn swap_definitions(&mut self, statement: &Statement) {
+        let prepared = self.prepared.entry(statement.id).or_default();
+        std::mem::swap(&mut self.results.definitions, &mut prepared.definitions);
+    }
+
+    fn read_fetches(
+        &mut self,
+        statement: &Statement,
+        fetch: Fetch,
+        rows: &mut dyn RowSink,
+        done: &mut Done,
+    ) -> Result<(), Error> {
+        let (packets, results) = (&mut self.packets, &mut self.results);
+        let mut more = results.read(packets, Encoding::Binary, fetch.rows, rows, done)?;
         // A cursor that is left open is closed by the statement's next execution.
         while more && (fetch.rows == RowsWanted::All || done.rows == 0) {
-            self.packets.command(|out| {
+            packets.command(|out| {
                 out.push(COM_STMT_FETCH);
                 out.extend_from_slice(&statement.id.to_le_bytes());
                 out.extend_from_slice(&fetch.size.to_le_bytes());
             })?;
-            more = self
-                .results
-                .fetched(&mut self.packets, fetch.rows, rows, &mut done)?;
+            more = results.fetched(packets, fetch.rows, rows, done)?;
         }
-        Ok(done)
-    }
-
-    /// Read an execution's results; definitions that came are the ones that count from now on.
-    fn read_rows(
-        &mut self,
-        statement: &Statement,
-        wanted: RowsWanted,
-        rows: &mut dyn RowSink,
-        done: &mut Done,
-    ) -> Result<bool, Error> {
-        if !self.results.announces_columns {
-            return self
-                .results
-                .read(&mut self.packets, Encoding::Binary, wanted, rows, done);
-        }
-        let prepared = self.prepared.entry(statement.id).or_default();
-        self.results.columns.clone_from(&prepared.columns);
-        let read = self
-            .results
-            .read(&mut self.packets, Encoding::Binary, wanted, rows, done);
-        prepared.columns.clone_from(&self.results.columns);
-        read
+        Ok(())
     }
 
     /// Run a statement for all rows: each execution takes as many as have parameters of the same types and fit.
@@ -183,7 +179,7 @@ impl Mysql {
         let mut rest = rows;
         while !rest.is_empty() {
             rest = &rest[self.send_bulk(statement, rest)?..];
-            self.read_rows(statement, RowsWanted::All, &mut (), &mut done)?;
+            done += self.read_execute(statement, Fetch::ALL, &mut ())?;
         }
         Ok(done)
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::civil::Civil;
+use crate::transport::trim;
 use crate::{Cell, Error};
 
 // Types, by the numbers that pg_type has.
@@ -24,6 +25,8 @@ const DAY_US: i64 = 86_400_000_000;
 
 /// A digit of a numeric is four decimal ones.
 const DIGIT_PLACES: usize = 4;
+/// The server has no more places after the point.
+const PLACES_MAX: usize = 0x3FFF;
 const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xC000;
 const INFINITY: u16 = 0xD000;
@@ -77,22 +80,28 @@ impl Column {
     }
 }
 
-/// Read the cells of a row in place; `text` takes what has to be written as text.
+/// Read the cells of a row in place; `text` takes what has to be written as text, `bytes_max` at most: 8 bytes of a numeric may stand
+/// for 150,000 digits.
 ///
 /// # Errors
-/// [`Error::Protocol`] for bytes that are not of the column's type.
+/// [`Error::Protocol`] for bytes that are not of the column's type, and for longer text.
 pub(super) fn read<'a>(
     columns: &[Column],
     cells: &mut [Cell<'a>],
     text: &'a mut Vec<u8>,
+    bytes_max: usize,
 ) -> Result<(), Error> {
     text.clear();
+    trim(text);
     // All texts first: the buffer may move while it grows.
     let mut lengths = Vec::new();
     for (column, cell) in columns.iter().zip(cells.iter()) {
         if let (true, Cell::Bytes(bytes)) = (column.is_made(), cell) {
             let before = text.len();
             column.write(bytes, text)?;
+            if text.len() > bytes_max {
+                return Err(Error::too_long(bytes_max));
+            }
             lengths.push(text.len() - before);
         }
     }
@@ -189,6 +198,9 @@ fn write_numeric(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Error> {
     };
     let (count, first_power) = (usize::from(word(0)?), word(1)? as i16);
     let (sign, places) = (word(2)?, usize::from(word(3)?));
+    if places > PLACES_MAX {
+        return Err(wrong(bytes));
+    }
     match sign {
         NAN => text.extend_from_slice(b"NaN"),
         INFINITY => text.extend_from_slice(b"Infinity"),
@@ -267,13 +279,24 @@ mod tests {
         assert_eq!(text, b"0001-12-31 BC");
     }
 
+    #[test]
+    fn a_row_of_long_numbers_is_bounded() {
+        let numeric = [0, 0, 0x7F, 0xFF, 0, 0, 0x3F, 0xFF];
+        let (mut cells, mut text) = ([Cell::Bytes(&numeric); 100], Vec::new());
+        let columns = [Column::Numeric; 100];
+        assert!(read(&columns, &mut cells, &mut text, 1 << 20).is_err());
+        assert!(text.capacity() < 4 << 20);
+        let mut one = [Cell::Bytes(&numeric)];
+        read(&columns, &mut one, &mut text, 1 << 20).expect("a number of the server's");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..24)) {
             for column in [Column::Bool, Column::Integer, Column::Date, Column::Timestamp, Column::Numeric] {
                 let (mut cells, mut text) = ([Cell::Bytes(&bytes)], Vec::new());
-                let _ = read(&[column], &mut cells, &mut text);
+                let _ = read(&[column], &mut cells, &mut text, 1 << 20);
             }
         }
     }

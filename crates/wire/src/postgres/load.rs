@@ -2,8 +2,8 @@
 
 use postgres_protocol::message::frontend::{self, CopyData};
 
-use super::{Postgres, answer::Until};
-use crate::{Error, RowsWanted, Value, text::plain};
+use super::{Postgres, reply::Until};
+use crate::{Error, RowsWanted, Value, text::write_line};
 
 /// Rows are sent when so much of them waits, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -22,13 +22,13 @@ impl Postgres {
         let sql = format!("COPY {table} ({}) FROM STDIN", columns.join(", "));
         self.channel.put(|out| frontend::query(&sql, out))?;
         self.channel.send()?;
-        let answer = self.answer(Until::Ready, RowsWanted::All, &mut ())?;
-        if !answer.copying {
+        let reply = self.reply(Until::Ready, RowsWanted::All, &mut ())?;
+        if !reply.copying {
             return Err(Error::Protocol("COPY without copying".to_owned()));
         }
         let mut lines = String::with_capacity(CHUNK_BYTES + 1024);
         for row in rows {
-            write_row(&row, &mut lines);
+            write_line(&row, &mut lines);
             if lines.len() >= CHUNK_BYTES {
                 self.send_lines(&mut lines)?;
             }
@@ -41,17 +41,25 @@ impl Postgres {
             Ok(())
         })?;
         self.channel.send()?;
-        let answer = self.answer(Until::Ready, RowsWanted::All, &mut ())?;
-        Ok(answer.done.affected)
+        let reply = self.reply(Until::Ready, RowsWanted::All, &mut ())?;
+        Ok(reply.done.affected)
     }
 
-    /// End a COPY that was not asked for here; why it is refused, or what broke.
-    pub(super) fn refuse_copy(&mut self, why: &str) -> Error {
+    /// End a COPY that was not asked for here; why it is refused, or what broke. While rows are due the server ignores a Sync, so that a
+    /// statement of the extended protocol needs one more.
+    pub(super) fn refuse_copy(&mut self, is_extended: bool) -> Error {
+        let why = "COPY FROM STDIN as a statement: use load";
         let ended = self
             .channel
-            .put(|out| frontend::copy_fail(why, out))
+            .put(|out| {
+                frontend::copy_fail(why, out)?;
+                if is_extended {
+                    frontend::sync(out);
+                }
+                Ok(())
+            })
             .and_then(|()| self.channel.send())
-            .and_then(|()| self.answer(Until::Ready, RowsWanted::All, &mut ()));
+            .and_then(|()| self.reply(Until::Ready, RowsWanted::All, &mut ()));
         match ended {
             Err(error) if error.is_disconnect() => error,
             _ => Error::Unsupported(why.to_owned()),
@@ -65,49 +73,5 @@ impl Postgres {
         })?;
         lines.clear();
         self.channel.send()
-    }
-}
-
-/// A row of COPY's text format added to `lines`, its line end included.
-fn write_row(row: &[Value], lines: &mut String) {
-    for (column, value) in row.iter().enumerate() {
-        if column > 0 {
-            lines.push('\t');
-        }
-        match value {
-            Value::Null => lines.push_str("\\N"),
-            Value::Text(characters) => write_escaped(characters, lines),
-            value => plain(value, lines),
-        }
-    }
-    lines.push('\n');
-}
-
-fn write_escaped(characters: &str, lines: &mut String) {
-    for character in characters.chars() {
-        match character {
-            '\\' => lines.push_str("\\\\"),
-            '\t' => lines.push_str("\\t"),
-            '\n' => lines.push_str("\\n"),
-            '\r' => lines.push_str("\\r"),
-            character => lines.push(character),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copied_row_escapes_what_separates() {
-        let mut line = String::new();
-        let row = [
-            Value::Text("a\tb\\\n".to_owned()),
-            Value::Null,
-            Value::Int(-3),
-        ];
-        write_row(&row, &mut line);
-        assert_eq!(line, "a\\tb\\\\\\n\t\\N\t-3\n");
     }
 }

@@ -1,6 +1,6 @@
 //! What the bodies of the server's messages hold.
 
-use crate::{Cell, Error};
+use crate::{Cell, ColumnDefinition, Error, RowSink};
 
 pub(super) const AUTHENTICATION: u8 = b'R';
 pub(super) const BIND_COMPLETE: u8 = b'2';
@@ -34,23 +34,43 @@ pub(super) fn count(body: &[u8]) -> Result<u16, Error> {
         .ok_or_else(cut_off)
 }
 
-/// The types of the columns that a RowDescription names.
+/// The columns that a RowDescription names, one call each.
 ///
 /// # Errors
 /// [`Error::Protocol`] for one that ends too early.
-pub(super) fn column_types(body: &[u8]) -> Result<Vec<u32>, Error> {
-    let columns = count(body)?;
+pub(super) fn columns(
+    body: &[u8],
+    mut found: impl FnMut(&ColumnDefinition<'_>),
+) -> Result<(), Error> {
+    let count = count(body)?;
     let mut rest = &body[2..];
-    let mut types = Vec::with_capacity(columns.into());
-    for _ in 0..columns {
-        let name = rest.iter().position(|byte| *byte == 0);
+    for _ in 0..count {
+        let end = rest.iter().position(|byte| *byte == 0);
+        let (name, after) = rest.split_at(end.ok_or_else(cut_off)?);
         // After the name: table, column in it, type, its length, its modifier, format.
-        let field = name.and_then(|end| rest.get(end + 1..end + 1 + 18));
-        let field: &[u8; 18] = field.and_then(<[u8]>::first_chunk).ok_or_else(cut_off)?;
-        types.push(u32::from_be_bytes([field[6], field[7], field[8], field[9]]));
-        rest = &rest[name.unwrap_or_default() + 1 + 18..];
+        let (field, after) = after[1..].split_first_chunk::<18>().ok_or_else(cut_off)?;
+        found(&ColumnDefinition {
+            name,
+            kind: u32::from_be_bytes([field[6], field[7], field[8], field[9]]),
+            length: u32::from_be_bytes([field[12], field[13], field[14], field[15]]),
+            collation: 0,
+            flags: 0,
+            decimals: 0,
+        });
+        rest = after;
     }
-    Ok(types)
+    Ok(())
+}
+
+/// Hand on a RowDescription's columns, where the sink wants them.
+///
+/// # Errors
+/// As [`columns`].
+pub(super) fn tell(body: &[u8], sink: &mut dyn RowSink) -> Result<(), Error> {
+    if !sink.wants_columns() {
+        return Ok(());
+    }
+    columns(body, |definition| sink.column(definition))
 }
 
 /// Two of an authentication's parts: which request it is, and what belongs to it.
@@ -171,7 +191,7 @@ mod tests {
         fn garbage_never_panics(body in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = row(&body, &mut Vec::new());
             let _ = authentication(&body);
-            let _ = column_types(&body);
+            let _ = columns(&body, |_| {});
             let _ = (affected(&body), error(&body));
         }
     }

@@ -1,12 +1,12 @@
 //! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, parameters as text, results as text
 //! or, where the URL wants it and the type allows it, in binary format.
 
-mod answer;
 mod binary;
 mod channel;
 mod load;
 mod login;
 mod message;
+mod reply;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -14,15 +14,16 @@ use std::sync::Arc;
 
 use postgres_protocol::{IsNull, message::frontend};
 
+use crate::connection::one_by_one;
 use crate::{
     BatchWay, Connection, Counters, Dialect, Done, Error, Family, Feature, Fetch, RowSink,
     RowsWanted, ServerUrl, Statement, Value,
     text::{numbered, plain},
     tls::Tls,
 };
-use answer::{Reader, Until};
 use binary::Column;
 use channel::Channel;
+use reply::{Reader, Until};
 
 /// Requests of a pipeline before their answers are read: what the server says to them (some 20 bytes each) fits into the
 /// socket's buffer, so that client and server never wait for each other.
@@ -47,35 +48,47 @@ pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
         channel.encrypt(tls)?;
     }
     let parameters = login::log_in(&mut channel, url)?;
+    channel.logged_in(url.limits)?;
     Ok(Box::new(Postgres {
         channel,
-        reader: Reader::new(parameters, url.binary_results),
+        reader: Reader::new(parameters),
+        binary_results: url.binary_results,
         statements: 0,
-        columns: HashMap::new(),
+        results: HashMap::new(),
         name: String::new(),
         text: String::new(),
     }))
 }
 
+/// The rows that a prepared statement returns.
+struct Described {
+    /// As the server described them.
+    description: Vec<u8>,
+    /// How to read them; `None`: all as text.
+    columns: Option<Arc<[Column]>>,
+}
+
 struct Postgres {
     channel: Channel,
     reader: Reader,
+    /// Results of prepared statements come in binary format where the type allows.
+    binary_results: bool,
     /// How many were prepared; the last one's number.
     statements: u32,
-    /// How to read the rows of prepared statements, by number; none where all results come as text.
-    columns: HashMap<u32, Arc<[Column]>>,
+    /// What prepared statements return, by number; none where that is nothing.
+    results: HashMap<u32, Described>,
     /// A statement's name, and a value's text: kept for their allocations.
     name: String,
     text: String,
 }
 
 impl Postgres {
-    fn answer(
+    fn reply(
         &mut self,
         until: Until,
         wanted: RowsWanted,
         rows: &mut dyn RowSink,
-    ) -> Result<answer::Answer, Error> {
+    ) -> Result<reply::Reply, Error> {
         self.reader.read(&mut self.channel, until, wanted, rows)
     }
 
@@ -139,19 +152,21 @@ impl Postgres {
                 self.flush()?;
                 Until::Commands(1)
             } else {
-                answer::sync(&mut self.channel)?;
+                reply::sync(&mut self.channel)?;
                 Until::Ready
             };
-            let answer = self.answer(until, fetch.rows, rows)?;
-            done.rows += answer.done.rows;
-            done.affected += answer.done.affected;
-            if !answer.suspended || fetch.rows == RowsWanted::First {
+            let reply = self.reply(until, fetch.rows, rows)?;
+            if reply.copying {
+                return Err(self.refuse_copy(true));
+            }
+            done += reply.done;
+            if !reply.suspended || fetch.rows == RowsWanted::First {
                 break;
             }
         }
         if flushes {
-            answer::sync(&mut self.channel)?;
-            self.answer(Until::Ready, fetch.rows, rows)?;
+            reply::sync(&mut self.channel)?;
+            self.reply(Until::Ready, fetch.rows, rows)?;
         }
         Ok(done)
     }
@@ -174,12 +189,18 @@ impl Postgres {
                 self.flush()?;
                 Until::Commands(chunk.len())
             } else {
-                answer::sync(&mut self.channel)?;
+                reply::sync(&mut self.channel)?;
                 Until::Ready
             };
-            let answer = self.answer(until, RowsWanted::All, &mut ())?;
-            done.rows += answer.done.rows;
-            done.affected += answer.done.affected;
+            let reply = self.reply(until, RowsWanted::All, &mut ())?;
+            if reply.copying && chunk.len() > 1 {
+                // The server refuses the requests behind it, and how often it will be ready again nobody can tell.
+                return Err(Error::Protocol("COPY FROM STDIN in a pipeline".to_owned()));
+            }
+            if reply.copying {
+                return Err(self.refuse_copy(true));
+            }
+            done += reply.done;
         }
         Ok(done)
     }
@@ -219,11 +240,11 @@ impl Connection for Postgres {
         }
         self.channel.put(|out| frontend::query(sql, out))?;
         self.channel.send()?;
-        let answer = self.answer(Until::Ready, fetch.rows, rows)?;
-        if answer.copying {
-            return Err(self.refuse_copy("COPY FROM STDIN as a query: use load"));
+        let reply = self.reply(Until::Ready, fetch.rows, rows)?;
+        if reply.copying {
+            return Err(self.refuse_copy(false));
         }
-        Ok(answer.done)
+        Ok(reply.done)
     }
 
     fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
@@ -235,16 +256,23 @@ impl Connection for Postgres {
             .put(|out| frontend::parse(name, &sql, [], out))?;
         self.channel
             .put(|out| frontend::describe(b'S', name, out))?;
-        answer::sync(&mut self.channel)?;
-        let answer = self.answer(Until::Ready, RowsWanted::All, &mut ())?;
+        reply::sync(&mut self.channel)?;
+        let reply = self.reply(Until::Ready, RowsWanted::All, &mut ())?;
         self.statements = id;
-        if !answer.described.is_empty() {
-            self.columns.insert(id, answer.described.into());
+        let mut columns = Vec::new();
+        if !reply.description.is_empty() {
+            let description = reply.description;
+            message::columns(&description, |column| columns.push(Column::of(column.kind)))?;
+            let described = Described {
+                description,
+                columns: self.binary_results.then(|| columns.as_slice().into()),
+            };
+            self.results.insert(id, described);
         }
         Ok(Statement {
             id,
-            parameters: answer.parameters,
-            columns: answer.columns,
+            parameters: reply.parameters.unwrap_or_default(),
+            columns: columns.len() as u16,
         })
     }
 
@@ -255,9 +283,12 @@ impl Connection for Postgres {
         fetch: Fetch,
         rows: &mut dyn RowSink,
     ) -> Result<Done, Error> {
-        check_number(statement, parameters)?;
+        statement.check(parameters)?;
         self.set_name(statement.id);
-        self.reader.columns = self.columns.get(&statement.id).cloned();
+        if let Some(described) = self.results.get(&statement.id) {
+            message::tell(&described.description, rows)?;
+            self.reader.columns.clone_from(&described.columns);
+        }
         let done = match self.put_bind(parameters) {
             Ok(()) => self.run(fetch, rows),
             Err(error) => Err(error),
@@ -273,23 +304,11 @@ impl Connection for Postgres {
         way: BatchWay,
     ) -> Result<Done, Error> {
         for parameters in rows {
-            check_number(statement, parameters)?;
+            statement.check(parameters)?;
         }
         match way {
             BatchWay::Pipeline => self.pipeline(statement, rows),
-            BatchWay::Single => {
-                let fetch = Fetch {
-                    size: 0,
-                    rows: RowsWanted::All,
-                };
-                let mut done = Done::default();
-                for parameters in rows {
-                    let one = self.execute(statement, parameters, fetch, &mut ())?;
-                    done.rows += one.rows;
-                    done.affected += one.affected;
-                }
-                Ok(done)
-            }
+            BatchWay::Single => one_by_one(self, statement, rows),
             BatchWay::Bulk => Err(Error::Unsupported(
                 "bulk execution on PostgreSQL: use a pipeline".to_owned(),
             )),
@@ -297,12 +316,12 @@ impl Connection for Postgres {
     }
 
     fn close(&mut self, statement: Statement) -> Result<(), Error> {
-        self.columns.remove(&statement.id);
+        self.results.remove(&statement.id);
         self.set_name(statement.id);
         let name = &self.name;
         self.channel.put(|out| frontend::close(b'S', name, out))?;
-        answer::sync(&mut self.channel)?;
-        self.answer(Until::Ready, RowsWanted::All, &mut ())?;
+        reply::sync(&mut self.channel)?;
+        self.reply(Until::Ready, RowsWanted::All, &mut ())?;
         Ok(())
     }
 
@@ -325,16 +344,4 @@ impl Drop for Postgres {
         });
         let _ = self.channel.send();
     }
-}
-
-/// PostgreSQL's own error for this has the class of a lost connection.
-fn check_number(statement: &Statement, parameters: &[Value]) -> Result<(), Error> {
-    if parameters.len() == usize::from(statement.parameters) {
-        return Ok(());
-    }
-    Err(Error::Unsupported(format!(
-        "a statement of {} parameters with {}",
-        statement.parameters,
-        parameters.len()
-    )))
 }

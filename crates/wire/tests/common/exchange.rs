@@ -1,7 +1,8 @@
 //! One connection's talk with a server, as it was captured and as the tests play it again.
 
 use wire::{
-    BatchWay, Connection, Done, Error, Family, Fetch, RowSink, RowsWanted, ServerUrl, Value,
+    BatchWay, ColumnDefinition, Connection, Done, Error, Family, Fetch, RowSink, RowsWanted,
+    ServerUrl, Value,
 };
 
 /// Everything that a connection can be asked for, one line for each answer.
@@ -25,6 +26,15 @@ impl RowSink for Rows<'_> {
             .iter()
             .map(|cell| cell.to_text().unwrap_or_else(|| "NULL".to_owned()));
         self.0.push(texts.collect::<Vec<_>>().join(" | "));
+    }
+
+    fn wants_columns(&self) -> bool {
+        true
+    }
+
+    fn column(&mut self, definition: &ColumnDefinition<'_>) {
+        // Which columns there are shows in the rows.
+        let _ = String::from_utf8_lossy(definition.name);
     }
 }
 

@@ -21,14 +21,17 @@ pub fn everything(server: &Server, connection: &mut dyn Connection) {
     );
     texts(connection, "GRANT ALL ON *.* TO safe@127.0.0.1");
     let login = "safe:se%40cret";
-    let refused = connect(server, login, "tls=off").err().expect("refused");
+    let refused = connect(server, login, "tls=off&get_server_public_key=1")
+        .err()
+        .expect("refused");
     assert!(
         matches!(refused, Error::Server { code: 1045, .. }),
         "{refused}"
     );
     // The first login sends the password, the second its hash.
     for _ in 0..2 {
-        let mut safe = connect(server, login, "tls=required").expect("login");
+        let options = "tls=required&get_server_public_key=1";
+        let mut safe = connect(server, login, options).expect("login");
         let cipher = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
         assert!(
             texts(&mut *safe, cipher)[0][1]

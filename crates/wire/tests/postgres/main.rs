@@ -3,8 +3,11 @@
 #[path = "../common/capture.rs"]
 mod capture;
 mod captured;
+#[path = "../common/columns.rs"]
+mod columns;
 mod tls;
 
+use columns::Columns;
 use testserver::{ALL, Kind, Server, Texts, one, rows as texts};
 use wire::{
     BatchWay, Cell, Connection, Error, Fetch, RowSink, RowsWanted, ServerUrl, Value, connect,
@@ -28,7 +31,8 @@ fn url(server: &Server, user: &str, password: &str, socket: bool) -> ServerUrl {
     let url = if socket {
         server.url_as(&login, "postgres")
     } else {
-        server.url_over_tcp(&login, "postgres")
+        let url = server.url_over_tcp(&login, "postgres");
+        format!("{url}?require_auth=md5,password,scram-sha-256")
     };
     ServerUrl::parse(&url).expect("valid")
 }
@@ -58,6 +62,7 @@ fn everything_against_a_real_server() {
     connection.query(ROLES, ALL, &mut ()).expect("roles");
     logins(&server);
     tls::everything(&server);
+    answers(connection);
     statements(connection);
     refusals(connection);
     fetches(connection);
@@ -65,6 +70,7 @@ fn everything_against_a_real_server() {
     batches(connection);
     loads(connection);
     calls(connection);
+    copies(connection);
     captured::everything(&server);
     endings(&server, connection);
     literals(connection);
@@ -80,6 +86,46 @@ fn logins(server: &Server) {
     let mut url = url(server, "trusty", "", true);
     url.metadata = false;
     assert!(matches!(connect(&url), Err(Error::Unsupported(_))));
+}
+
+/// Rows that a statement asks for leave the connection in step.
+fn copies(connection: &mut dyn Connection) {
+    let sql = "COPY kinds FROM STDIN";
+    let refused = connection.query(sql, ALL, &mut ());
+    assert!(matches!(refused, Err(Error::Unsupported(_))));
+    let copy = connection.prepare(sql).expect("prepare");
+    for size in [0, 5] {
+        let fetch = Fetch { size, ..ALL };
+        let refused = connection.execute(&copy, &[], fetch, &mut ());
+        assert!(matches!(refused, Err(Error::Unsupported(_))));
+        assert_eq!(one(connection, "SELECT 7"), "7");
+    }
+    for way in [BatchWay::Single, BatchWay::Pipeline] {
+        let refused = connection.execute_batch(&copy, &[vec![]], way);
+        assert!(matches!(refused, Err(Error::Unsupported(_))));
+        assert_eq!(one(connection, "SELECT 7"), "7");
+    }
+    connection.close(copy).expect("close");
+}
+
+fn answers(connection: &mut dyn Connection) {
+    let done = connection.query("DROP TABLE IF EXISTS nowhere", ALL, &mut ());
+    assert_eq!(done.expect("drop").warnings, 1);
+    let sql = "SELECT 1::bigint AS one, 'x'::text AS other";
+    let told = Columns(vec![("one".to_owned(), 20), ("other".to_owned(), 25)]);
+    let mut columns = Columns::default();
+    connection.query(sql, ALL, &mut columns).expect("query");
+    assert_eq!(columns, told);
+    let select = connection.prepare(sql).expect("prepare");
+    for size in [0, 1] {
+        let fetch = Fetch { size, ..ALL };
+        let mut columns = Columns::default();
+        connection
+            .execute(&select, &[], fetch, &mut columns)
+            .expect("select");
+        assert_eq!(columns, told);
+    }
+    connection.close(select).expect("close");
 }
 
 fn statements(connection: &mut dyn Connection) {

@@ -8,7 +8,7 @@ use super::binary::{self, Column};
 use super::{channel::Channel, login::Parameters, message};
 use crate::{Cell, Done, Error, RowSink, RowsWanted};
 
-/// Where an answer ends.
+/// Where a reply ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// The server is ready: after a simple query or a Sync.
@@ -17,47 +17,44 @@ pub(super) enum Until {
     Commands(usize),
 }
 
-/// An answer read to its end.
+/// A reply read to its end.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct Reply {
     pub(super) done: Done,
     /// The portal has more rows.
     pub(super) suspended: bool,
-    /// The server takes the rows of a COPY; nothing else ends the answer before [`Until`].
+    /// The server takes the rows of a COPY; nothing else ends the reply before [`Until`].
     pub(super) copying: bool,
-    pub(super) parameters: u16,
-    pub(super) columns: u16,
-    /// Its columns, where they are to be read from their types.
-    pub(super) described: Vec<Column>,
+    /// How many a statement takes, where it was described.
+    pub(super) parameters: Option<u16>,
+    /// The RowDescription of a statement that was described; empty where it has no rows.
+    pub(super) description: Vec<u8>,
 }
 
-/// Reads answers, with a row's cells in one place for all rows.
+/// Reads replies, with a row's cells in one place for all rows.
 pub(super) struct Reader {
     cells: Vec<Cell<'static>>,
     /// What had to be written as text in a row of binary format.
     text: Vec<u8>,
-    /// How the rows of the answer at hand are to be read; `None`: all of them as text.
+    /// How the rows of the reply at hand are to be read; `None`: all of them as text.
     pub(super) columns: Option<Arc<[Column]>>,
-    /// Whether the columns of a statement that is described are to be read from their types.
-    pub(super) binary: bool,
     /// As the last ReadyForQuery said.
     pub(super) in_transaction: bool,
     pub(super) parameters: Parameters,
 }
 
 impl Reader {
-    pub(super) fn new(parameters: Parameters, binary: bool) -> Self {
+    pub(super) fn new(parameters: Parameters) -> Self {
         Self {
             cells: Vec::new(),
             text: Vec::new(),
             columns: None,
-            binary,
             in_transaction: false,
             parameters,
         }
     }
 
-    /// Read one answer. After a refusal everything up to ReadyForQuery is read too, so that the connection stays usable.
+    /// Read one reply. After a refusal everything up to ReadyForQuery is read too, so that the connection stays usable.
     ///
     /// # Errors
     /// [`Error::Server`], [`Error::Io`], [`Error::Protocol`].
@@ -67,40 +64,40 @@ impl Reader {
         until: Until,
         wanted: RowsWanted,
         rows: &mut dyn RowSink,
-    ) -> Result<Answer, Error> {
-        let mut answer = Answer::default();
+    ) -> Result<Reply, Error> {
+        let mut reply = Reply::default();
         let mut commands = 0;
-        while until != Until::Commands(commands) && !answer.copying {
+        while until != Until::Commands(commands) && !reply.copying {
+            let bytes_max = channel.limit;
             let received = channel.next()?;
             match received.tag {
                 message::DATA_ROW => {
-                    answer.done.rows += 1;
-                    if wanted == RowsWanted::All || answer.done.rows == 1 {
-                        self.row(received.body, rows)?;
+                    reply.done.rows += 1;
+                    if wanted == RowsWanted::All || reply.done.rows == 1 {
+                        self.row(received.body, bytes_max, rows)?;
                     }
                 }
                 message::COMMAND_COMPLETE => {
-                    answer.done.affected += message::affected(received.body);
+                    let affected = message::affected(received.body);
+                    reply.done.affected = reply.done.affected.saturating_add(affected);
                     commands += 1;
                 }
                 message::EMPTY_QUERY => commands += 1,
                 message::PORTAL_SUSPENDED => {
-                    answer.suspended = true;
+                    reply.suspended = true;
                     commands += 1;
                 }
-                message::PARAMETERS => answer.parameters = message::count(received.body)?,
-                message::ROW_DESCRIPTION => {
-                    answer.columns = message::count(received.body)?;
-                    if self.binary {
-                        let types = message::column_types(received.body)?;
-                        answer.described = types.into_iter().map(Column::of).collect();
-                    }
+                message::PARAMETERS => reply.parameters = Some(message::count(received.body)?),
+                message::ROW_DESCRIPTION if reply.parameters.is_some() => {
+                    reply.description = received.body.to_vec();
                 }
+                message::ROW_DESCRIPTION => message::tell(received.body, rows)?,
+                message::NOTICE => reply.done.warnings += 1,
                 message::PARAMETER_STATUS => self.parameters.set(received.body),
-                message::COPY_IN => answer.copying = true,
+                message::COPY_IN => reply.copying = true,
                 message::READY => {
                     self.ready(received.body);
-                    return Ok(answer);
+                    return Ok(reply);
                 }
                 message::ERROR => {
                     let refused = message::error(received.body);
@@ -116,19 +113,17 @@ impl Reader {
                 tag => return Err(message::unexpected(tag)),
             }
         }
-        Ok(answer)
+        Ok(reply)
     }
 
-    fn row(&mut self, body: &[u8], rows: &mut dyn RowSink) -> Result<(), Error> {
-        // The same allocation for every row, though each row's cells borrow from another message.
-        let mut cells: Vec<Cell<'_>> = std::mem::take(&mut self.cells);
+    fn row(&mut self, body: &[u8], bytes_max: usize, rows: &mut dyn RowSink) -> Result<(), Error> {
+        let mut cells = Cell::recycled(std::mem::take(&mut self.cells));
         message::row(body, &mut cells)?;
         if let Some(columns) = &self.columns {
-            binary::read(columns, &mut cells, &mut self.text)?;
+            binary::read(columns, &mut cells, &mut self.text, bytes_max)?;
         }
         rows.row(&cells);
-        cells.clear();
-        self.cells = cells.into_iter().map(|_| Cell::Null).collect();
+        self.cells = Cell::recycled(cells);
         Ok(())
     }
 

@@ -1,8 +1,12 @@
-//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...&tls-ca=...&metadata=...&binary-results=...`.
+//! Where a server is: `mysql://user:password@host:port/database?socket=...&tls=...`.
 
+mod options;
+
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::Error;
+pub use options::{AuthMethod, Limits, PasswordRules};
 
 /// Which protocol a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +24,9 @@ pub enum TlsMode {
     Off,
     /// Encrypted, whatever the server's certificate says: a load generator on its own network.
     Required,
-    /// Encrypted, and the certificate names the URL's host and leads to one of this PEM file.
+    /// Encrypted; the certificate chain is verified against this PEM file, and so is the host name.
     Verify(PathBuf),
-    /// Encrypted, and the certificate leads to one of this PEM file, whatever it names: MySQL's and MariaDB's own name no host.
+    /// Encrypted; the certificate chain is verified against this PEM file, the host name is not: MySQL and MariaDB make certificates without one.
     VerifyCa(PathBuf),
 }
 
@@ -34,7 +38,9 @@ pub struct ServerUrl {
     /// The login name.
     pub user: String,
     /// Empty for none.
-    pub password: String,
+    pub password: Password,
+    /// What may be done with it.
+    pub passwords: PasswordRules,
     /// Used when there is no socket.
     pub host: String,
     /// 3306 or 5432 when not given.
@@ -53,35 +59,61 @@ pub struct ServerUrl {
     /// True (`binary-results=on`): PostgreSQL sends the results of prepared statements in binary format where the type allows: integers,
     /// numerics, booleans, dates and timestamps. MySQL's protocol leaves no choice: refused there.
     pub binary_results: bool,
+    /// How long to wait and how much to take.
+    pub limits: Limits,
+}
+
+/// A password, which no message shows.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    /// What it is.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
 }
 
 impl ServerUrl {
-    /// Parse a URL. User, password, database and socket may be percent-encoded.
+    /// Parse a URL. User, password, database and files may be percent-encoded; an `@`, `/` or `?` of a password must be.
     ///
     /// # Errors
-    /// [`Error::Url`] with the part that is wrong.
+    /// [`Error::Url`] with the part that is wrong. Nothing of what could belong to a password is in it.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or_else(|| Error::Url(format!("{text}: no scheme such as mysql://")))?;
+            .ok_or_else(|| Error::Url("no scheme such as mysql://".to_owned()))?;
         let family = match scheme {
             "mysql" | "mariadb" => Family::Mysql,
             "postgres" | "postgresql" => Family::Postgres,
-            other => {
-                return Err(Error::Url(format!(
-                    "scheme {other}: not mysql, mariadb, postgres or postgresql"
-                )));
+            _ => {
+                let why = "its scheme is not mysql, mariadb, postgres or postgresql";
+                return Err(Error::Url(why.to_owned()));
             }
         };
-        let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (authority, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        // Else what is taken for the host is a part of the password, and what follows is the rest of it.
+        if after.contains('@') {
+            let why = "an @ behind the host: write a password's @ / ? as %40 %2F %3F";
+            return Err(Error::Url(why.to_owned()));
+        }
+        let (path, options) = after.split_once('?').unwrap_or((after, ""));
+        let database = path.strip_prefix('/').unwrap_or_default();
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (host, port) = host_and_port(address, family)?;
         let mut url = Self {
             family,
             user: decode(user)?,
-            password: decode(password)?,
+            password: Password(decode(password)?),
+            passwords: PasswordRules::default(),
             host,
             port,
             database: decode(database)?,
@@ -89,47 +121,13 @@ impl ServerUrl {
             tls: TlsMode::Off,
             metadata: true,
             binary_results: false,
+            limits: Limits::default(),
         };
         if url.user.is_empty() {
             family.superuser().clone_into(&mut url.user);
         }
         url.set(options)?;
         Ok(url)
-    }
-
-    fn set(&mut self, options: &str) -> Result<(), Error> {
-        let (mut tls, mut ca) = ("off", None);
-        for option in options.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            match (name, value) {
-                ("socket", path) if !path.is_empty() => self.socket = Some(decode(path)?.into()),
-                ("tls", "off" | "required" | "verify" | "verify-ca") => tls = value,
-                ("tls-ca", path) if !path.is_empty() => ca = Some(PathBuf::from(decode(path)?)),
-                ("metadata", "on") => self.metadata = true,
-                ("metadata", "off") => self.metadata = false,
-                ("binary-results", "on") => self.binary_results = true,
-                ("binary-results", "off") => self.binary_results = false,
-                _ => {
-                    return Err(Error::Url(format!(
-                        "option {option}: not socket=PATH, tls=off|required|verify|verify-ca, tls-ca=FILE, metadata=on|off or binary-results=on|off"
-                    )));
-                }
-            }
-        }
-        self.tls = match (tls, ca) {
-            ("verify", Some(ca)) => TlsMode::Verify(ca),
-            ("verify-ca", Some(ca)) => TlsMode::VerifyCa(ca),
-            ("verify" | "verify-ca", None) => {
-                return Err(Error::Url(format!("tls={tls} needs tls-ca=FILE")));
-            }
-            (_, Some(_)) => {
-                let why = "tls-ca=FILE needs tls=verify or tls=verify-ca";
-                return Err(Error::Url(why.to_owned()));
-            }
-            ("required", None) => TlsMode::Required,
-            (_, None) => TlsMode::Off,
-        };
-        Ok(())
     }
 }
 
@@ -138,6 +136,14 @@ impl Family {
         match self {
             Self::Mysql => 3306,
             Self::Postgres => 5432,
+        }
+    }
+
+    /// What messages call its servers.
+    fn server_name(self) -> &'static str {
+        match self {
+            Self::Mysql => "MySQL and MariaDB",
+            Self::Postgres => "PostgreSQL",
         }
     }
 
@@ -156,7 +162,7 @@ fn host_and_port(address: &str, family: Family) -> Result<(String, u16), Error> 
         Some(rest) => {
             let (host, after) = rest
                 .split_once(']')
-                .ok_or_else(|| Error::Url(format!("host {address}: no closing bracket")))?;
+                .ok_or_else(|| Error::Url("host: no closing bracket".to_owned()))?;
             (host, after.strip_prefix(':'))
         }
         None => match address.rsplit_once(':') {
@@ -168,7 +174,7 @@ fn host_and_port(address: &str, family: Family) -> Result<(String, u16), Error> 
     let port = match port {
         Some(digits) => digits
             .parse()
-            .map_err(|_| Error::Url(format!("port {digits}: not a number up to 65535")))?,
+            .map_err(|_| Error::Url("port: not a number up to 65535".to_owned()))?,
         None => family.port(),
     };
     Ok((host.to_owned(), port))
@@ -176,7 +182,7 @@ fn host_and_port(address: &str, family: Family) -> Result<(String, u16), Error> 
 
 /// Replace each %XX by its byte.
 fn decode(text: &str) -> Result<String, Error> {
-    let wrong = || Error::Url(format!("{text}: % without two hexadecimal digits of UTF-8"));
+    let wrong = || Error::Url("% without two hexadecimal digits of UTF-8".to_owned());
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -195,6 +201,8 @@ fn decode(text: &str) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -204,7 +212,10 @@ mod tests {
         )
         .expect("valid");
         assert_eq!(url.family, Family::Mysql);
-        assert_eq!((url.user.as_str(), url.password.as_str()), ("me", "a@b"));
+        assert_eq!(
+            (url.user.as_str(), url.password.as_bytes()),
+            ("me", &b"a@b"[..])
+        );
         assert_eq!((url.host.as_str(), url.port), ("db.local", 3307));
         assert_eq!(url.database, "shop");
         assert_eq!(url.socket, Some(PathBuf::from("/tmp/x.sock")));
@@ -227,17 +238,62 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, part) in [
             ("localhost", "scheme"),
-            ("oracle://x/y", "oracle"),
-            ("mysql://x:y/z", "port y"),
+            ("oracle://x/y", "scheme"),
+            ("mysql://x:y/z", "port"),
             ("mysql://[::1/z", "bracket"),
             ("mysql://h/d%zz", "hexadecimal"),
             ("mysql://h/d?tls=maybe", "tls=maybe"),
             ("mysql://h/d?tls=verify", "tls-ca"),
             ("mysql://h/d?tls=verify-ca", "tls-ca"),
             ("mysql://h/d?tls-ca=x&tls=required", "tls=verify"),
+            ("mysql://h/d?require_auth=none", "PostgreSQL only"),
+            (
+                "postgres://h/d?get_server_public_key=1",
+                "MySQL and MariaDB only",
+            ),
+            ("postgres://h/d?require_auth=kerberos", "kerberos"),
+            ("mysql://h/d?max_allowed_packet=2g", "max_allowed_packet=2g"),
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();
             assert!(message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn what_a_login_may_do_and_how_long_it_may_take() {
+        let url = ServerUrl::parse(
+            "mysql://h/d?get_server_public_key=1&server_public_key_path=/k%20y&enable_cleartext_plugin=1&connect_timeout=3&read_timeout=0&max_allowed_packet=4096",
+        )
+        .expect("valid");
+        assert!(url.passwords.trusts_any_server && url.passwords.cleartext_plugin);
+        assert_eq!(url.passwords.server_public_key, Some("/k y".into()));
+        assert_eq!(url.limits.connect, Some(Duration::from_secs(3)));
+        assert_eq!((url.limits.read, url.limits.packet_bytes), (None, 4096));
+        let url = ServerUrl::parse("postgres://h/d?require_auth=md5,none").expect("valid");
+        let methods = [AuthMethod::Md5, AuthMethod::None];
+        assert_eq!(url.passwords.required.as_deref(), Some(&methods[..]));
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        for text in [
+            "me:sesame@host/db",
+            "sesame://me@host/db",
+            "me:ses://ame@host/db",
+            "mysql://me:%zzsesame@host/db",
+            "mysql://me:sesame",
+            "mysql://me:sesame/more@host/db",
+            "mysql://me:a/sesame@host/db",
+            "mysql://me:a?sesame@host/db",
+            "mysql://me:a@sesame/b@host/db",
+            "mysql://me:a@[sesame/db",
+            "mysql://me:a@h:sesame/db",
+        ] {
+            let message = ServerUrl::parse(text).expect_err(text).to_string();
+            assert!(!message.contains("sesame"), "{message}");
+            assert!(!message.contains("ame@"), "{message}");
+        }
+        let url = ServerUrl::parse("mysql://me:sesame@host/db").expect("valid");
+        assert!(!format!("{url:?}").contains("sesame"));
     }
 }

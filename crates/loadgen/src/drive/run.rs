@@ -1,0 +1,148 @@
+//! What all connections of a run share.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wire::Error;
+
+use super::plan::{Arrivals, Plan};
+use super::schedule::Schedule;
+use crate::clock::Clock;
+use crate::measure::Collector;
+
+/// No transaction is at hand.
+const NOTHING: u64 = u64::MAX;
+
+/// The plan, and how far it has come.
+pub(super) struct Run {
+    pub(super) plan: Plan,
+    pub(super) schedule: Option<Schedule>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) collector: Arc<Collector>,
+    /// Connections that sleep and have handed over all that they have measured.
+    pub(super) parked: AtomicU32,
+    begin_ns: AtomicU64,
+    /// Transactions begun.
+    begun: AtomicU64,
+    /// By connection: the scheduled start of the transaction that waits for its answers.
+    in_flight: Vec<AtomicU64>,
+    /// Why the run ended early.
+    failure: Mutex<Option<String>>,
+}
+
+impl Run {
+    pub(super) fn new(plan: Plan, clock: Arc<dyn Clock>, collector: Arc<Collector>) -> Self {
+        let schedule = match plan.arrivals {
+            Arrivals::Open { rate, process } => Schedule::new(rate, process, plan.seed),
+            Arrivals::Closed => None,
+        };
+        Self {
+            schedule,
+            clock,
+            collector,
+            parked: AtomicU32::new(0),
+            begin_ns: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            in_flight: (0..plan.connections)
+                .map(|_| AtomicU64::new(NOTHING))
+                .collect(),
+            failure: Mutex::new(None),
+            plan,
+        }
+    }
+
+    /// The load begins now.
+    pub(super) fn begin(&self) {
+        let now_ns = self.clock.now_ns();
+        self.begin_ns.store(now_ns, Ordering::SeqCst);
+        let measure_ns = now_ns + self.plan.warmup.as_nanos() as u64;
+        let end_ns = self
+            .plan
+            .time
+            .map_or(u64::MAX, |time| measure_ns + time.as_nanos() as u64);
+        self.collector.measure(measure_ns, end_ns);
+    }
+
+    /// When the load began.
+    pub(super) fn begin_ns(&self) -> u64 {
+        self.begin_ns.load(Ordering::SeqCst)
+    }
+
+    /// When the measured part begins.
+    pub(super) fn measure_ns(&self) -> u64 {
+        self.collector.window().begin_ns.load(Ordering::SeqCst)
+    }
+
+    /// When the load ends.
+    pub(super) fn end_ns(&self) -> u64 {
+        self.collector.window().end_ns.load(Ordering::SeqCst)
+    }
+
+    /// End now.
+    pub(super) fn end(&self) {
+        let window = self.collector.window();
+        window
+            .end_ns
+            .fetch_min(self.clock.now_ns(), Ordering::SeqCst);
+    }
+
+    /// End now, and say why.
+    pub(super) fn fail(&self, error: &Error) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert_with(|| error.to_string());
+        drop(failure);
+        self.end();
+    }
+
+    /// Why the run ended early.
+    pub(super) fn take_failure(&self) -> Option<String> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.clock.now_ns() >= self.end_ns()
+    }
+
+    /// Whether one more transaction may begin.
+    pub(super) fn take_turn(&self) -> bool {
+        let limit = self.plan.transactions;
+        limit.is_none_or(|limit| self.begun.fetch_add(1, Ordering::Relaxed) < limit)
+    }
+
+    /// Say which scheduled start connection `number` is busy with.
+    pub(super) fn in_flight(&self, number: u32, scheduled_ns: Option<u64>) {
+        self.in_flight[number as usize].store(scheduled_ns.unwrap_or(NOTHING), Ordering::SeqCst);
+    }
+
+    /// How long an arrival of the measured part that was never begun had waited at the end; none if it was not due before.
+    pub(super) fn waited_in_vain_ns(&self, arrival_ns: u64) -> Option<u64> {
+        let end_ns = self.end_ns();
+        (arrival_ns >= self.measure_ns() && arrival_ns < end_ns).then(|| end_ns - arrival_ns)
+    }
+
+    /// Count what no connection came to: arrivals that were due before the end, and transactions whose answers never came.
+    pub(super) fn drain(&self) {
+        self.collector.gather();
+        let now_ns = self.clock.now_ns();
+        let measured_ns = self.measure_ns();
+        for scheduled_ns in &self.in_flight {
+            let scheduled_ns = scheduled_ns.load(Ordering::SeqCst);
+            if scheduled_ns != NOTHING && scheduled_ns >= measured_ns {
+                self.collector
+                    .unanswered(now_ns.saturating_sub(scheduled_ns));
+            }
+        }
+        let limit = self.plan.transactions;
+        let limited = limit.is_some_and(|limit| self.begun.load(Ordering::Relaxed) >= limit);
+        if let Some(schedule) = &self.schedule
+            && !limited
+        {
+            let (begin_ns, end_ns) = (self.begin_ns(), self.end_ns());
+            let arrivals = std::iter::repeat_with(|| begin_ns + schedule.next_ns());
+            let due = arrivals.take_while(|&arrival_ns| arrival_ns < end_ns);
+            self.collector
+                .not_begun(due.filter_map(|arrival_ns| self.waited_in_vain_ns(arrival_ns)));
+        }
+    }
+}
