@@ -18,13 +18,13 @@ NAMES = {"qps": "queries a second", "user_cpu_us_per_query": "user CPU a query"}
 def main() -> None:
     result, picture = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
     rows: list[Row] = []
-    print("| metric | workload | threads | server | ratio | 95 % interval | verdict |\n|---|---|---|---|---|---|---|")
+    print("| metric | workload | connections | server | ratio | interval | verdict |\n|---|---|---|---|---|---|---|")
     for metric, name in NAMES.items():
         found = [one for one in result["comparisons"] if one["metric"] == metric]
         found.sort(key=lambda one: one["arm"], reverse=True)
-        for workload, threads in sorted({(one["workload"], one["threads"]) for one in found}):
-            rows.append(Row(f"{name}: {workload}, {threads} threads"))
-            for one in (one for one in found if (one["workload"], one["threads"]) == (workload, threads)):
+        for workload, threads in sorted({(one["workload"], one["connections"]) for one in found}):
+            rows.append(Row(f"{name}: {workload}, {threads} connections"))
+            for one in (one for one in found if (one["workload"], one["connections"]) == (workload, threads)):
                 low, high = one["ci_low"], one["ci_high"]
                 rows.append(Row(one["arm"], one["ratio"], low, high))
                 shown = f"{one['ratio']:.3f} | {low:.3f} to {high:.3f} | {one['verdict']}"

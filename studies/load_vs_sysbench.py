@@ -114,7 +114,7 @@ def histogram_p50_us(out: str) -> float:
 
 def by_load(args: argparse.Namespace, socket: Path, script: str, connections: int) -> Figures:
     where = ["--server", f"mysql://root@localhost/sbtest?socket={socket}", "--tables", str(TABLES), "--table-size", str(ROWS)]
-    how = ["--connections", str(connections), "--time", str(args.seconds), "--json"]
+    how = ["--connections", str(connections), "--seconds", str(args.seconds), "--json"]
     out, user_us, system_us = run([args.load, "oltp", script, "run", *where, *how])
     result = json.loads(out)
     count = result["qps"] * result["duration_s"]

@@ -107,7 +107,7 @@ class Bench:
         command += [f"--innodb-buffer-pool-size={arm.pool * self.args.pool_mb}M", *arm.options]
         if arm.tier:
             tier = ["run", "--size", f"{arm.tier * self.args.pool_mb}M", "--medium", arm.medium]
-            tier += ["--cutoff", "0", "--read-ahead", "on", "--status", str(self.work / "status")]
+            tier += ["--cutoff", "0", "--read-ahead", "--status", str(self.work / "status")]
             command = [str(self.args.cache), *tier, "--", *command]
         with (self.work / "server.log").open("ab") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log)

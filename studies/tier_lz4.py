@@ -51,7 +51,7 @@ def scan(bench: Bench, database: str) -> None:
 def load(bench: Bench, database: str) -> None:
     seconds = str(bench.args.seconds)
     if database == "tpcc":
-        tpcc(bench, "run", "--connections", "4", "--time", seconds)
+        tpcc(bench, "run", "--connections", "4", "--seconds", seconds)
     else:
         bench.sysbench("oltp_read_only", "--threads=4", f"--time={seconds}", "run", rows=bench.rows, tables=TABLES)
 

@@ -41,23 +41,23 @@ def switched(*statements: str) -> tuple[str, ...]:
 def steps(family: str) -> list[Step]:
     """MySQL has no cursors for text: there a client that fetches 10 rows at a time prepares each request."""
     mode = "prepare-per-request" if family == "mysql" else "text"
-    prepared = (*BENCHMARKSQL, "--statements", "prepared")
+    prepared = (*BENCHMARKSQL, "--protocol", "prepared")
     low_stock, oldest, last = "stock_level.low_stock", "delivery.oldest_new_order", "order_status.last_order"
     result = [
-        Step(f"BenchmarkSQL: {mode}, fetch 10, row by row", (*BENCHMARKSQL, "--statements", mode, "--fetch-size", "10")),
-        Step("all rows at once", (*BENCHMARKSQL, "--statements", mode)),
-        Step("text", (*BENCHMARKSQL, "--statements", "text")),
+        Step(f"BenchmarkSQL: {mode}, fetch 10, row by row", (*BENCHMARKSQL, "--protocol", mode, "--fetch-size", "10")),
+        Step("all rows at once", (*BENCHMARKSQL, "--protocol", mode)),
+        Step("text", (*BENCHMARKSQL, "--protocol", "text")),
         Step("prepared", prepared),
         Step("COUNT(*)", (*prepared, *switched(low_stock))),
         Step("MIN()", (*prepared, *switched(low_stock, oldest))),
         Step("LIMIT 1", (*prepared, *switched(low_stock, oldest, last))),
-        Step("multi-row SELECT", ("--flavour", "tuned", "--statements", "prepared", "--batch", "none")),
-        Step("multi-row INSERT", ("--flavour", "tuned", "--statements", "prepared", "--batch", "multirow")),
-        Step("UPDATE with CASE", ("--flavour", "tuned", "--statements", "prepared", "--batch", "rewritten")),
+        Step("multi-row SELECT", ("--flavour", "tuned", "--protocol", "prepared", "--batch", "none")),
+        Step("multi-row INSERT", ("--flavour", "tuned", "--protocol", "prepared", "--batch", "multirow")),
+        Step("UPDATE with CASE", ("--flavour", "tuned", "--protocol", "prepared", "--batch", "rewritten")),
     ]
     if family == "postgres":
         del result[2]  # it is text already
-        result.append(Step("pipeline instead", ("--flavour", "tuned", "--statements", "prepared", "--batch", "pipeline")))
+        result.append(Step("pipeline instead", ("--flavour", "tuned", "--protocol", "prepared", "--batch", "pipeline")))
     return result
 
 
@@ -75,7 +75,8 @@ class Run:
 def run(args: argparse.Namespace, step: Step, seed: int) -> tuple[Run, dict[str, Any]]:
     command = [
         *(args.load, "tpcc", "run", "--server", args.server, "--json", "--seed", str(seed)),
-        *("--connections", str(args.connections), "--warmup", str(args.warmup), "--time", str(args.seconds), *step.options),
+        *("--connections", str(args.connections), "--warmup-seconds", str(args.warmup), "--seconds", str(args.seconds)),
+        *step.options,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -1,3 +1,8 @@
-from upshift.cli.app import main
+import sys
+
+try:
+    from upshift.cli.app import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 main()

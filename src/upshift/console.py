@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from upshift.report.result import StageRecord
+from upshift.run.record import StageRecord
 
 _REDRAW_S = 0.5
 _PLAIN_EVERY_S = 30.0
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without emoji: what stands between two colons is part of a path or a log.
+out = Console(highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+_quiet = False
+_WIDEST = 100
+
+
+def quiet(wanted: bool) -> None:
+    """From now on show errors and results alone, or progress as well."""
+    global _quiet  # noqa: PLW0603  the one state of the terminal
+    _quiet = wanted
 
 
 def say(text: str) -> None:
     """A line of progress or information, on stderr."""
-    err.print(escape(text))
+    if not _quiet:
+        err.print(escape(text))
 
 
 def result(text: str) -> None:
@@ -32,8 +44,11 @@ def result_json(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def table(made: Table) -> None:
-    out.print(made)
+def entry(heading: str, *paragraphs: str) -> None:
+    """An entry of a list, on stdout: a heading, and below it indented text that is wrapped to the terminal's width."""
+    out.print(heading, markup=False)
+    for each in paragraphs:
+        out.print(textwrap.indent(textwrap.fill(each, min(out.width, _WIDEST) - 4), "    "), markup=False)
 
 
 def error(message: str, hint: str) -> None:
@@ -66,6 +81,8 @@ class ConsoleProgress:
         if now - self._shown < (_REDRAW_S if err.is_terminal else _PLAIN_EVERY_S):
             return
         self._shown = now
+        if _quiet:
+            return
         spent_s = now - self._started
         share = done / total if total else 0.0
         remaining = f", {_duration(spent_s / share - spent_s)} to go" if share > 0.02 else ""

@@ -1,7 +1,7 @@
 """What can go wrong, as a tree of exceptions.
 
     UpshiftError                  exit 1
-      UsageError                  exit 2   what was typed or written cannot be meant
+      UsageError                  exit 2   an invalid option or value, on the command line or in a file
         RecipeError                        a recipe that is malformed or contradicts itself
         WorkloadError                      a workload file that is malformed
       MissingTool                 exit 1   a compiler, linker or program is absent or too old
@@ -10,10 +10,10 @@
       CommandFailed               exit 1   a command ended with an error
       ServerFailed                exit 1   a server does not start, dies or hangs
       LoadFailed                  exit 1   a workload's command fails, does nothing, or leaves the server idle
-      ProfileRefused              exit 1   a profile that is empty, foreign or too thin
+      ProfileRefused              exit 1   a profile that is empty or too thin
       VerifyFailed                exit 1   the optimised server fails a test or lost hardening
+      NotTested                   exit 1   a server's own tests could not run: nothing is known of the server
       CacheBusy                   exit 1   another run works in the same cache
-    Interrupted                   exit 130
 
 Library code raises; only ``upshift.cli.app.main`` turns an exception into an ERROR line, its hint and an exit code.
 """
@@ -84,9 +84,9 @@ class VerifyFailed(UpshiftError):
     pass
 
 
-class CacheBusy(UpshiftError):
+class NotTested(UpshiftError):
     pass
 
 
-class Interrupted(UpshiftError):
-    exit_code = 130
+class CacheBusy(UpshiftError):
+    pass

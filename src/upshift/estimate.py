@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
-
+from upshift.build.whole import default_jobs
 from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
+from upshift.stages.names import Stage
 from upshift.values import Value
 
 
 class Estimate(Value):
     """One stage, roughly: from MySQL 9.7 on two cores, with the commands that do most of the work."""
 
-    stage: str
+    name: str
     wall_s: float
     disk_bytes: int
     memory_bytes: int
     commands: tuple[str, ...]
 
 
-# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/explanation/cost.md.
+# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/measurements/2026-11-21-main-job.
 _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     "source": (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
     "plain build": (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
@@ -31,12 +31,13 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     "profile gate": (5, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
     "optimised build": (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
     "post-link": (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
-    "verify": (60, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
+    "verify": (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     "measure": (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
-    "plugins": (200, 0.2e9, 2.0e9, ("ninja plugin_output_directory/mysql_clone.so ...",)),
     "package": (30, 0.6e9, 0.2e9, ("tar -c",)),
     "report": (5, 0.01e9, 0.2e9, ()),
 }
+# Where there was a training, BOLT instruments what that executed and no more: 2.3 GiB for all functions of the hot objects.
+_BOLT_AFTER_TRAINING_BYTES = 3.0e9
 # What `--scope all` costs in place of the hot set's: every object of the server is compiled again.
 _COSTS_OF_ALL: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     "hot set": (5, 0.1e9, 1.0e9, ()),
@@ -50,7 +51,7 @@ _TEST_S = 10.0
 
 def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
     """Estimates for these stages of the pipeline. Measuring and training times follow from the options."""
-    cpus = options.jobs or len(os.sched_getaffinity(0))
+    cpus = options.jobs or default_jobs()
     recipe = recipe_of(options)
     costs = _COSTS
     timed = _timed(options)
@@ -61,8 +62,10 @@ def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
     def of(name: str) -> Estimate:
         like = name.removeprefix("second ")
         cpu_s, disk_bytes, memory_bytes, commands = costs[like]
+        if like == Stage.POST_LINK and Stage.TRAIN in stages:
+            memory_bytes = _BOLT_AFTER_TRAINING_BYTES
         return Estimate(
-            stage=name,
+            name=name,
             wall_s=cpu_s / (cpus if cpu_s > 200 else 1) + timed.get(like, 0.0),
             disk_bytes=int(disk_bytes),
             memory_bytes=int(memory_bytes),
@@ -75,7 +78,7 @@ def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
 def _timed(options: Options) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
     plan = measuring_plan(options)
-    loads = len(options.threads) * len(options.workloads) + len(options.held_out)
+    loads = len(options.connections) * len(options.workloads) + len(options.held_out)
     arms = 3 if options.baseline else 2
     training_s = len(options.workloads) * (options.train_s + 8)
     recipe = recipe_of(options)
@@ -85,5 +88,5 @@ def _timed(options: Options) -> dict[str, float]:
         "train": tests_s if recipe.training == "mtr" else training_s,
         "post-link": training_s,
         "measure": plan.trials * arms * (plan.rounds * loads * (load_s(plan) + 0.2) + plan.warmup_s + 7),
-        "verify": _TEST_SUITES_S if options.verify in ("main", "innodb") else 0.0,
+        "verify": _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

@@ -10,7 +10,20 @@ from pathlib import Path
 
 import psutil
 
-from upshift.report.result import Machine
+from upshift.values import Value
+
+
+class Machine(Value):
+    """Where the run took place."""
+
+    cpu: str
+    cpus: int
+    memory_bytes: int
+    os: str
+    kernel: str
+    virtual: str
+    """What virtualises it: ``kvm``, ``none``."""
+    pmu: bool
 
 
 def describe_machine() -> Machine:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
 
 from upshift.toolchain.model import Family
 from upshift.values import Value
@@ -11,22 +13,36 @@ from upshift.values import Value
 Level = Literal["quick", "full"]
 
 
+def _absolute(path: str | None) -> str | None:
+    """A run that is resumed in another folder must find the same files."""
+    return path if path in (None, "apt") else str(Path(path).expanduser().resolve())
+
+
+def _absolute_file(name: str | None) -> str | None:
+    """A file of the user's own, told by its .toml from the name of one that is shipped."""
+    return _absolute(name) if name and name.endswith(".toml") else name
+
+
+Named = Annotated[str, AfterValidator(_absolute_file)]
+"""A workload that is shipped, by its name, or the path of a file."""
+
+
 class Options(Value):
     """The options of ``upshift optimize``; a run keeps them in its manifest, and ``--resume`` takes them from there."""
 
-    source: str | None = None
+    source: Annotated[str | None, AfterValidator(_absolute)] = None
     level: Level = "full"
-    toolchain: Family = "clang"
+    toolchain: Family | None = None
+    """None: the recipe's, or clang."""
     scope: Literal["hot", "all"] | None = None
     """None: what the recipe says."""
-    recipe: str | None = None
+    recipe: Annotated[str | None, AfterValidator(_absolute_file)] = None
     """None: the level's and the toolchain's own."""
-    workloads: tuple[str, ...] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
-    held_out: tuple[str, ...] = ("oltp_write_only", "select_random_ranges")
-    baseline: Path | None = None
+    workloads: tuple[Named, ...] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
+    held_out: tuple[Named, ...] = ("oltp_write_only", "select_random_ranges")
+    baseline: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None
     verify: str = "short"
-    plugins: bool = False
-    threads: tuple[int, ...] = (1, 8)
+    connections: tuple[int, ...] = (1, 8)
     trials: int = 6
     rounds: int = 1
     slice_s: float = 2.2
@@ -35,4 +51,4 @@ class Options(Value):
     train_s: float = 20.0
     sample_s: float = 12.0
     jobs: int = 0
-    """0: one for each CPU."""
+    """0: one for each CPU, fewer when memory would not hold them."""

@@ -5,75 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from upshift import lab as stage
-from upshift import proof
 from upshift.build.model import Build
-from upshift.build.recipe import Recipe
-from upshift.lab import Filled, Gated, Lab
-from upshift.measure.model import Plan
-from upshift.options import Options
-from upshift.profile.model import HotSet, Profile
+from upshift.door import refuse_unknown_tests
+from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.source.model import Source
-from upshift.toolchain.model import Toolchain
-from upshift.values import Value
-from upshift.workload.model import Workload
-
-
-class Measuring(Value):
-    """What servers are loaded with, and how that is measured."""
-
-    options: Options
-    train_on: tuple[Workload, ...]
-    hold_out: tuple[Workload, ...]
-    plan: Plan
-
-
-class Work(Measuring):
-    """Everything that the pipeline is told, resolved: files read, tools found."""
-
-    source_identity: str
-    plain: Recipe
-    recipe: Recipe
-    toolchain: Toolchain
-    perf: bool
-    """Whether perf can sample here."""
-
-
-class Trained(Value):
-    """What training led to: the plain build, its hot set, and a profile that passed the gate."""
-
-    source: Source
-    plain: Build
-    data: Filled
-    hot_set: HotSet
-    gated: Gated
-
-
-_PROFILE = ("instrumented build", "train", "profile gate")
-
-
-def training_stages(recipe: Recipe) -> tuple[str, ...]:
-    """The names of the stages that lead to a profile, in order."""
-    again = tuple(f"second {name}" for name in _PROFILE) if recipe.profile == "csir" else ()
-    return ("source", "plain build", "data", "hot set", *_PROFILE, *again)
-
-
-def building_stages(recipe: Recipe) -> tuple[str, ...]:
-    """The names of the stages that ``build`` goes through, in order."""
-    if recipe.profile != "none":
-        return (*training_stages(recipe), "optimised build", "post-link")
-    return ("source", "plain build", *(("data", "post-link") if recipe.post_link != "none" else ()))
-
-
-def all_stages(level: str, recipe: Recipe, *, plugins: bool = False) -> tuple[str, ...]:
-    """The names of the stages that ``optimize`` goes through, in order."""
-    build = building_stages(recipe) if level == "full" else ("source", "plain build", "data", "post-link")
-    return (*build, "verify", "measure", *(("plugins",) if plugins else ()), "package", "report")
+from upshift.stages.builds import build_instrumented, build_optimised, build_plain
+from upshift.stages.data import Filled, fill_data
+from upshift.stages.hot_set import find_hot_set, whole_tree
+from upshift.stages.lab import Lab
+from upshift.stages.measure import arms, arms_of, measure
+from upshift.stages.package import package
+from upshift.stages.post_link import post_link
+from upshift.stages.report import report, report_measured
+from upshift.stages.source import get_source
+from upshift.stages.training import gate_profile, train_profile
+from upshift.stages.verify import verify
+from upshift.stages.work import Measuring, Trained, Work
 
 
 def optimize(lab: Lab, work: Work) -> Result:
-    """Rebuild a server around a workload, prove the gain, and leave a server to install."""
+    """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
     trained = None
     if work.options.level == "full":
         trained = train(lab, work)
@@ -82,75 +34,69 @@ def optimize(lab: Lab, work: Work) -> Result:
     else:
         source, plain, data = _plain(lab, work)
         optimised = plain
-    hot_set = trained.hot_set if trained else None
-    post_linked = stage.post_link(
-        lab, source, optimised, hot_set, work.train_on, data, work.recipe, seconds=work.options.train_s
-    )
-    verified = proof.verify(lab, source, plain, optimised, post_linked, work.options.verify)
-    experiment = proof.measure(lab, proof.arms(lab, source, plain, verified.build, work.options.baseline), data, work)
+    post_linked = post_link(lab, source, optimised, trained, work.train_on, data, work.recipe, seconds=work.options.train_s)
+    verified = verify(lab, source, plain, optimised, post_linked, work.options.verify, work.options.baseline)
+    experiment = measure(lab, arms(lab, source, plain, verified.build, work.options.baseline), data, work)
     gated = trained.gated if trained else None
-    plugins = stage.build_plugins(lab, plain) if work.options.plugins else None
-    packaged = proof.package(lab, source, plain, verified, gated, experiment, plugins, work)
-    return proof.report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
+    packaged = package(lab, source, plain, verified, gated, experiment, work)
+    return report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
 
 
 def train(lab: Lab, work: Work) -> Trained:
     """From the source to a profile that passed the gate: the hot set found, instrumented and trained."""
     source, plain, data = _plain(lab, work)
     if work.recipe.scope == "hot":
-        hot_set = stage.find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
+        hot_set = find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
     else:
-        hot_set = stage.whole_tree(lab, plain)
-    gated = _profiled(lab, work, source, plain, data, hot_set)
+        hot_set = whole_tree(lab, plain)
+    gated, parsed = _profiled(lab, work, source, plain, data, hot_set)
     if work.recipe.profile == "csir":
-        gated = _profiled(lab, work, source, plain, data, hot_set, first=gated.profile)
-    return Trained(source=source, plain=plain, data=data, hot_set=hot_set, gated=gated)
+        gated, parsed = _profiled(lab, work, source, plain, data, hot_set, first=gated.profile)
+    return Trained(source=source, plain=plain, data=data, hot_set=hot_set, gated=gated, parsed=parsed)
 
 
 def build(lab: Lab, work: Work) -> Build:
     """A server by a recipe: whole when it has no profile, else trained first; then BOLT, if the recipe says so."""
+    trained = None
     if work.recipe.profile != "none":
         trained = train(lab, work)
-        source, data, hot_set = trained.source, trained.data, trained.hot_set
+        source, data = trained.source, trained.data
         made = _optimised(lab, work, trained)
     else:
-        source = stage.get_source(lab, work.options.source, work.source_identity)
-        made = stage.build_plain(lab, source, work.recipe, work.toolchain)
+        source = get_source(lab, work.options.source, work.source_identity)
+        made = build_plain(lab, source, work.recipe, work.toolchain, relocations=work.recipe.post_link == "bolt")
         if work.recipe.post_link == "none":
             return made
-        data = stage.fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
-        hot_set = None
+        data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
     seconds = work.options.train_s
-    return stage.post_link(lab, source, made, hot_set, work.train_on, data, work.recipe, seconds=seconds).build
+    return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds).build
 
 
 def measure_programs(lab: Lab, measuring: Measuring, binaries: Mapping[str, Path]) -> Result:
     """Servers that exist already, measured against the first of them."""
-    arms = proof.arms_of(lab, binaries)
-    data = stage.fill_data(lab, arms[0].program, measuring.train_on + measuring.hold_out)
-    experiment = proof.measure(lab, arms, data, measuring)
-    return proof.report_measured(lab, experiment, measuring)
+    servers = arms_of(lab, binaries)
+    data = fill_data(lab, servers[0].program, measuring.train_on + measuring.hold_out)
+    experiment = measure(lab, servers, data, measuring)
+    return report_measured(lab, experiment, measuring)
 
 
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
-    source = stage.get_source(lab, work.options.source, work.source_identity)
-    plain = stage.build_plain(lab, source, work.plain, work.toolchain)
+    source = get_source(lab, work.options.source, work.source_identity)
+    refuse_unknown_tests(lab.kind, "--verify", work.options.verify, source.path)
+    plain = build_plain(lab, source, work.plain, work.toolchain, relocations=work.recipe.post_link == "bolt")
     program = lab.kind.program(source.path, plain.tree, plain.server)
-    return source, plain, stage.fill_data(lab, program, work.train_on + work.hold_out)
+    return source, plain, fill_data(lab, program, work.train_on + work.hold_out)
 
 
 def _profiled(
     lab: Lab, work: Work, source: Source, plain: Build, data: Filled, hot_set: HotSet, first: Profile | None = None
-) -> Gated:
-    instrumented = stage.build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
-    profile = stage.train_profile(
-        lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=work.options.train_s
-    )
-    wanted = stage.provenance_of(instrumented.build, work.train_on)
-    return stage.gate_profile(lab, profile, work.toolchain, hot_set, wanted, again=first is not None)
+) -> tuple[Gated, Path | None]:
+    instrumented = build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
+    profile = train_profile(lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=work.options.train_s)
+    return gate_profile(lab, profile, work.toolchain, hot_set, again=first is not None), instrumented.parsed
 
 
 def _optimised(lab: Lab, work: Work, trained: Trained) -> Build:
-    return stage.build_optimised(
-        lab, trained.source, work.recipe, work.toolchain, trained.plain, trained.hot_set, trained.gated
+    return build_optimised(
+        lab, trained.source, work.recipe, work.toolchain, trained.plain, trained.hot_set, trained.gated, trained.parsed
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -12,14 +12,18 @@ import psutil
 from upshift import console
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.build.whole import headers_bytes
+from upshift.door import refuse_source, refuse_unknown_tests, versions_of
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
+from upshift.measure.placement import assign, read_topology
 from upshift.native.programs import build_programs
 from upshift.options import Options
 from upshift.paths import cache_dir
-from upshift.pipeline import Measuring, Work
+from upshift.server.data import settings_of
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
+from upshift.stages.names import Stage
+from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
 from upshift.toolchain.model import Family
 from upshift.toolchain.system import Purpose, ensure_packages
@@ -30,7 +34,7 @@ from upshift.workload.model import Workload
 _DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto", "icx": "max-clang"}
 # The source tree, a plain build tree, two hot sets, instrumented and optimised servers, data copies, the package.
 NEEDED_DISK_BYTES = 14_000_000_000
-# BOLT's instrumentation of MySQL peaks at 8.5 GB; compiling needs 1.5 GB a job.
+# Two compilers of 1.5 GB each. BOLT's instrumentation checks its own need (build/bolt.py).
 NEEDED_MEMORY_BYTES = 3_000_000_000
 # A server that is measured: its data and copies of them, a buffer pool of 1 GiB and what it needs beside it.
 MEASURING_DISK_BYTES = 3_000_000_000
@@ -46,8 +50,16 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
     try:
         recipe = recipe_of(options)
         train_on, hold_out = _workloads(options)
-        if (server := options.baseline) is not None and not (server.is_file() and os.access(server, os.X_OK)):
-            raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
+        kind = default_kind()
+        refuse_source(kind, options.source)
+        tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
+        refuse_unknown_tests(kind, "--verify", options.verify, tree)
+        if recipe.training == "mtr":
+            refuse_unknown_tests(kind, "training_tests", recipe.training_tests, tree)
+        if (server := options.baseline) is not None:
+            if not (server.is_file() and os.access(server, os.X_OK)):
+                raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
+            versions_of(shell, kind, {"--baseline": server})
         _check_room(NEEDED_DISK_BYTES + headers_bytes(recipe), NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
         _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell)
@@ -82,6 +94,19 @@ def prepare_measuring(options: Options, *, allow_install: bool) -> Measuring:
         shell.close()
 
 
+def refuse_unstartable(servers: Mapping[str, Path]) -> int:
+    """How many stages measuring these servers takes: those of another version than the first have data of their own.
+
+    Raises UsageError when one does not start.
+    """
+    shell = SystemShell()
+    try:
+        versions = tuple(versions_of(shell, default_kind(), servers).values())
+    finally:
+        shell.close()
+    return len((Stage.DATA, Stage.MEASURE)) + sum(version != versions[0] for version in versions)
+
+
 def refuse_pointless(options: Options) -> None:
     """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training."""
     recipe = recipe_of(options)
@@ -96,31 +121,33 @@ def refuse_pointless(options: Options) -> None:
         )
     if options.level == "quick" and recipe.post_link == "none":
         raise RecipeError(
-            f"--level quick is BOLT alone, and recipe '{recipe.name}' does without BOLT", "leave --level quick out"
+            f"--level quick runs BOLT alone, and recipe '{recipe.name}' has post_link = \"none\"", "leave --level quick out"
         )
 
 
 def measuring_plan(options: Options) -> Plan:
-    """The server and the load have their own CPUs: on two, one each; on more, a quarter for the load."""
-    cpus = sorted(os.sched_getaffinity(0))
-    for_load = max(1, len(cpus) // 4)
-    server, client = (tuple(cpus[:-for_load]), tuple(cpus[-for_load:])) if len(cpus) > 1 else (tuple(cpus), tuple(cpus))
+    """How the servers are measured; server and load get CPUs of their own, by the machine's topology."""
+    placement = assign(os.sched_getaffinity(0), read_topology())
     return Plan(
         trials=options.trials,
         rounds=options.rounds,
         slice_s=options.slice_s,
         warmup_s=options.warmup_s,
         seed=1,
-        server_cpus=server,
-        client_cpus=client,
+        headline_connections=max(options.connections),
+        server_cpus=placement.server_cpus,
+        client_cpus=placement.client_cpus,
+        placement=placement.words,
     )
 
 
 def recipe_of(options: Options) -> Recipe:
     """The recipe that the options name, with the toolchain and the scope that they ask for. Raises RecipeError."""
-    recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain])
-    if options.recipe is None and recipe.toolchain != options.toolchain:
-        recipe = recipe.model_copy(update={"toolchain": options.toolchain})
+    recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain or "clang"])
+    toolchain = options.toolchain or recipe.toolchain
+    if "gcc" in (recipe.toolchain, toolchain) and recipe.toolchain != toolchain:
+        raise RecipeError(f"recipe '{recipe.name}' is for {recipe.toolchain}, not for {toolchain}", "leave --toolchain out")
+    recipe = recipe.model_copy(update={"toolchain": toolchain})
     if options.scope:
         recipe = recipe.model_copy(update={"scope": options.scope})
     return recipe
@@ -146,7 +173,27 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
                 f"workload '{workload.name}' is for {workload.server}, the server is {kind.name}",
                 "choose another workload",
             )
-    return train_on, hold_out
+    _refuse_contradictions(train_on + hold_out)
+    return _configured(train_on, train_on + hold_out), _configured(hold_out, train_on + hold_out)
+
+
+def _refuse_contradictions(workloads: tuple[Workload, ...]) -> None:
+    """All workloads of a run are measured on one server, so they can't ask for two values of a setting."""
+    asked: dict[str, tuple[str, str]] = {}
+    for workload in workloads:
+        for name, value in workload.settings.items():
+            by, earlier = asked.setdefault(name, (workload.name, value))
+            if earlier != value:
+                raise WorkloadError(
+                    f"workload '{by}' asks for {name}={earlier}, workload '{workload.name}' for {name}={value}",
+                    "they are measured on one server: name them in runs of their own",
+                )
+
+
+def _configured(workloads: tuple[Workload, ...], all_workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    """Workloads with the settings of all: a server is trained as it is measured, and on the same data."""
+    settings = settings_of(all_workloads)
+    return tuple(workload.model_copy(update={"settings": settings}) for workload in workloads)
 
 
 def _check_room(disk_bytes: int, memory_bytes: int) -> None:
@@ -176,9 +223,12 @@ def _install(purpose: Purpose, workloads: tuple[Workload, ...], allow_install: b
 
 
 def _identity(source: str | None) -> str:
-    """What tells one state of a source from another, cheaply: a stage's key; the source stage itself hashes contents."""
+    """What tells one state of a source from another, cheaply; empty for the distribution's.
+
+    A run keeps its source stage to itself, and that hashes contents.
+    """
     if source is None or not Path(source).exists():
-        return datetime.datetime.now(datetime.UTC).date().isoformat()
+        return ""
     path = Path(source).resolve()
     if path.is_file():
         status = path.stat()

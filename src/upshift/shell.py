@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
+import resource
 import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,11 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
+from upshift import interrupts
 from upshift.errors import CommandFailed, MissingTool
-
-_PR_SET_PDEATHSIG = 1
-_GRACE_S = 3.0
-_LIBC = ctypes.CDLL(None, use_errno=True)
+from upshift.process import SystemProcess, start
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class Command:
     """CPUs that the command may use; empty: all."""
     when_orphaned: signal.Signals = signal.SIGKILL
     """What the kernel sends it when Upshift is killed; one that must stop what it started itself gets SIGTERM."""
+    uninterrupted: Callable[[str], None] | None = None
+    """Set for a package manager: it gets SIGINT and is waited for, never killed. This is told that the wait goes on."""
 
     def pasteable(self) -> str:
         """One line that a shell runs with the same effect."""
@@ -52,6 +53,10 @@ class Completed:
     cpu_s: float
     peak_memory_bytes: int
     """The largest resident set of the command itself or of one of its descendants."""
+
+
+announce: Callable[[str], None] | None = None
+"""Gets the line of each command before it runs; `upshift --verbose` sets it."""
 
 
 class Process(Protocol):
@@ -87,39 +92,6 @@ class Shell(Protocol):
         ...
 
 
-class SystemProcess:
-    """A child in a process group of its own, so that it can be stopped with all that it started."""
-
-    def __init__(self, popen: subprocess.Popen[bytes], owner: SystemShell) -> None:
-        self._popen = popen
-        self._owner = owner
-        self.pid = popen.pid
-
-    def poll(self) -> int | None:
-        code = self._popen.poll()
-        if code is not None:
-            self._owner.forget(self)
-        return code
-
-    def wait(self, timeout_s: float) -> int | None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(timeout_s)
-        return self.poll()
-
-    def signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
-
-    def kill_group(self) -> None:
-        """Stop it with all that it started. ninja starts compilers in groups of their own, and stops them on SIGTERM."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._popen.wait(_GRACE_S)
-            os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
-
-
 class SystemShell:
     """Runs real commands, writes each to ``commands_log``, and on ``close`` stops all that still run."""
 
@@ -139,50 +111,37 @@ class SystemShell:
     ) -> Completed:
         self._record(command)
         started = time.monotonic()
-        process = self._start(command, subprocess.PIPE)
-        popen = process._popen
         expired = threading.Event()
+        with contextlib.ExitStack() as files:
+            # Writing to a pipe would end an uninterrupted command once Upshift was killed.
+            captured = files.enter_context(tempfile.TemporaryFile()) if command.uninterrupted else None
+            process = self._start(command, captured or subprocess.PIPE)
 
-        def expire() -> None:
-            expired.set()
-            process.kill_group()
+            def expire() -> None:
+                expired.set()
+                process.stop()
 
-        timer = threading.Timer(timeout_s, expire) if timeout_s else None
-        lines: list[str] = []
-        try:
-            if timer:
-                timer.start()
-            assert popen.stdout is not None
-            with _opened(log) as out:
-                for raw in popen.stdout:
-                    if out:
-                        out.write(raw)
-                        out.flush()
-                    line = raw.decode(errors="replace")
-                    lines.append(line)
-                    if out:
-                        del lines[:-_TAIL_LINES]
-                    if on_line:
-                        on_line(line.rstrip("\n"))
-            _, status, usage = os.wait4(popen.pid, 0)
-            popen.returncode = code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:
-            # The timer's thread was first to collect it.
-            code, usage = popen.wait(), None
-        except BaseException:
-            process.kill_group()
-            raise
-        finally:
-            if timer:
-                timer.cancel()
-            popen.stdout and popen.stdout.close()
-            self.forget(process)
+            timer = threading.Timer(timeout_s, expire) if timeout_s else None
+            try:
+                if timer:
+                    timer.start()
+                with _opened(log) as out:
+                    printed = _read(_output(process.popen, captured), out, on_line)
+                code, usage = _collect(process.popen)
+            except BaseException:
+                process.stop()
+                raise
+            finally:
+                if timer:
+                    timer.cancel()
+                process.popen.stdout and process.popen.stdout.close()
+            self._forget(process)
         if expired.is_set() and code == 0:
             # A command that was told to stop has not done its work, even when it stops in good order.
             code = -signal.SIGTERM
         done = Completed(
             returncode=code,
-            stdout="".join(lines),
+            stdout=printed,
             wall_s=time.monotonic() - started,
             cpu_s=usage.ru_utime + usage.ru_stime if usage else 0.0,
             peak_memory_bytes=usage.ru_maxrss * 1024 if usage else 0,
@@ -197,50 +156,39 @@ class SystemShell:
             return self._start(command, out)
 
     def close(self) -> None:
-        """Kill every process group that still runs. Called on the way out, whatever the reason."""
-        for process in list(self._live):
-            process.kill_group()
-            self.forget(process)
+        """Stop every process that still runs. Called on the way out, whatever the reason."""
+        with interrupts.held():
+            while self._live:  # another thread may start one meanwhile
+                for process in list(self._live):
+                    process.stop()
+                    self._forget(process)
 
-    def forget(self, process: SystemProcess) -> None:
+    def _forget(self, process: SystemProcess) -> None:
         with self._lock:
             self._live.discard(process)
 
     def _start(self, command: Command, stdout: int | IO[bytes]) -> SystemProcess:
-        def in_child() -> None:
-            # A killed Upshift must not leave servers behind: the kernel passes its death on.
-            _LIBC.prctl(_PR_SET_PDEATHSIG, command.when_orphaned)
-            if command.cpus:
-                os.sched_setaffinity(0, command.cpus)
-
-        try:
-            popen = subprocess.Popen(
-                command.argv,
-                cwd=command.cwd,
-                env={**os.environ, **command.env},
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=in_child,  # noqa: PLW1509  no thread of ours holds a lock while we fork
-            )
-        except FileNotFoundError as error:
-            if command.cwd and not command.cwd.is_dir():
-                raise CommandFailed(f"the folder {command.cwd} is gone", "start again: it is made anew") from error
-            raise MissingTool(
-                f"{command.argv[0]} is not on this machine",
-                "`upshift doctor` says how to get what is missing",
-            ) from error
-        except OSError as error:
-            raise CommandFailed(
-                f"{command.argv[0]} cannot be run: {error.strerror}", "it must be an executable for this machine"
-            ) from error
-        process = SystemProcess(popen, self)
-        with self._lock:
-            self._live.add(process)
-        return process
+        with interrupts.held():
+            try:
+                process = start(command, stdout)
+            except FileNotFoundError as error:
+                if command.cwd and not command.cwd.is_dir():
+                    raise CommandFailed(f"the folder {command.cwd} is gone", "start again: it is created again") from error
+                raise MissingTool(
+                    f"{command.argv[0]} is not on this machine",
+                    "`upshift doctor` says how to get what is missing",
+                ) from error
+            except OSError as error:
+                raise CommandFailed(
+                    f"{command.argv[0]} cannot be run: {error.strerror}", "it must be an executable for this machine"
+                ) from error
+            with self._lock:
+                self._live = {each for each in self._live if each.popen.returncode is None} | {process}
+            return process
 
     def _record(self, command: Command) -> None:
+        if announce:
+            announce(f"+ {command.pasteable()}")
         if self._commands_log:
             self._commands_log.parent.mkdir(parents=True, exist_ok=True)
             with self._commands_log.open("a") as out:
@@ -248,6 +196,42 @@ class SystemShell:
 
 
 _TAIL_LINES = 200
+
+
+def _output(popen: subprocess.Popen[bytes], captured: IO[bytes] | None) -> Iterator[bytes]:
+    """A command's output by lines: as they come, or from its file once it has ended."""
+    if captured is None:
+        assert popen.stdout is not None
+        yield from popen.stdout
+        return
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+    captured.seek(0)
+    yield from captured
+
+
+def _read(output: Iterator[bytes], log: IO[bytes] | None, on_line: Callable[[str], None] | None) -> str:
+    """All of the output, or its end where a log has the whole."""
+    lines: list[str] = []
+    for raw in output:
+        lines.append(raw.decode(errors="replace"))
+        if log:
+            log.write(raw)
+            log.flush()
+            del lines[:-_TAIL_LINES]
+        if on_line:
+            on_line(lines[-1].rstrip("\n"))
+    return "".join(lines)
+
+
+def _collect(popen: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage | None]:
+    """The exit code, and what the command used; None when the thread of the timeout was first to collect it."""
+    try:
+        _, status, usage = os.wait4(popen.pid, 0)
+    except ChildProcessError:
+        return popen.wait(), None
+    popen.returncode = os.waitstatus_to_exitcode(status)
+    return popen.returncode, usage
 
 
 @contextlib.contextmanager

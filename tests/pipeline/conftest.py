@@ -23,7 +23,7 @@ SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
 # The shortest times that still give the hot set, the profile and the measurement enough to work with.
 QUICK = (
-    "--threads",
+    "--connections",
     "4",
     "--trials",
     "2",

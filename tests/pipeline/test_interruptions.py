@@ -12,29 +12,34 @@ import pytest
 from conftest import SOURCE, Cli, workload
 
 from upshift.build.recipe import find_recipe
-from upshift.pipeline import all_stages
+from upshift.stages.names import all_stages
 
 pytestmark = pytest.mark.pipeline
 
 _ARGUMENTS = (
-    *("optimize", "--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--threads", "4"),
+    *("optimize", "--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--connections", "4"),
     *("--trials", "1", "--slice-seconds", "1", "--train-seconds", "2", "--sample-seconds", "4", "--no-install"),
 )
 _STAGE_TIMEOUT_S = 300
 
 
 def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.Popen[str]:
-    """Start a run, and send it a signal half a second into a stage."""
-    process = cli.start(*arguments)
+    """Start a run, and send it a signal when a stage has started its first command."""
+    process = cli.start("--verbose", *arguments)
     assert process.stderr is not None
     deadline = time.monotonic() + _STAGE_TIMEOUT_S
-    seen = []
+    seen: list[str] = []
+    begun = False
     for line in process.stderr:
         seen.append(line)
-        if f"] {stage} " in line and ":" not in line.split("]", 1)[1].split(stage)[1][:1]:
+        if begun and line.startswith("+ "):
             break
+        begun = begun or (f"] {stage} " in line and ":" not in line.split("]", 1)[1].split(stage)[1][:1])
         assert time.monotonic() < deadline, "".join(seen)
-    time.sleep(0.5)
+    assert begun, "".join(seen)
+    while not psutil.Process(process.pid).children():
+        assert time.monotonic() < deadline, "its command was never started"
+        time.sleep(0.01)
     with_group = os.getpgid(process.pid)
     os.kill(process.pid, number)
     process.wait(30)
@@ -43,8 +48,8 @@ def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.P
 
 
 def _left_behind(cli: Cli) -> list[str]:
-    """Processes that work in this cache, after five seconds in which orphaned compilers may end."""
-    deadline = time.monotonic() + 5
+    """Processes that work in this cache, after some time in which orphaned compilers may end."""
+    deadline = time.monotonic() + 60
     while True:
         found = []
         for process in psutil.process_iter(["cmdline", "status"]):

@@ -11,21 +11,21 @@ from conftest import SOURCE, Cli, workload
 
 from upshift.build.recipe import find_recipe
 from upshift.paths import CHECKOUT
-from upshift.pipeline import all_stages
 from upshift.report.result import Result
+from upshift.stages.names import all_stages
 
 pytestmark = pytest.mark.pipeline
 
 
 @pytest.fixture(scope="module")
 def full(cli: Cli) -> Result:
-    done = cli.optimize("--plugins")
+    done = cli.optimize()
     assert done.code == 0, done.stderr
     return done.result()
 
 
 def test_every_stage_ran_in_order(full: Result) -> None:
-    assert tuple(stage.name for stage in full.stages) == all_stages("full", find_recipe("max-clang"), plugins=True)[:-1]
+    assert tuple(stage.name for stage in full.stages) == all_stages("full", find_recipe("max-clang"))[:-1]
     assert all(stage.cpu_s > 0 for stage in full.stages if "build" in stage.name)
 
 
@@ -128,14 +128,14 @@ def test_gcc_does_pgo_with_lto(cli: Cli) -> None:
     assert optimised.profile.startswith("gcc ")
 
 
-def test_fail_on_has_its_own_exit_codes(full: Result, cli: Cli) -> None:
-    assert cli.optimize("--fail-on", "1000").code in (3, 4)
-    assert cli.optimize("--fail-on", "1e-30", "--trials", "2").code == 0
+def test_fail_below_has_its_own_exit_codes(full: Result, cli: Cli) -> None:
+    assert cli.optimize("--fail-below", "1000").code in (3, 4)
+    assert cli.optimize("--fail-below", "1e-30", "--trials", "2").code == 0
 
 
 def test_train_prints_a_profile_and_build_a_server(full: Result, cli: Cli) -> None:
     source = ("--source", str(Path(workload("mix")).parents[1] / "source"), "--workload", workload("mix"), "--no-install")
-    trained = cli("train", *source, "--seconds", "2")
+    trained = cli("train", *source, "--train-seconds", "2")
     assert trained.code == 0, trained.stderr
     assert Path(trained.stdout.strip()).suffix == ".profdata"
     built = cli("build", "plain", *source)

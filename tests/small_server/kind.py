@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
+from upshift.errors import CommandFailed, NotTested, ServerFailed
 from upshift.run.stages import Workbench
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, ServerKind
@@ -29,8 +29,10 @@ class SmallServer:
 
     name = "smallserver"
     server_target = "smallserver"
+    opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("smallserver", "smallload")
     database = "small"
+    suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 
     def recognise(self, tree: Path) -> str | None:
         file = tree / "SMALLSERVER_VERSION"
@@ -72,7 +74,7 @@ class SmallServer:
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--version"))
 
-    def initialise(self, program: Program, data: Path) -> Command:
+    def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
         return Command((str(program.binary), *program.options, "--data", str(data), "--initialize"))
 
     def prepare(self, socket: Path) -> None:
@@ -89,8 +91,12 @@ class SmallServer:
             return False
 
     def quiet(self, socket: Path) -> bool:
-        """Always: nothing happens in the background."""
-        return True
+        """Whether all sessions are done: the counters stand still."""
+        try:
+            first, second = answers(socket, "STATUS", "STATUS")
+        except OSError as error:
+            raise ServerFailed(f"the server does not answer STATUS: {error}", "it died or hangs") from error
+        return first == second
 
     def counters(self, socket: Path) -> Counters:
         try:
@@ -123,12 +129,18 @@ class SmallServer:
         failed = tuple(check["name"] for check, lines in zip(checks, given, strict=True) if not _passes(check, lines))
         return TestOutcome(run=len(checks), passed=len(checks) - len(failed), failed=failed)
 
+    def unknown_tests(self, tests: str, source: Path | None) -> tuple[str, ...]:
+        return () if tests in self.suites else (tests,)
+
+    def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
+        return {}
+
     def plugins(self, tree: Path) -> tuple[str, ...]:
         return ("libsmallextra.so",)
 
-    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         programs = {"bin/smallserver": server, "bin/smallload": tree / "smallload"}
-        return {**programs, **{f"lib/plugin/{file.name}": file for file in plugins}}
+        return {**programs, **{f"lib/plugin/{name}": tree / name for name in self.plugins(tree)}}
 
     def data_bytes(self, data: Path) -> int:
         return (data / "tables.dat").stat().st_size
@@ -141,7 +153,7 @@ class SmallServer:
             with running(bench.shell, self, program, home / "data", log=bench.log, environment=environment) as server:
                 yield server.socket
         except (CommandFailed, ServerFailed, OSError) as error:
-            raise VerifyFailed(f"the server's checks could not run: {error}", f"see {bench.log}") from error
+            raise NotTested(f"the server's checks could not run: {error}", f"see {bench.log}") from error
         finally:
             shutil.rmtree(home, ignore_errors=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upshift.errors import CommandFailed
-from upshift.report.result import StageRecord
+from upshift.run.record import StageRecord
 from upshift.run.stages import Workbench
 from upshift.server.kind import Counters, Program
 from upshift.shell import Command, Completed
@@ -142,8 +142,10 @@ class FakeKind:
 
     name: str = "fake"
     server_target: str = "server"
+    opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
     database: str = "db"
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True
     is_quiet: bool = True
     queries: Iterator[int] = field(default_factory=lambda: iter((0, 5000)))
@@ -185,8 +187,9 @@ class FakeKind:
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--version"))
 
-    def initialise(self, program: Program, data: Path) -> Command:
-        return Command((str(program.binary), "--initialise", str(data)))
+    def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
+        options = (f"--{name}={value}" for name, value in settings.items())
+        return Command((str(program.binary), "--initialise", *options, str(data)))
 
     def prepare(self, socket: Path) -> None:
         self.prepared += 1
@@ -222,10 +225,16 @@ class FakeKind:
     ) -> TestOutcome:
         return TestOutcome(run=1, passed=1, failed=())
 
+    def unknown_tests(self, tests: str, source: Path | None) -> tuple[str, ...]:
+        return () if tests in self.suites else (tests,)
+
+    def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
+        return {}
+
     def plugins(self, tree: Path) -> tuple[str, ...]:
         return ()
 
-    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         return {"bin/server": server}
 
     def data_bytes(self, data: Path) -> int:

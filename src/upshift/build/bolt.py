@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import psutil
+from elftools.elf.elffile import ELFFile
 
 from upshift.errors import NotEnoughRoom
-from upshift.profile.model import HotSet
+from upshift.profile.weights import whole_factors
 from upshift.shell import Command, Shell
 from upshift.toolchain.model import Toolchain
 
-# Measured on MySQL 9.7: 8.5 GiB at the peak when all 245 MB are instrumented, 1.4 GiB to optimise.
-_INSTRUMENT_BYTES_PER_BINARY_BYTE = 36
-_OPTIMISE_BYTES = 2_000_000_000
+# Measured on MySQL 9.7: 7.42 GiB at the peak for a file of 107 MB (docs/measurements/2026-11-22-bolt-memory).
+_INSTRUMENT_BYTES_PER_BINARY_BYTE = 75
+_FUNCTION = 2  # STT_FUNC in elf.h
 
 OPTIMISE_FLAGS = (
     "-reorder-blocks=ext-tsp",  # hot paths fall through
@@ -34,27 +37,22 @@ def instrument(
     server: Path,
     output: Path,
     counts: Path,
-    hot_set: HotSet | None,
+    executed: Collection[str],
     log: Path,
 ) -> None:
     """A copy of ``server`` that counts its branches into ``counts``.PID.fdata at a clean end.
 
-    Instruments the functions of the hot objects alone when memory would not hold the whole (``hot_set``).
-    Raises NotEnoughRoom when even that is out of reach.
+    Only the functions in ``executed`` count theirs, which takes a fraction of the memory and time; all do when it is empty.
+    Raises NotEnoughRoom when memory would not hold all of them.
     """
     assert toolchain.bolt is not None
-    available_bytes = psutil.virtual_memory().available
-    whole_bytes = server.stat().st_size * _INSTRUMENT_BYTES_PER_BINARY_BYTE
     only: tuple[str, ...] = ()
-    if whole_bytes > 0.8 * available_bytes and hot_set and hot_set.functions:
+    if executed:
         names = output.with_suffix(".functions")
-        names.write_text("".join(f"{function.symbol}\n" for function in hot_set.functions))
+        names.write_text("".join(f"{name}\n" for name in names_of(server, executed)))
         only = (f"-funcs-file-no-regex={names}",)
-    elif whole_bytes > 0.8 * available_bytes:
-        raise NotEnoughRoom(
-            f"BOLT's instrumentation needs about {whole_bytes / 1e9:.1f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
-            'without BOLT: a recipe with post_link = "none"',
-        )
+    else:
+        _need_memory(server)
     shell.run(
         Command(
             (
@@ -73,11 +71,59 @@ def instrument(
     )
 
 
-def merge_fdata(shell: Shell, toolchain: Toolchain, files: Sequence[Path], output: Path, log: Path) -> Path:
-    """Branch counts of several runs as one profile."""
+def names_of(server: Path, symbols: Collection[str]) -> list[str]:
+    """What BOLT calls the functions of ``server`` that stem from ``symbols``.
+
+    The compiler adds what follows a dot (``.llvm.123``, ``.cold``), BOLT a slash and a number to each local symbol.
+    """
+    wanted = set(symbols)
+    times: Counter[str] = Counter()
+    with server.open("rb") as file:
+        elf = ELFFile(file)
+        table, texts = (elf.get_section_by_name(name) for name in (".symtab", ".strtab"))
+        if table is None or texts is None:
+            return []
+        strings = texts.data()
+        # A server has some 10^5 symbols: they are unpacked at once and not one by one.
+        for name_at, info, _other, _section, _value, _size in struct.iter_unpack("<IBBHQQ", table.data()):
+            if info & 0xF == _FUNCTION:
+                name = strings[name_at : strings.index(b"\0", name_at)].decode(errors="replace")
+                if name.split(".", 1)[0] in wanted:
+                    times[name] += 1
+    return [each for name, count in times.items() for each in (name, *(f"{name}/{n}" for n in range(1, count + 1)))]
+
+
+def _need_memory(server: Path) -> None:
+    available_bytes = psutil.virtual_memory().available
+    whole_bytes = server.stat().st_size * _INSTRUMENT_BYTES_PER_BINARY_BYTE
+    if whole_bytes > 0.8 * available_bytes:
+        raise NotEnoughRoom(
+            f"BOLT's instrumentation needs about {whole_bytes / 1e9:.1f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
+            'without BOLT: a recipe with post_link = "none"',
+        )
+
+
+def merge_fdata(shell: Shell, toolchain: Toolchain, shares: Sequence[tuple[Path, float]], output: Path, log: Path) -> Path:
+    """Branch counts of several runs, each multiplied by its share, as one profile; merge-fdata itself knows no weights."""
     assert toolchain.merge_fdata is not None
-    shell.run(Command((str(toolchain.merge_fdata), "-o", str(output), *map(str, files))), log=log, timeout_s=300)
+    factors = whole_factors([share for _file, share in shares])
+    scaled = [_scaled(file, factor) for factor, (file, _share) in zip(factors, shares, strict=True)]
+    shell.run(Command((str(toolchain.merge_fdata), "-o", str(output), *map(str, scaled))), log=log, timeout_s=300)
     return output
+
+
+def _scaled(file: Path, factor: int) -> Path:
+    """A copy whose lines' last two numbers, mispredicted and taken branches, are multiplied by ``factor``."""
+    if factor == 1:
+        return file
+    scaled = file.with_suffix(".scaled")
+    with file.open(errors="surrogateescape") as lines, scaled.open("w", errors="surrogateescape") as out:
+        for line in lines:
+            where, *counts = line.rstrip("\n").rsplit(" ", 2)
+            if len(counts) == 2 and all(count.isdigit() for count in counts):
+                counts = [str(int(count) * factor) for count in counts]
+            out.write(" ".join([where, *counts]) + "\n")
+    return scaled
 
 
 def optimise(

@@ -23,4 +23,3 @@ class Build(Value):
     """How many objects were compiled for it."""
     fallbacks: tuple[str, ...] = ()
     """Sources that did not compile with a precompiled header and were compiled without."""
-    profile_sha256: str = ""

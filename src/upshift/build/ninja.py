@@ -64,7 +64,7 @@ def steps(shell: Shell, tree: Path, target: str) -> tuple[Step, ...]:
                 found.append(Step(argv, argv[argv.index("-o") + 1], _source(argv)))
                 break
     if not found:
-        raise UpshiftError(f"ninja knows no commands for {target} in {tree}", "delete the folder and build again")
+        raise UpshiftError(f"ninja has no commands for {target} in {tree}", "delete the folder and build again")
     return tuple(found)
 
 

@@ -90,6 +90,11 @@ def shipped_recipes() -> tuple[Recipe, ...]:
 
 def find_recipe(name_or_path: str) -> Recipe:
     """A shipped recipe by its name, or any by the path of its file. Raises RecipeError."""
+    return read_recipe(recipe_file(name_or_path))
+
+
+def recipe_file(name_or_path: str) -> Path:
+    """The file of a recipe. Raises RecipeError when there is none."""
     path = Path(name_or_path)
     file = path if path.suffix == ".toml" else shipped("recipes") / f"{name_or_path}.toml"
     if not file.is_file():
@@ -97,7 +102,7 @@ def find_recipe(name_or_path: str) -> Recipe:
             f"there is no recipe '{name_or_path}'",
             "`upshift recipes` lists those that are shipped; a file of your own is named with its .toml",
         )
-    return read_recipe(file)
+    return file
 
 
 def read_recipe(file: Path) -> Recipe:

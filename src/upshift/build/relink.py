@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from upshift.build import bitcode
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
@@ -29,12 +30,13 @@ def build_hot(
     hot_set: HotSet,
     extra: Flags,
     *,
-    profile_sha256: str = "",
+    parsed: Path | None = None,
     jobs: int | None = None,
 ) -> Build:
     """Compile the objects of ``hot_set`` with ``extra`` flags on top of the plain build's, and link the server with them.
 
-    The new objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
+    clang compiles them from bitcode: that of an earlier stage in the folder ``parsed``, else made here first. The new
+    objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
     Raises UpshiftError when the hot set names objects that the plain build does not have, CommandFailed when a compiler fails.
     """
     known = steps(bench.shell, plain.tree, kind.server_target)
@@ -43,20 +45,30 @@ def build_hot(
     if missing:
         raise UpshiftError(
             f"{len(missing)} objects of the hot set are not in the plain build, {missing[0]} first",
-            "the hot set belongs to another build: let it be found again",
+            "the hot set belongs to another build: start a new run",
         )
-    # GCC names its counters after the path of the object, so both of its builds write to one place.
-    objects = plain.tree / "hot" if toolchain.family == "gcc" else bench.folder / "objects"
+    objects = objects_folder(bench)
     launcher = launcher_command(bench, kind, source, recipe, toolchain)
     rebuilt = {item.path: objects / item.path for item in hot_set.objects}
-    flags = (*extra.compile, *recipe.flags)
-    rules = [_compile_rule(plain.tree, compiles[path], target, toolchain, launcher, flags) for path, target in rebuilt.items()]
+    bitcodes = {path: (parsed or bitcode.folder_of(bench.folder)) / f"{path}.bc" for path in rebuilt}
+    rules = []
+    for path, target in rebuilt.items():
+        command = _compile_command(compiles[path], toolchain)
+        flags = (*extra.compile, *recipe.flags)
+        if not bitcode.can_parse(toolchain, compiles[path]):
+            rules.append(_compile_rule(plain.tree, command, target, launcher, flags))
+            continue
+        if parsed is None:
+            parse = bitcode.parse_command(command, recipe.flags)
+            rules.append(_compile_rule(plain.tree, parse, bitcodes[path], launcher, ()))
+        compile_ = bitcode.from_bitcode(_with_output(command, target), bitcodes[path], flags)
+        rules.append(_rule(plain.tree, target, compile_, inputs=[bitcodes[path]]))
     server = bench.folder / kind.server_target
     # Compile flags at the link too, as CMake has them: link-time optimisation compiles there.
     link = link_command(known[-1], rebuilt, server, (*recipe.flags, *extra.link, *recipe.link_flags))
     rules.append(_link_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
-    for target in rebuilt.values():
+    for target in (*rebuilt.values(), *bitcodes.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
     forget_headers(bench)
@@ -68,8 +80,12 @@ def build_hot(
         server=server,
         objects=len(rebuilt),
         fallbacks=read_fallbacks(bench.folder),
-        profile_sha256=profile_sha256,
     )
+
+
+def objects_folder(bench: Workbench) -> Path:
+    """Where ``build_hot`` writes its objects."""
+    return bench.folder / "objects"
 
 
 def link_command(link: Step, rebuilt: dict[str, Path], server: Path, flags: Sequence[str]) -> tuple[str, ...]:
@@ -93,22 +109,21 @@ rule link
 """
 
 
-def _compile_rule(
-    tree: Path,
-    step: Step,
-    target: Path,
-    toolchain: Toolchain,
-    launcher: tuple[str, ...],
-    flags: Sequence[str],
-) -> str:
-    compiler = next(n for n, part in enumerate(step.argv) if part in (str(toolchain.cc), str(toolchain.cxx)))
-    argv = list(step.argv[compiler:])
-    argv[argv.index("-o") + 1] = str(target)
-    for flag in ("-MF", "-MT"):
-        if flag in argv:
-            argv[argv.index(flag) + 1] = str(target) + ("" if flag == "-MT" else ".d")
-    is_cxx = argv[0] == str(toolchain.cxx)
-    return _rule(tree, target, (*(launcher if is_cxx else ()), *argv, *flags), inputs=[])
+def _compile_command(step: Step, toolchain: Toolchain) -> tuple[str, ...]:
+    """A step's command from the compiler on, without what launches it."""
+    return step.argv[next(n for n, part in enumerate(step.argv) if part in (str(toolchain.cc), str(toolchain.cxx))) :]
+
+
+def _with_output(argv: Sequence[str], target: Path) -> tuple[str, ...]:
+    changed = list(argv)
+    for flag, name in (("-o", str(target)), ("-MF", f"{target}.d"), ("-MT", str(target))):
+        if flag in changed:
+            changed[changed.index(flag) + 1] = name
+    return tuple(changed)
+
+
+def _compile_rule(tree: Path, argv: Sequence[str], target: Path, launcher: tuple[str, ...], flags: Sequence[str]) -> str:
+    return _rule(tree, target, (*launcher, *_with_output(argv, target), *flags), inputs=[])
 
 
 def _rule(tree: Path, target: Path, argv: Sequence[str], *, inputs: list[Path]) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from upshift.build import pch_launcher
 from upshift.build.model import Build
@@ -15,6 +18,7 @@ from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
 from upshift.run.stages import Workbench
 from upshift.server.kind import ServerKind
+from upshift.shell import Command
 from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
@@ -28,9 +32,16 @@ GCC_HEADERS_BYTES = 5_000_000_000
 NOTHING = Flags()
 
 
-def default_jobs() -> int:
-    """As many compilers as there are CPUs that this process may use."""
-    return len(os.sched_getaffinity(0))
+def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
+    """As many compilers as there are CPUs that this process may use, and as free memory holds; says when memory bounds them."""
+    cpus = len(os.sched_getaffinity(0))
+    available_bytes = psutil.virtual_memory().available
+    held = max(1, available_bytes // MEMORY_PER_JOB_BYTES)
+    if held >= cpus:
+        return cpus
+    each, free = MEMORY_PER_JOB_BYTES / 1e9, available_bytes / 1e9
+    say(f"{held} compilers side by side on {cpus} CPUs: each takes up to {each:.1f} GB of memory, {free:.1f} GB are free")
+    return held
 
 
 def build_whole(
@@ -41,32 +52,21 @@ def build_whole(
     toolchain: Toolchain,
     *,
     extra: Flags = NOTHING,
-    targets: tuple[str, ...] | None = None,
-    profile_sha256: str = "",
+    relocations: bool = False,
     jobs: int | None = None,
 ) -> Build:
-    """Configure and build ``targets`` (default: the kind's) in the stage's folder; goes on where an earlier attempt stopped.
+    """Configure and build the kind's targets and plugins in the stage's folder; goes on where an earlier attempt stopped.
 
     Raises NotEnoughRoom before it starts when the disk can't hold the tree, CommandFailed when a compiler fails.
     """
     tree = bench.folder / "tree"
     _need_disk(bench.folder, tree, recipe)
-    bolt = toolchain.family != "gcc" or recipe.post_link == "bolt"
-    added = flags.plain(recipe.toolchain, bolt=bolt) + extra
     if not (tree / "build.ninja").is_file():
         launcher = launcher_command(bench, kind, source, recipe, toolchain)
-        configure = kind.configure(
-            source.path,
-            tree,
-            toolchain,
-            build_type=recipe.build_type,
-            compile_flags=(*added.compile, *recipe.flags),
-            link_flags=(*added.link, *recipe.link_flags),
-            options={**recipe.options, "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher)},
-        )
+        configure = configure_command(kind, source, recipe, toolchain, tree, launcher, extra=extra, relocations=relocations)
         bench.progress.update(0, 1, "configure")
         bench.shell.run(configure, log=bench.log)
-    run_ninja(bench, tree, targets or kind.targets, jobs or default_jobs())
+    run_ninja(bench, tree, (*kind.targets, *kind.plugins(tree)), jobs or default_jobs())
     forget_headers(bench)
     compiled = steps(bench.shell, tree, kind.server_target)
     server = tree / compiled[-1].output
@@ -78,7 +78,31 @@ def build_whole(
         server=server,
         objects=sum(1 for step in compiled if step.source),
         fallbacks=read_fallbacks(bench.folder),
-        profile_sha256=profile_sha256,
+    )
+
+
+def configure_command(
+    kind: ServerKind,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    tree: Path,
+    launcher: tuple[str, ...],
+    *,
+    extra: Flags,
+    relocations: bool,
+) -> Command:
+    """The CMake command of a whole build; with ``relocations`` the server is one that BOLT can rewrite."""
+    # LLVM's own servers always are: their plain build serves recipes with BOLT and without.
+    added = flags.plain(recipe.toolchain, bolt=relocations or toolchain.family != "gcc") + extra
+    return kind.configure(
+        source.path,
+        tree,
+        toolchain,
+        build_type=recipe.build_type,
+        compile_flags=(*added.compile, *recipe.flags),
+        link_flags=(*added.link, *recipe.link_flags),
+        options={**recipe.options, "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher)},
     )
 
 

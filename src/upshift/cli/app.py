@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from upshift import interrupts
 from upshift.cli import listing, optimize, programs, single
+from upshift.cli.clean import clean
 from upshift.cli.doctor import doctor
 from upshift.cli.test import CONTEXT_SETTINGS, test
 
+_THE_PROGRAMS_OWN = ("cache", "load", "test")
+"""Commands whose options are another program's."""
+
+
+class _Group(TyperGroup):
+    """Takes -q and -v after the command's name, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        verb = next((each for each in args if not each.startswith("-")), None)
+        if verb not in _THE_PROGRAMS_OWN:
+            args = sorted(args, key=lambda each: each not in ("-q", "--quiet", "-v", "--verbose"))
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
     name="upshift",
-    help="Rebuilds a MySQL server around the work it really does, and proves the gain.",
-    no_args_is_help=True,
+    cls=_Group,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from upshift import __version__
+
+        typer.echo(f"upshift {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only errors and results.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show each command before it runs.")] = False,
+    _show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Rebuild a MySQL server around its workload, and measure the gain."""
+    if quiet or verbose:
+        from upshift import console, shell
+
+        console.quiet(quiet)
+        shell.announce = console.say if verbose else None
+
+
 app.command()(optimize.optimize)
 app.command()(single.build)
 app.command()(single.train)
 app.command()(single.measure)
 app.command()(listing.report)
-app.command()(listing.runs)
-app.command()(listing.recipes)
+app.add_typer(listing.runs_app, name="runs")
+app.command()(clean)
+app.add_typer(listing.recipes_app, name="recipes")
 app.command()(listing.workloads)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.cache)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.load)
@@ -34,30 +79,54 @@ app.command(context_settings=CONTEXT_SETTINGS)(test)
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    from upshift import console
+    try:
+        with interrupts.handled():
+            code = _run(sys.argv[1:] or ["--help"])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+INTERRUPTED = 130
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code; every error that a user can act on is shown as ERROR and hint."""
     from upshift.errors import UpshiftError
 
     try:
-        app()
+        # Typer turns a KeyboardInterrupt into the code 130, and returns what typer.Exit says.
+        code = app(arguments, prog_name="upshift", standalone_mode=False)
     except UpshiftError as error:
-        console.error(error.message, error.hint)
-        sys.exit(error.exit_code)
-    except SystemExit as end:
-        # Typer turns a KeyboardInterrupt into this before it can be caught here.
-        if end.code == 130:
-            console.error("interrupted", _way_on())
-        raise
+        return _failed(error.message, error.hint, error.exit_code)
+    except typer.Abort:
+        code = INTERRUPTED
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        hint = f"`{context.command_path} --help` says what it takes" if context else ""
+        return _failed(error.format_message().rstrip("."), hint, error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        return 1
     except OSError as error:
-        if error.errno != 28:
+        if error.errno != errno.ENOSPC:
             raise
-        console.error("the disk is full", f"free some space; {_way_on()}")
-        sys.exit(1)
+        return _failed("the disk is full", "; ".join(["free some space", *_way_on(arguments)]), 1)
+    if code == INTERRUPTED:
+        return _failed("interrupted", "".join(_way_on(arguments)), INTERRUPTED)
+    return code if isinstance(code, int) else 0
 
 
-def _way_on() -> str:
-    if "optimize" in sys.argv[1:2]:
-        return "`upshift optimize --resume last` goes on where this run stopped"
-    return "the same command again goes on after the last stage that was finished"
+def _failed(message: str, hint: str, code: int) -> int:
+    from upshift import console
+
+    console.error(message, hint)
+    return code
+
+
+def _way_on(arguments: list[str]) -> list[str]:
+    """How to go on where a command stopped; empty for those that begin again."""
+    verb = next((each for each in arguments if not each.startswith("-")), "")
+    if verb == "optimize":
+        return ["`upshift optimize --resume last` goes on where this run stopped"]
+    return ["the same command again goes on after the last stage that it finished"] if verb in ("build", "train") else []

@@ -11,27 +11,29 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-_MARKS = {"found": "green", "too old": "yellow", "too small": "yellow", "missing": "red"}
-
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="The same for machines, on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
 ) -> None:
-    """Say what this machine has and lacks: compilers, BOLT, profilers, sysbench, memory and disk.
+    """Check this machine: compilers, BOLT, profilers, sysbench, memory and disk.
 
-    Ends with exit code 1 when something is missing that the default recipe cannot do without.
+    The exit code is 1 when something is missing that the default recipe needs.
     """
+    from upshift import console
+    from upshift.build.whole import headers_bytes
+    from upshift.options import Options
+    from upshift.plan import NEEDED_DISK_BYTES, recipe_of
     from upshift.shell import SystemShell
     from upshift.toolchain.doctor import examine
 
     shell = SystemShell()
     try:
-        findings = examine(shell)
+        findings = examine(shell, disk_bytes=NEEDED_DISK_BYTES + headers_bytes(recipe_of(Options())))
     finally:
         shell.close()
     lacking = [one.name for one in findings if one.required and one.state != "found"]
     if json:
-        typer.echo(_as_json(findings, ready=not lacking))
+        console.result_json(_as_json(findings, ready=not lacking))
     else:
         _show(findings, lacking)
     if lacking:
@@ -46,23 +48,13 @@ def _as_json(findings: tuple[Finding, ...], *, ready: bool) -> str:
 
 
 def _show(findings: tuple[Finding, ...], lacking: list[str]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from upshift import console
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "", "version", "for"):
-        table.add_column(title, overflow="fold")
     for one in findings:
-        colour = _MARKS[one.state] if one.required or one.state == "found" else "yellow"
-        state = one.state if one.required or one.state == "found" else f"{one.state}, optional"
-        # What is missing is worth more room than what it would be good for.
-        purpose = f"{one.allows}\n[dim]{escape(one.hint)}[/dim]" if one.hint else one.allows
-        table.add_row(one.name, f"[{colour}]{state}[/{colour}]", escape(one.version), purpose)
-    console = Console(highlight=False)
-    console.print(table)
-    console.print()
+        optional = "" if one.required or one.state == "found" else ", optional"
+        heading = f"{one.name:<18} {one.state + optional:<20} {one.version}".rstrip()
+        console.entry(heading, *((f"For {one.allows}.", f"hint: {one.hint}") if one.hint else ()))
     if lacking:
-        console.print(f"[red]Not ready[/red]: {', '.join(lacking)}. `upshift optimize` installs packages itself.")
+        console.result(f"\nNot ready: {', '.join(lacking)}. `upshift optimize` installs packages itself.")
     else:
-        console.print("[green]Ready[/green] for `upshift optimize`.")
+        console.result("\nReady for `upshift optimize`.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from rich.table import Table
-
 from upshift import console
 from upshift.estimate import estimate
 from upshift.options import Options
+
+_ROW = "{:<28} {:>10} {:>9} {:>9}"
 
 
 def show(options: Options, stages: tuple[str, ...], *, as_json: bool) -> None:
@@ -17,21 +17,12 @@ def show(options: Options, stages: tuple[str, ...], *, as_json: bool) -> None:
         told = [each.model_dump(mode="json") for each in estimates]
         console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "stages": told}, indent=2))
         return
-    table = Table("stage", "time", "disk", "memory", "commands", title="what would be done (MySQL 9.7, estimates)")
+    console.result("What would be done. The figures are estimates for MySQL 9.7.\n")
+    console.result(_ROW.format("stage", "time", "disk", "memory"))
     for each in estimates:
-        table.add_row(
-            each.stage,
-            f"{each.wall_s / 60:.1f} min",
-            f"{each.disk_bytes / 1e9:.1f} GB",
-            f"{each.memory_bytes / 1e9:.1f} GB",
-            "\n".join(each.commands),
-        )
-    table.add_section()
-    table.add_row(
-        "all",
-        f"{sum(each.wall_s for each in estimates) / 60:.0f} min",
-        f"{sum(each.disk_bytes for each in estimates) / 1e9:.0f} GB",
-        f"{max(each.memory_bytes for each in estimates) / 1e9:.0f} GB at the peak",
-        "",
-    )
-    console.table(table)
+        memory = f"{each.memory_bytes / 1e9:.1f} GB"
+        row = _ROW.format(each.name, f"{each.wall_s / 60:.1f} min", f"{each.disk_bytes / 1e9:.1f} GB", memory)
+        console.entry(row, *each.commands)
+    time = f"{sum(each.wall_s for each in estimates) / 60:.0f} min"
+    disk = f"{sum(each.disk_bytes for each in estimates) / 1e9:.0f} GB"
+    console.result(_ROW.format("all", time, disk, f"{max(each.memory_bytes for each in estimates) / 1e9:.0f} GB at the peak"))

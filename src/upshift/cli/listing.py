@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-_JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="A run's name, the end of it, its folder, or `last`: the newest that measured.")],
+    run: Annotated[
+        str, typer.Argument(help="A run's name, its beginning or end, its folder, or `last`: the newest that measured.")
+    ] = "last",
     json: _JSON = False,
 ) -> None:
-    """Show a run's result again, and write its HTML report anew."""
+    """Show the result of a run, and write its HTML report."""
     from upshift.cli.outcome import show_outcome
     from upshift.report.html import write_html
     from upshift.report.store import load_result
@@ -26,10 +28,15 @@ def report(
     show_outcome(result, found, as_json=json)
 
 
-def runs(json: _JSON = False) -> None:
-    """List runs, newest first."""
-    from rich.table import Table
+runs_app = typer.Typer()
+recipes_app = typer.Typer()
 
+
+@runs_app.callback(invoke_without_command=True)
+def runs(context: typer.Context, json: _JSON = False) -> None:
+    """List runs, newest first."""
+    if context.invoked_subcommand:
+        return
     from upshift import console
     from upshift.run.directory import all_runs
 
@@ -38,7 +45,7 @@ def runs(json: _JSON = False) -> None:
             "name": each.name,
             "started_at": each.manifest.started_at,
             "command": " ".join(each.manifest.command),
-            "finished": (each.path / "result.json").is_file(),
+            "finished": each.finished,
             "path": str(each.path),
         }
         for each in all_runs()
@@ -46,21 +53,36 @@ def runs(json: _JSON = False) -> None:
     if json:
         console.result_json(jsonlib.dumps({"schema_version": 1, "runs": found}, indent=2))
         return
-    table = Table("run", "started (UTC)", "finished", "command")
+    if not found:
+        console.result("There are no runs.")
     for each in found:
-        table.add_row(
-            str(each["name"]),
-            str(each["started_at"])[:19],
-            "yes" if each["finished"] else "no",
-            str(each["command"]),
-        )
-    console.table(table)
+        finished = "finished" if each["finished"] else "not finished"
+        console.entry(f"{each['name']}  {str(each['started_at'])[:19]} UTC  {finished}", str(each["command"]))
 
 
-def recipes(json: _JSON = False) -> None:
-    """List the recipes that are shipped."""
-    from rich.table import Table
+@runs_app.command("rm")
+def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beginning or end.")]) -> None:
+    """Remove a run with its logs, report and package."""
+    from upshift import console
+    from upshift.errors import UsageError
+    from upshift.paths import cache_dir
+    from upshift.run.cleaning import remove
+    from upshift.run.directory import RunDirectory, runs_dir
+    from upshift.run.lock import exclusive
 
+    with exclusive(cache_dir()):
+        found = RunDirectory.open(run, ())
+        if found.path.parent != runs_dir():
+            raise UsageError(f"{found.path} is no run of this cache", "`upshift runs` lists them")
+        remove([found.path])
+    console.say(f"removed {found.name}; `upshift clean` frees what it alone used")
+
+
+@recipes_app.callback(invoke_without_command=True)
+def recipes(context: typer.Context, json: _JSON = False) -> None:
+    """List the shipped recipes."""
+    if context.invoked_subcommand:
+        return
     from upshift import console
     from upshift.build.recipe import shipped_recipes
 
@@ -68,16 +90,29 @@ def recipes(json: _JSON = False) -> None:
     if json:
         console.result_json(jsonlib.dumps([each.model_dump(mode="json") for each in found], indent=2))
         return
-    table = Table("recipe", "toolchain", "scope", "lto", "profile", "post-link", "what it is")
     for each in found:
-        table.add_row(each.name, each.toolchain, each.scope, each.lto, each.profile, each.post_link, each.description)
-    console.table(table)
+        keys = ("toolchain", "scope", "lto", "profile", "post_link")
+        console.entry(each.name, each.description, ", ".join(f"{key} {getattr(each, key)}" for key in keys))
+
+
+@recipes_app.command("show")
+def show_recipe(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
+    json: _JSON = False,
+) -> None:
+    """Print a recipe's file, or with --json all of its keys."""
+    from upshift import console
+    from upshift.build.recipe import find_recipe, recipe_file
+
+    found = find_recipe(recipe)
+    if json:
+        console.result_json(found.model_dump_json(indent=2))
+    else:
+        console.result(recipe_file(recipe).read_text().rstrip())
 
 
 def workloads(json: _JSON = False) -> None:
-    """List the workloads that are shipped."""
-    from rich.table import Table
-
+    """List the shipped workloads."""
     from upshift import console
     from upshift.workload.library import shipped_workloads
 
@@ -85,7 +120,5 @@ def workloads(json: _JSON = False) -> None:
     if json:
         console.result_json(jsonlib.dumps([each.model_dump(mode="json") for each in found], indent=2))
         return
-    table = Table("workload", "server", "what it is")
     for each in found:
-        table.add_row(each.name, each.server, each.description)
-    console.table(table)
+        console.entry(f"{each.name} ({each.server})", each.description)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from upshift import console
-from upshift.report import terminal
+from upshift.errors import UpshiftError
+from upshift.report import terminal, words
+from upshift.report.findings import OPTIMISED
 from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
 
 SLOWER, INCONCLUSIVE = 3, 4
+MARGIN = 0.02
+"""The loss that ``--fail-below`` accepts without being told, as a share of its ratio."""
 
 
 def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
@@ -19,14 +25,33 @@ def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
     console.say(f"again: upshift report {run.name}")
 
 
-def exit_code(result: Result, fail_on: float | None) -> int:
-    """3 when a training workload's QPS ratio lies surely below ``fail_on``; 4 when it can't be told; else 0."""
-    if fail_on is None:
+def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) -> int:
+    """What ``--fail-below`` makes of the optimised server's throughput on training workloads, by the report's intervals.
+
+    0 when every interval lies above ``fail_below`` less ``margin``, a share of it; 3 when one that does not lies wholly below
+    ``fail_below``; else 4. Raises UpshiftError when there is nothing to judge.
+    """
+    if fail_below is None:
         return 0
-    qps = [each for each in result.experiment.comparisons if each.metric == "qps" and not each.held_out]
-    qps = [each for each in qps if each.arm == "optimised"]
-    if any(each.ci_high < fail_on for each in qps):
+    judged = [
+        each
+        for each in result.experiment.comparisons
+        if each.metric == "qps" and not each.held_out and each.arm == OPTIMISED and each.baseline == result.experiment.baseline
+    ]
+    if not judged:
+        raise UpshiftError(
+            "--fail-below has nothing to judge: no training workload gave figures for two servers", "the report's flags say why"
+        )
+    short = [each for each in judged if each.ci_low < fail_below * (1 - margin)]
+    below = [each for each in short if each.ci_high < fail_below]
+    for each in short:
+        about = f"{each.workload} at {words.count(each.connections, 'connection')}"
+        if each in below:
+            console.say(f"{about} is below {fail_below:g} at {words.percent(each.confidence)} ({words.interval(each)})")
+        else:
+            least = math.ceil((1 - each.ci_low / fail_below) * 1000) / 1000
+            more = f", {words.still_needed(each)}" if each.trials_needed else ""
+            console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}): --margin {least:g} accepts it{more}")
+    if below:
         return SLOWER
-    if any(each.ci_low < fail_on for each in qps):
-        return INCONCLUSIVE
-    return 0
+    return INCONCLUSIVE if short else 0

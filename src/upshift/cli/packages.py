@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from upshift import interrupts
 from upshift.errors import UpshiftError
 from upshift.shell import SystemShell
 from upshift.toolchain.system import ensure_packages
@@ -16,10 +17,13 @@ def main(arguments: list[str]) -> int:
     """Install the packages that a Python environment needs; the exit code."""
     shell = SystemShell()
     try:
-        ensure_packages("launcher", allow_install="--no-install" not in arguments, shell=shell, say=_say)
+        with interrupts.handled():
+            ensure_packages("launcher", allow_install="--no-install" not in arguments, shell=shell, say=_say)
     except UpshiftError as error:
         sys.stderr.write(f"ERROR: {error.message}\nhint: {error.hint}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     finally:
         shell.close()
     return 0

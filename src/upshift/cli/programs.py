@@ -6,6 +6,8 @@ import os
 
 import typer
 
+_NO_INSTALL = "--no-install"
+
 CONTEXT_SETTINGS = {
     "ignore_unknown_options": True,
     "allow_extra_args": True,
@@ -13,32 +15,43 @@ CONTEXT_SETTINGS = {
     "allow_interspersed_args": False,
     "help_option_names": [],
 }
-"""For the commands' registration: every argument is the program's, --help and -- too."""
+"""For the commands' registration: every argument but --no-install is the program's, --help and -- too."""
 
 
 def cache(context: typer.Context) -> None:
-    """Put a page cache under a mysqld, watch it and measure it (`upshift cache --help`)."""
+    """Run mysqld with a page cache, watch it and measure it (`upshift cache --help`)."""
     _become("upshift-cache", "upshift cache", context.args)
 
 
 def load(context: typer.Context) -> None:
-    """Load a server and see what each statement costs (`upshift load --help`)."""
+    """Load a server and measure what each statement costs (`upshift load --help`)."""
     _become("upshift-load", "upshift load", context.args)
 
 
 def _become(program: str, name: str, arguments: list[str]) -> None:
-    from upshift.native.programs import TIER_LIBRARY, build_programs
+    from upshift.native.programs import TIER_LIBRARY, build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.toolchain.system import ensure_packages
 
     def say(line: str) -> None:
-        typer.echo(f"upshift: {line}", err=True)
+        from upshift import console
 
+        console.say(f"upshift: {line}")
+
+    arguments, allow_install = _without_no_install(arguments)
     shell = SystemShell()
     try:
-        ensure_packages("native", allow_install=True, shell=shell, say=say)
+        if not programs_are_built():
+            ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
         folder = build_programs(shell, say=say)
     finally:
         shell.close()
     os.environ["UPSHIFT_TIER_LIBRARY"] = str(folder / TIER_LIBRARY)
     os.execv(folder / program, [name, *arguments])
+
+
+def _without_no_install(arguments: list[str]) -> tuple[list[str], bool]:
+    """The program's arguments, and whether packages may be installed. What follows ``--`` is neither's."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    ours = arguments[:end]
+    return [each for each in ours if each != _NO_INSTALL] + arguments[end:], _NO_INSTALL not in ours

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 from upshift import __version__
+from upshift.build.whole import default_jobs
 from upshift.console import ConsoleProgress
-from upshift.lab import Lab
 from upshift.paths import cache_dir
 from upshift.run.directory import Manifest, RunDirectory
 from upshift.run.lock import exclusive
 from upshift.run.stages import Stages
 from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
+from upshift.stages.lab import Lab
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,16 @@ def session(verb: str, options: dict[str, Any], *, stages: int, jobs: int, resum
         lab = Lab(
             stages=Stages(run, cache / "stages", shell, progress),
             kind=default_kind(),
+            shell=shell,
             progress=progress,
             cache=cache,
-            jobs=jobs or len(os.sched_getaffinity(0)),
+            jobs=jobs or default_jobs(progress.note),
             run=run,
         )
-        signal.signal(signal.SIGTERM, _interrupt)
-        signal.signal(signal.SIGHUP, _interrupt)
+        run.begin()
         try:
             yield Session(run, shell, lab)
+            run.finish()
         finally:
             shell.close()
 
@@ -63,7 +62,3 @@ def _manifest(options: dict[str, Any]) -> Manifest:
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         upshift_version=__version__,
     )
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -7,29 +7,32 @@ from typing import Annotated
 
 import typer
 
-_JSON = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
-_JOBS = Annotated[int, typer.Option(min=0, help="Compilers side by side; 0: one for each CPU.")]
-_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates; do nothing.")]
+_JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
+_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
 _NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
 
 def build(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
     source: _SOURCE = None,
-    workload: Annotated[list[str] | None, typer.Option(help="Train on this, if the recipe has a profile; repeatable.")] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Train on this workload, if the recipe has a profile; repeatable.")
+    ] = None,
     jobs: _JOBS = 0,
     dry_run: _DRY_RUN = False,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
-    """Build a server by a recipe (with a profile, train it first), and print where it is."""
+    """Build a server by a recipe, after training if the recipe has a profile, and print its path."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
     from upshift.plan import prepare
+    from upshift.stages.names import building_stages
 
     wanted = find_recipe(recipe)
     options = Options(
@@ -41,7 +44,7 @@ def build(
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    stages = pipeline.building_stages(wanted)
+    stages = building_stages(wanted)
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
@@ -55,22 +58,23 @@ def build(
 
 
 def train(
-    workload: Annotated[list[str] | None, typer.Option(help="Train on this (name or .toml file); repeatable.")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="Train on this workload (name or .toml file); repeatable.")] = None,
     source: _SOURCE = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
-    seconds: Annotated[float, typer.Option(min=1, help="Training time for each workload.")] = 20.0,
+    train_seconds: Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")] = 20.0,
     jobs: _JOBS = 0,
     dry_run: _DRY_RUN = False,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
-    """Find the hot set, train an instrumented server, and print the profile that passed the gate."""
+    """Find the hot set, train an instrumented server, and print the path of the profile."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
     from upshift.plan import prepare
+    from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)
     options = Options(
@@ -78,11 +82,11 @@ def train(
         toolchain=wanted.toolchain,
         recipe=recipe,
         jobs=jobs,
-        train_s=seconds,
+        train_s=train_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    stages = pipeline.training_stages(wanted)
+    stages = training_stages(wanted)
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
@@ -98,24 +102,26 @@ def train(
 def measure(
     arms: Annotated[
         list[str],
-        typer.Argument(help="Servers: PATH or NAME=PATH of an executable; the first is the baseline."),
+        typer.Argument(help="Executables to measure, as PATH or NAME=PATH; the first is the baseline."),
     ],
-    workload: Annotated[list[str] | None, typer.Option(help="Measure on this (name or .toml file); repeatable.")] = None,
-    threads: Annotated[str, typer.Option(help="Client threads, separated by commas.")] = "1,8",
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Measure on this workload (name or .toml file); repeatable.")
+    ] = None,
+    connections: Annotated[str, typer.Option("--connections", "-c", help="Client connections, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
-    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Length of one measured load.")] = 2.2,
+    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Seconds of one measured load.")] = 2.2,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
-    """Measure servers against each other and print what is faster, with intervals."""
-    from upshift.cli.optimize import parse_threads
+    """Measure servers against each other, and print verdicts with intervals."""
+    from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
     from upshift.errors import UsageError
     from upshift.options import Options
     from upshift.pipeline import measure_programs
-    from upshift.plan import prepare_measuring
+    from upshift.plan import prepare_measuring, refuse_unstartable
 
     if len(arms) < 2:
         raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
@@ -123,15 +129,16 @@ def measure(
     if len(named) < len(arms):
         raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     options = Options(
-        threads=parse_threads(threads),
+        connections=parse_connections(connections),
         trials=trials,
         rounds=rounds,
         slice_s=slice_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
+    stages = refuse_unstartable(named)
     measuring = prepare_measuring(options, allow_install=not no_install)
-    with session("measure", options.model_dump(mode="json"), stages=len(named) + 2, jobs=0) as at_work:
+    with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
         result = measure_programs(at_work.lab, measuring, named)
     show_outcome(result, at_work.run, as_json=json)
 

@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-import re
+import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from upshift.cli.counting import Count
     from upshift.shell import Command, Shell
     from upshift.toolchain.system import Purpose
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """For the command's registration: options that are not ours are pytest's."""
 
+MYSQLD = "UPSHIFT_TEST_MYSQLD"
+"""Names the MySQL of the tests that need one."""
+
 
 def test(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="For pytest.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="Passed on to pytest.")] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Build a real MySQL too, and run its innodb suite under the tier (hours).")
+        bool, typer.Option("--full", help="Also build MySQL, and run its innodb suite under the tier (hours).")
     ] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Check Upshift itself, after installing what that needs: ruff, mypy, cargo fmt, clippy, cargo test and pytest.
+    """Test Upshift itself: ruff, mypy, cargo fmt, clippy, cargo test and pytest. Missing packages are installed first.
 
-    All of them run even if one fails; the last line on stdout says how many tests passed.
+    All checks run even if one fails. The last line on stdout counts the tests that passed, failed and were not run.
     """
+    from upshift import console
+    from upshift.cli.counting import Count
     from upshift.shell import SystemShell
     from upshift.toolchain.system import ensure_packages
 
     shell = SystemShell()
+    total = Count()
+    failed: list[str] = []
     try:
         for purpose in PURPOSES[full]:
             ensure_packages(purpose, allow_install=not no_install, shell=shell, say=_say)
-        checks = commands(full, arguments or [])
-        done = {name: _run(shell, name, command) for name, command in checks.items()}
+        for name, check in _checks(shell, full, arguments or []).items():
+            _say(name)
+            passed, count = check()
+            total.add(count)
+            if not passed:
+                failed.append(name)
+                # One that names no test, as an error of the compiler does, is a failure too.
+                total.failed += not count.failed
     finally:
         shell.close()
-    failed = [name for name, each in done.items() if not each.passed]
     if failed:
         _say(f"failed: {', '.join(failed)}")
-    counts = ", ".join(f"{each.tests_passed} by {name}" for name, each in done.items() if each.tests_passed)
-    typer.echo(f"{sum(each.tests_passed for each in done.values())} passed: {counts}")
+    for each in total.not_run:
+        console.result(f"not run: {each}")
+    console.result(total.closing_line())
     if failed:
         raise typer.Exit(1)
 
@@ -52,51 +67,95 @@ PURPOSES: dict[bool, tuple[Purpose, ...]] = {False: ("test",), True: ("test", "m
 """What packages the tests need, without and with ``--full``."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """How one check ended, and how many tests it counted as passed (0 for what is no test)."""
-
-    passed: bool
-    tests_passed: int
-
-
-def commands(full: bool, arguments: list[str]) -> dict[str, Command]:
-    """The checks by name, in their order. A ``-m`` of the user's wins over ours."""
+def _checks(shell: Shell, full: bool, arguments: list[str]) -> dict[str, Callable[[], tuple[bool, Count]]]:
+    """The checks by name, in their order: each says whether it passed, and what its tests came to."""
+    from upshift.cli.counting import Count
     from upshift.native.programs import cargo
-    from upshift.paths import CHECKOUT
-    from upshift.shell import Command
 
-    def python(*argv: str) -> Command:
-        return Command((sys.executable, "-m", *argv), cwd=CHECKOUT)
+    def plain(command: Command) -> Callable[[], tuple[bool, Count]]:
+        return lambda: (_run(shell, command), Count())
 
-    chosen = () if full else ("-m", "not full")
+    checks = {
+        "ruff": plain(_python("ruff", "check")),
+        "ruff format": plain(_python("ruff", "format", "--check")),
+        "mypy": plain(_python("mypy")),
+        "cargo fmt": plain(_cargo_fmt()),
+        "clippy": plain(cargo("clippy", "--workspace", "--all-targets", "--", "-D", "warnings")),
+    }
+    if full and MYSQLD not in os.environ:
+        checks["a build of MySQL"] = lambda: (_build_mysql(shell), Count())
     return {
-        "ruff": python("ruff", "check"),
-        "mypy": python("mypy"),
-        "cargo fmt": Command(("cargo", "fmt", "--all", "--check"), cwd=CHECKOUT),
-        "clippy": cargo("clippy", "--workspace", "--all-targets", "--", "-D", "warnings"),
-        "cargo test": cargo("test", "--workspace", "--no-fail-fast", "--", "--include-ignored"),
-        "pytest": python("pytest", *chosen, *arguments),
+        **checks,
+        "cargo test": lambda: _cargo_test(shell),
+        "pytest": lambda: _pytest(shell, full, arguments),
     }
 
 
-def _run(shell: Shell, name: str, command: Command) -> Check:
-    counted = 0
+def _python(*argv: str) -> Command:
+    from upshift.paths import CHECKOUT
+    from upshift.shell import Command
+
+    return Command((sys.executable, "-m", *argv), cwd=CHECKOUT)
+
+
+def _cargo_fmt() -> Command:
+    from upshift.paths import CHECKOUT
+    from upshift.shell import Command
+
+    return Command(("cargo", "fmt", "--all", "--check"), cwd=CHECKOUT)
+
+
+def _build_mysql(shell: Shell) -> bool:
+    """Build MySQL as `upshift build plain` does, and name it to the tests."""
+    last = ""
+
+    def line(text: str) -> bool:
+        nonlocal last
+        last = text or last
+        return True
+
+    if not _run(shell, _python("upshift", "build", "plain", "--no-install"), line) or not Path(last).is_file():
+        return False
+    os.environ[MYSQLD] = last
+    return True
+
+
+def _cargo_test(shell: Shell) -> tuple[bool, Count]:
+    """All tests, those too that are ignored for what they need: without it they say NOT RUN, which is seen in their output."""
+    from upshift.cli.counting import CargoOutput
+    from upshift.native.programs import cargo
+
+    output = CargoOutput()
+    command = cargo("test", "--workspace", "--no-fail-fast", "--", "--include-ignored", "--show-output", quiet=False)
+    return _run(shell, command, output.line), output.count
+
+
+def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count]:
+    """A ``-m`` of the user's wins over ours."""
+    from upshift.cli.counting import PytestOutput
+
+    chosen = () if full else ("-m", "not full")
+    output = PytestOutput()
+    passed = _run(shell, _python("pytest", "-rs", *chosen, *arguments), output.line)
+    if output.deselected and not arguments:
+        output.count.skipped += output.deselected
+        output.count.not_run.append(f"{output.deselected} tests of pytest's that are marked full: ./upshift test --full")
+    return passed, output.count
+
+
+def _run(shell: Shell, command: Command, on_line: Callable[[str], bool] = lambda _: True) -> bool:
+    """Whether a command succeeds; its lines are shown but for those that ``on_line`` says no to."""
+
+    from upshift import console
 
     def line(text: str) -> None:
-        nonlocal counted
-        typer.echo(text)
-        found = _COUNT.search(text)
-        counted += int(found[1]) if found else 0
+        if on_line(text):
+            console.result(text)
 
-    _say(name)
-    done = shell.run(command, on_line=line, check=False)
-    return Check(done.returncode == 0, counted)
-
-
-# cargo: "test result: ok. 12 passed; 0 failed; ...", one for each crate; pytest: "3 failed, 12 passed in 4.5s".
-_COUNT = re.compile(r"^(?:test result: .*?|=+ .*?|\d+ failed, |)\b(\d+) passed\b")
+    return shell.run(command, on_line=line, check=False).returncode == 0
 
 
 def _say(line: str) -> None:
-    typer.echo(f"upshift: {line}", err=True)
+    from upshift import console
+
+    console.say(f"upshift: {line}")

@@ -20,6 +20,10 @@ class RunningArm(Protocol):
         """Statements since its start. Raises ServerFailed when it is gone."""
         ...
 
+    def quiet(self) -> bool:
+        """Whether background work (flushing, purge) has calmed down. Raises ServerFailed when the server is gone."""
+        ...
+
 
 class LoadHandle(Protocol):
     """A load in the background."""
@@ -33,7 +37,7 @@ class Bench(Protocol):
     """Starts arms and loads them. The pipeline brings the real one; unit tests bring a fake."""
 
     def arm(self, arm: Arm, trial: int) -> AbstractContextManager[RunningArm]:
-        """A fresh server for ``arm`` on its own copy of the data, quiet; stopped at the context's end."""
+        """A fresh server for ``arm`` on its own copy of the data; stopped at the context's end."""
         ...
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> LoadHandle:

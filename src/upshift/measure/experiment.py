@@ -6,17 +6,22 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from upshift.errors import LoadFailed, UsageError
-from upshift.measure import sampling
+from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import Arm, Experiment, Load, Plan, Slice
-from upshift.measure.quality import find_flags
+from upshift.measure.placement import kept_to
+from upshift.measure.quality import find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import start_order, turns, warmup_loads
 from upshift.measure.slice import Sample, measure_slice
-from upshift.measure.statistics import comparisons, levels
+from upshift.measure.statistics import LEVEL, comparisons, levels
 
+SETTLE_S = 20.0
+"""The longest wait before a slice for the background work of all servers of the trial."""
+_LOOK_AGAIN_S = 0.2
 _LEAST_QUERIES = 10
 
 
@@ -30,7 +35,7 @@ class Progress:
     trial: int
     arm: str
     workload: str
-    threads: int
+    connections: int
     qps: float
     latency_ms_p99: float | None
 
@@ -47,20 +52,22 @@ def run_experiment(
     on_progress: Callable[[Progress], None],
     pool_bytes: int | None = None,
     data_bytes: int | None = None,
-    sample: Sample = sampling.usage,
+    driven: Any = None,
+    sample: Sample = kernel.usage,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
     In a trial all arms run at once, warmed up one after the other; then each slice loads one of them while
-    the others idle. Every slice is appended to ``samples.partial.jsonl`` at once; at the end ``samples`` is
-    a Parquet file. Called again with the same plan after an interruption, it measures only the trials that
-    were not completed.
+    the others idle, once the background work of all of them has calmed down. Every slice is appended to
+    ``samples.partial.jsonl`` at once; at the end ``samples`` is a Parquet file. Called again with the
+    same plan after an interruption, it measures only the trials that were not completed.
 
+    ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
     """
     _check(plan, arms, baselines, loads)
-    store = Samples(samples, experiment_hash(plan, arms, loads))
+    store = Samples(samples, experiment_hash(plan, arms, loads, driven))
     per_trial = plan.rounds * len(arms) * len(loads)
     slices = list(store.open(per_trial))
     measured = {each.trial for each in slices}
@@ -77,23 +84,28 @@ def run_experiment(
                 trial=one.trial,
                 arm=one.arm,
                 workload=one.workload,
-                threads=one.threads,
+                connections=one.connections,
                 qps=one.queries / one.wall_s,
                 latency_ms_p99=one.latency_ms_p99,
             )
         )
 
-    for trial in range(plan.trials):
-        if trial not in measured:
-            _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
+    with kept_to(plan.client_cpus):
+        for trial in range(plan.trials):
+            if trial not in measured:
+                _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
     store.finish()
+    compared = comparisons(slices, *baselines)
+    confidence = compared[0].confidence if compared else 1 - LEVEL
     return Experiment(
         plan=plan,
         arms=tuple(arms),
         baseline=baselines[0],
         loads=tuple(loads),
-        levels=levels(slices),
-        comparisons=comparisons(slices, *baselines),
+        levels=levels(slices, confidence),
+        comparisons=compared,
+        confidence=confidence,
+        steal_share=steal_share(slices, plan),
         flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 
@@ -114,11 +126,31 @@ def _run_trial(
         running: dict[str, RunningArm] = {}
         for arm in start_order(plan, trial, arms):
             running[arm.name] = stack.enter_context(bench.arm(arm, trial))
+        servers = tuple(running.values())
         for name, server in running.items():
+            settle(servers, clock)
             _warm_up(name, server, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
         for turn in turns(plan, trial, arms, loads):
             server = running[turn.arm.name]
-            add(measure_slice(bench, server, turn, plan, trial=trial, origin_s=origin_s, clock=clock, sample=sample))
+            settled = settle(servers, clock)
+            add(
+                measure_slice(
+                    bench, server, turn, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
+                )
+            )
+
+
+def settle(servers: Sequence[RunningArm], clock: Clock) -> bool:
+    """Wait until no server works in the background: flushing and purge would take CPU time and the disk from a slice.
+
+    False when one still does after ``SETTLE_S``.
+    """
+    deadline_s = clock.now_s() + SETTLE_S
+    while not all(server.quiet() for server in servers):
+        if clock.now_s() >= deadline_s:
+            return False
+        clock.sleep(_LOOK_AGAIN_S)
+    return True
 
 
 def _warm_up(name: str, server: RunningArm, bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int) -> None:

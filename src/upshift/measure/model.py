@@ -8,7 +8,7 @@ from typing import Literal
 from upshift.server.kind import Program
 from upshift.values import Value
 
-Metric = Literal["qps", "latency_ms_p99", "user_cpu_us_per_query", "system_cpu_us_per_query"]
+Metric = Literal["qps", "latency_ms_p99", "total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query"]
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
@@ -29,10 +29,10 @@ class Arm(Value):
 
 
 class Load(Value):
-    """A workload at a number of client threads, and whether the profile was trained without it."""
+    """A workload at a number of connections, and whether the profile was trained without it."""
 
     workload: str
-    threads: int
+    connections: int
     held_out: bool
 
 
@@ -47,8 +47,12 @@ class Plan(Value):
     warmup_s: float
     """Load on each arm after its start, before the first slice counts."""
     seed: int
+    headline_connections: int
+    """The headline speaks of this number of connections, fixed before anything is measured."""
     server_cpus: tuple[int, ...]
     client_cpus: tuple[int, ...]
+    placement: str
+    """How the CPUs of server and load lie to each other, in words."""
 
 
 class Slice(Value):
@@ -59,13 +63,15 @@ class Slice(Value):
     arm: str
     workload: str
     held_out: bool
-    threads: int
+    connections: int
     started_s: float
     """Since the start of the experiment."""
     wall_s: float
     queries: int
+    total_cpu_s: float
+    """Of the server process, from the kernel, exact."""
     user_cpu_s: float
-    """Of the server process, in user mode, from the kernel."""
+    """The part in user mode, as the kernel's ticks found it."""
     system_cpu_s: float
     client_cpu_s: float
     """Of the load's driver, scaled to the slice from the whole load, which is a little longer."""
@@ -76,43 +82,59 @@ class Slice(Value):
     latency_ms_p99: float | None
     other_cpu_s: float
     """CPU time that neither the server nor the client used, on all CPUs: other load on the machine."""
+    steal_s: float
+    """CPU time that the hypervisor gave to other machines, on all CPUs."""
     swapped_bytes: int
+    settled: bool
+    """Whether background work of all servers had calmed down before the slice."""
 
 
 class Comparison(Value):
     """An arm against the baseline for one load and metric.
 
-    ``ratio`` is arm / baseline; the interval holds it at 95 %. Where nothing is known, with fewer than two
-    trials, the interval is [0, 1e9]. The verdict *faster* means better: a ratio above 1 for qps, below 1
-    for all other metrics.
+    ``ratio`` is arm / baseline. Interval and verdict are of one level, ``confidence``, which is the same for all
+    comparisons of an experiment: *faster* and *slower* are said exactly when the interval leaves 1 out and reaches beyond
+    the margin of *equivalent*. *faster* means better: a ratio above 1 for qps, below 1 for all other metrics. Where
+    nothing is known, with fewer than two trials, the interval is [0, 1e9].
     """
 
     workload: str
     held_out: bool
-    threads: int
+    connections: int
     metric: Metric
     arm: str
     baseline: str
     ratio: float
     ci_low: float
     ci_high: float
+    confidence: float
+    """Such as 0.96: one minus the level that holds the share of false calls over all comparisons."""
     trials: int
     verdict: Verdict
     trials_needed: int | None
-    """For an inconclusive one: trials after which the interval would be narrow enough; else None."""
+    """For an inconclusive one: trials that a new experiment would need to decide with 80 % power; else None."""
 
 
 class Level(Value):
-    """An arm's own figures for one load: geometric means over trials, with 95 % intervals."""
+    """An arm's own figures for one load: geometric means over trials, with intervals of the experiment's confidence."""
 
     workload: str
     held_out: bool
-    threads: int
+    connections: int
     arm: str
     metric: Metric
     value: float
     ci_low: float
     ci_high: float
+
+
+class Flagged(Value):
+    """One arm under one load."""
+
+    arm: str
+    workload: str
+    held_out: bool
+    connections: int
 
 
 class Flag(Value):
@@ -125,10 +147,14 @@ class Flag(Value):
         "buffer-pool-smaller-than-data",
         "warm-up-not-steady",
         "other-load",
+        "steal",
+        "not-settled",
         "server-idle",
     ]
     message: str
     hint: str
+    loads: tuple[Flagged, ...] = ()
+    """Where it was found; empty for what concerns all of the measurement."""
 
 
 class Experiment(Value):
@@ -140,4 +166,8 @@ class Experiment(Value):
     loads: tuple[Load, ...]
     levels: tuple[Level, ...]
     comparisons: tuple[Comparison, ...]
+    confidence: float
+    """Of every interval and verdict."""
+    steal_share: float
+    """Of the CPUs' time while measuring, what the hypervisor gave to other machines."""
     flags: tuple[Flag, ...]

@@ -10,17 +10,21 @@ from typing import TypeVar
 import numpy as np
 import psutil
 
-from upshift.measure.model import Flag, Load, Plan, Slice
-from upshift.measure.statistics import SIGNIFICANCE, geometric_mean
+from upshift.measure.model import Flag, Flagged, Load, Plan, Slice
+from upshift.measure.statistics import geometric_mean
 
 CLIENT_SATURATED = 0.90
 """Share of its CPUs beyond which the client, not the server, limits throughput."""
 OTHER_LOAD = 0.05
 """Share of the CPUs of server and client together that others may use."""
+STEAL = 0.02
+"""Share of the CPUs of server and client together that the hypervisor may give to other machines."""
 SERVER_BUSY = 0.50
 """Share of the CPUs that it could use below which a server mostly waits."""
 STEADY = 0.02
 """A trend between a trial's halves smaller than this is no warm-up worth a word."""
+STEADY_CONFIDENCE = 0.99
+"""A trend is one when the interval of this confidence says so."""
 SWAPPED_BYTES = 1 << 20
 """Over the whole experiment; less than this is housekeeping."""
 
@@ -41,7 +45,7 @@ def find_flags(
     """
     groups: dict[tuple[str, Load], list[Slice]] = {}
     for each in slices:
-        load = Load(workload=each.workload, threads=each.threads, held_out=each.held_out)
+        load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load), []).append(each)
     found = (
         _client_saturated(groups, plan),
@@ -50,6 +54,8 @@ def find_flags(
         _pool_too_small(pool_bytes, data_bytes),
         _not_steady(groups, plan),
         _other_load(groups, plan),
+        _steal(groups, plan),
+        _not_settled(groups),
         _server_idle(groups, plan),
     )
     return tuple(flag for flag in found if flag)
@@ -64,7 +70,8 @@ def _client_saturated(groups: Groups, plan: Plan) -> Flag | None:
     return Flag(
         name="client-saturated",
         message=f"the client used up its {_counted(cpus, 'CPU')}: {_worst(over)}",
-        hint="a faster server cannot show there: more CPUs for the client, or fewer threads",
+        hint="a faster server cannot show there: more CPUs for the client, or fewer connections",
+        loads=_flagged(over),
     )
 
 
@@ -77,6 +84,7 @@ def _errors(groups: Groups) -> Flag | None:
         name="errors",
         message=f"the load met errors, {sum(failed.values())} in all: {_named(failed, str)}",
         hint="a query that fails costs other work than one that succeeds: look at the log of the load",
+        loads=_flagged(failed),
     )
 
 
@@ -102,44 +110,72 @@ def _pool_too_small(pool_bytes: int | None, data_bytes: int | None) -> Flag | No
 
 
 def _not_steady(groups: Groups, plan: Plan) -> Flag | None:
-    """The second half of a trial's rounds against the first: a trend in throughput beyond noise."""
-    trends: dict[tuple[str, Load], float] = {}
-    for key, members in groups.items():
-        logs = _half_ratios(members, plan.rounds)
+    """An arm's slices of a trial's second half against those of its first: a trend in throughput beyond noise."""
+    trends: dict[str, float] = {}
+    for arm in dict.fromkeys(arm for arm, _load in groups):
+        logs = _half_ratios({key: members for key, members in groups.items() if key[0] == arm})
         if len(logs) < 2:
             continue
-        trend = geometric_mean(logs, 1 - SIGNIFICANCE)
+        trend = geometric_mean(logs, STEADY_CONFIDENCE)
         if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
-            trends[key] = trend.value - 1
+            trends[arm] = trend.value - 1
     if not trends:
         return None
     return Flag(
         name="warm-up-not-steady",
-        message=f"throughput changed between the halves of a trial: {_worst(trends, '+.0%')}",
+        message="throughput changed from the first half of a trial to the second: "
+        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in trends.items()),
         hint=f"warm up longer than {plan.warmup_s:g} s; turns keep the comparison fair, not the levels",
     )
 
 
 def _other_load(groups: Groups, plan: Plan) -> Flag | None:
-    pinned = bool(plan.server_cpus and plan.client_cpus)
-    cpus = len({*plan.server_cpus, *plan.client_cpus}) if pinned else _width(())
     slices = list(chain.from_iterable(groups.values()))
-    wall_s = math.fsum(each.wall_s for each in slices)
-    other_cpus = math.fsum(each.other_cpu_s for each in slices) / wall_s if wall_s else 0.0
-    if other_cpus <= OTHER_LOAD * cpus:
+    cpus = _all_cpus(plan)
+    share = _share_of_all(slices, plan, lambda each: each.other_cpu_s)
+    if share <= OTHER_LOAD:
         return None
     return Flag(
         name="other-load",
-        message=f"other programs or virtual machines used {other_cpus:.2f} CPUs beside the measured {cpus}",
+        message=f"other programs used {share * cpus:.2f} CPUs while {_counted(cpus, 'CPU')} were measured",
         hint="stop them, or measure longer: the arms met the same, but intervals get wider",
+    )
+
+
+def steal_share(slices: Sequence[Slice], plan: Plan) -> float:
+    """The share of the CPUs' time that the hypervisor gave to other machines."""
+    return _share_of_all(slices, plan, lambda each: each.steal_s)
+
+
+def _steal(groups: Groups, plan: Plan) -> Flag | None:
+    share = steal_share(list(chain.from_iterable(groups.values())), plan)
+    if share <= STEAL:
+        return None
+    return Flag(
+        name="steal",
+        message=f"the hypervisor gave {share:.1%} of the CPUs' time to other machines",
+        hint="measure at a quieter time or with more trials: the arms met the same, but intervals get wider",
+    )
+
+
+def _not_settled(groups: Groups) -> Flag | None:
+    counts = {key: sum(not each.settled for each in members) for key, members in groups.items()}
+    early = {key: count for key, count in counts.items() if count}
+    if not early:
+        return None
+    return Flag(
+        name="not-settled",
+        message=f"servers still flushed or purged when a slice began, {sum(early.values())} times: {_named(early, str)}",
+        hint="the disk is slow for what was written: a workload with fewer writes, or a faster disk",
+        loads=_flagged(early),
     )
 
 
 def _server_idle(groups: Groups, plan: Plan) -> Flag | None:
     def usable(load: Load) -> int:
-        return min(_width(plan.server_cpus), load.threads)
+        return min(_width(plan.server_cpus), load.connections)
 
-    shares = _shares(groups, lambda each: each.user_cpu_s + each.system_cpu_s, usable)
+    shares = _shares(groups, lambda each: each.total_cpu_s, usable)
     # A slice without a single query counts as idle whatever the server did with its CPU time.
     without = {key for key, members in groups.items() if any(each.queries <= 0 for each in members)}
     idle = {key: 0.0 if key in without else share for key, share in shares.items()}
@@ -149,18 +185,29 @@ def _server_idle(groups: Groups, plan: Plan) -> Flag | None:
     return Flag(
         name="server-idle",
         message=f"the server mostly waited: of its CPUs it used {_worst(idle, smallest=True)}",
-        hint="use more threads, or see what it waits for (disk, locks, client); CPU per query still counts",
+        hint="use more connections, or see what it waits for (disk, locks, client); CPU per query still counts",
+        loads=_flagged(idle),
     )
 
 
-def _half_ratios(members: Sequence[Slice], rounds: int) -> list[float]:
-    half = rounds // 2
-    trials: dict[int, tuple[list[float], list[float]]] = {}
-    for each in members:
-        if each.queries > 0 and not half <= each.round < rounds - half:
-            late = each.round >= rounds - half
-            trials.setdefault(each.trial, ([], []))[late].append(math.log(each.queries / each.wall_s))
-    return [float(np.mean(late) - np.mean(early)) for early, late in trials.values() if early and late]
+def _half_ratios(groups: Groups) -> list[float]:
+    """For each trial, how much more one arm's later slices have than its earlier ones, each against its load's mean.
+
+    Loads come in another order in each trial, so that one slice of each load is enough.
+    """
+    trials: dict[int, list[tuple[float, float]]] = {}
+    for members in groups.values():
+        logs = {each: math.log(each.queries / each.wall_s) for each in members if each.queries > 0}
+        mean = math.fsum(logs.values()) / len(logs) if logs else 0.0
+        for each, log in logs.items():
+            trials.setdefault(each.trial, []).append((each.started_s, log - mean))
+    ratios = []
+    for slices in trials.values():
+        ordered = [log for _started_s, log in sorted(slices)]
+        half = len(ordered) // 2
+        if half:
+            ratios.append(float(np.mean(ordered[-half:]) - np.mean(ordered[:half])))
+    return ratios
 
 
 def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[Load], int]) -> dict[tuple[str, Load], float]:
@@ -168,6 +215,16 @@ def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[Loa
         key: math.fsum(map(cpu_s, members)) / (math.fsum(each.wall_s for each in members) * cpus(key[1]))
         for key, members in groups.items()
     }
+
+
+def _share_of_all(slices: Sequence[Slice], plan: Plan, cpu_s: Callable[[Slice], float]) -> float:
+    wall_s = math.fsum(each.wall_s for each in slices)
+    return math.fsum(map(cpu_s, slices)) / (wall_s * _all_cpus(plan)) if wall_s else 0.0
+
+
+def _all_cpus(plan: Plan) -> int:
+    pinned = bool(plan.server_cpus and plan.client_cpus)
+    return len({*plan.server_cpus, *plan.client_cpus}) if pinned else _width(())
 
 
 def _width(cpus: tuple[int, ...]) -> int:
@@ -178,6 +235,10 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
+def _flagged(values: Iterable[tuple[str, Load]]) -> tuple[Flagged, ...]:
+    return tuple(Flagged(arm=arm, **load.model_dump()) for arm, load in values)
+
+
 def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, smallest: bool = False) -> str:
     ordered = dict(sorted(shares.items(), key=lambda item: abs(item[1]), reverse=not smallest))
     return _named(ordered, lambda share: format(share, form))
@@ -185,7 +246,8 @@ def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, small
 
 def _named(values: Mapping[tuple[str, Load], _T], show: Callable[[_T], str]) -> str:
     parts = [
-        f"{show(value)} ({arm}, {load.workload} at {_counted(load.threads, 'thread')})" for (arm, load), value in values.items()
+        f"{show(value)} ({arm}, {load.workload} at {_counted(load.connections, 'connection')})"
+        for (arm, load), value in values.items()
     ]
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return ", ".join(parts[:_SHOWN]) + more

@@ -3,8 +3,9 @@
     samples.partial.jsonl   first line: {"experiment": HASH}; then a Slice a line
     samples.parquet         a Slice a row; the hash is in its key-value metadata
 
-The hash names what was measured and how, but not how many trials: with the same plan an experiment goes on
-where it was interrupted, and with more trials it adds them to those that are there.
+The hash names what was measured and how, the number of trials included: an interrupted experiment goes on with the same
+plan, and none is added to after its end. To look at a result before deciding on more trials would call differences that
+are not there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from pydantic import ValidationError
@@ -23,15 +25,19 @@ _KEY = "experiment"
 _SQL_TYPES = {bool: "BOOLEAN", int: "BIGINT", str: "VARCHAR"}
 
 
-def experiment_hash(plan: Plan, arms: Sequence[Arm], loads: Sequence[Load]) -> str:
-    """What samples of one experiment have in common; the servers' binaries count by their contents."""
+def experiment_hash(plan: Plan, arms: Sequence[Arm], loads: Sequence[Load], driven: Any = None) -> str:
+    """What samples of one experiment have in common; the servers' binaries count by their contents.
+
+    ``driven`` says what the loads run and on which data.
+    """
     binaries = [file_sha256(arm.program.binary) if arm.program.binary.is_file() else "" for arm in arms]
     return content_hash(
         {
-            "plan": plan.model_dump(mode="json", exclude={"trials"}),
+            "plan": plan,
             "arms": arms,
             "loads": loads,
             "binaries": binaries,
+            "driven": driven,
         }
     )
 

@@ -16,8 +16,6 @@ from upshift.shell import Shell
 from upshift.workload.driver import RunningLoad, begin_load
 from upshift.workload.model import Workload
 
-_SETTLE_S = 20.0
-
 
 class ServerBench:
     """Starts arms on copies of ``templates`` (by arm name) below ``folder``, and loads them with ``workloads``."""
@@ -42,7 +40,7 @@ class ServerBench:
 
     @contextlib.contextmanager
     def arm(self, arm: Arm, trial: int) -> Iterator[RunningServer]:
-        """A fresh server on its own copy of the data, quiet; stopped, and its data removed, at the end."""
+        """A fresh server on its own copy of the data; stopped, and its data removed, at the end."""
         data = copy(
             self._shell,
             self._templates[arm.name],
@@ -59,7 +57,6 @@ class ServerBench:
                 environment=arm.environment,
                 cpus=self._plan.server_cpus,
             ) as server:
-                server.settle(_SETTLE_S)
                 yield server
         finally:
             shutil.rmtree(data, ignore_errors=True)
@@ -71,7 +68,7 @@ class ServerBench:
             self._kind,
             self._workloads[load.workload],
             running,
-            threads=load.threads,
+            threads=load.connections,
             seconds=seconds,
             seed=seed,
             cpus=self._plan.client_cpus,

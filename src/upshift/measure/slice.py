@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from upshift.errors import LoadFailed
 from upshift.measure.bench import Bench, Clock, RunningArm
+from upshift.measure.kernel import Usage
 from upshift.measure.model import Plan, Slice
-from upshift.measure.sampling import Usage
 from upshift.measure.schedule import Turn
 from upshift.workload.driver import whole_seconds
 
-# Connecting and the first statements are not measured; neither is the end, when threads stop one by one.
+# Connecting and the first statements are not measured; neither is the end, when connections stop one by one.
 LEAD_S = 0.4
 TAIL_S = 0.2
 
 Sample = Callable[[int], Usage]
-"""Usage of a process and the machine now, by process id: ``sampling.usage``, or a fake."""
+"""Usage of a process and the machine now, by process id: ``kernel.usage``, or a fake."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ def measure_slice(
     *,
     trial: int,
     origin_s: float,
+    settled: bool,
     clock: Clock,
     sample: Sample,
 ) -> Slice:
@@ -65,17 +66,18 @@ def measure_slice(
     inner, whole = last.usage - first.usage, ended.usage - outer.usage
     wall_s = last.at_s - first.at_s
     scale = wall_s / (ended.at_s - outer.at_s)
-    other_s = whole.machine_busy_cpu_s - whole.user_cpu_s - whole.system_cpu_s - report.client_cpu_s
+    other_s = whole.machine_busy_cpu_s - whole.total_cpu_s - report.client_cpu_s
     return Slice(
         trial=trial,
         round=turn.round,
         arm=turn.arm.name,
         workload=turn.load.workload,
         held_out=turn.load.held_out,
-        threads=turn.load.threads,
+        connections=turn.load.connections,
         started_s=first.at_s - origin_s,
         wall_s=wall_s,
         queries=last.queries - first.queries,
+        total_cpu_s=inner.total_cpu_s,
         user_cpu_s=inner.user_cpu_s,
         system_cpu_s=inner.system_cpu_s,
         client_cpu_s=report.client_cpu_s * scale,
@@ -85,7 +87,9 @@ def measure_slice(
         latency_ms_p99=report.latency_ms_p99,
         # The machine's and the processes' ticks are counted apart and differ by a little either way.
         other_cpu_s=max(0.0, other_s * scale),
+        steal_s=max(0.0, inner.steal_s),
         swapped_bytes=whole.swapped_bytes,
+        settled=settled,
     )
 
 

@@ -8,11 +8,17 @@ An arm is compared with the baseline trial by trial: d = ln(arm / baseline) with
 both met the same drift. The interval is Student's, exp(mean(d) +- t * s / sqrt(n)) with n - 1 degrees of
 freedom (Student, "The Probable Error of a Mean", 1908).
 
+**One level for all.** Of n comparisons, those that differ are found by Benjamini and Hochberg's procedure ("Controlling
+the False Discovery Rate", 1995) at 5 %: at most 5 % of what is called faster or slower is expected to be called so by
+chance, and where no arm differs at all, 95 % of reports call nothing. With R of them found, every interval has the
+confidence 1 - 5 % * max(R, 1) / n, as Benjamini and Yekutieli ("False Discovery Rate-Adjusted Multiple Confidence
+Intervals", 2005) show for those that were found. So an interval leaves 1 out exactly when the procedure found its
+comparison: what is printed and what is said never differ. Where everything differs, intervals are 95 %.
+
 **Verdicts.** *faster* always means *better*: more queries a second, but fewer milliseconds and less CPU
-time, so there it goes with a ratio below 1. An arm is faster or slower when the 99 % interval excludes 1
-(of a server compared with itself, at most 1 in 100 comparisons says so by chance) unless the whole 95 %
-interval lies within 1 % of 1: then it is equivalent, because a difference that small is of no use even when
-it is real. All else is inconclusive.
+time, so there it goes with a ratio below 1. A comparison is equivalent when its interval lies within 1 % of 1, because a
+difference that small is of no use even when it is real; else faster or slower when the interval leaves 1 out; else
+inconclusive.
 
 **Fewer than two trials** have no spread: their interval is [0, 1e9], which means "anything" and survives as
 JSON.
@@ -21,21 +27,23 @@ JSON.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, get_args
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import nctdtr, stdtr, stdtrit
 
 from upshift.measure.model import Comparison, Level, Load, Metric, Slice, Verdict
 
-CONFIDENCE = 0.95
-SIGNIFICANCE = 0.01
+LEVEL = 0.05
+"""The share of false calls among all that a report calls faster or slower, at most."""
+POWER = 0.80
 MARGIN = 0.01
 """Half-width of equivalence: ratios from 1 / 1.01 to 1.01 are as good as 1."""
 UNBOUNDED_LOW, UNBOUNDED_HIGH = 0.0, 1e9
 """Stand for no limit at all; every interval is clipped to them."""
-FIRST_TRIALS = 5
+FIRST_TRIALS = 6
 """Trials asked for where no spread is known yet."""
 MOST_TRIALS = 1000
 """More than this many is not worked out: it means never."""
@@ -43,6 +51,7 @@ MOST_TRIALS = 1000
 METRICS: tuple[Metric, ...] = get_args(Metric)
 HIGHER_IS_BETTER: Mapping[Metric, bool] = {metric: metric == "qps" for metric in METRICS}
 
+Logs = Sequence[float] | np.ndarray
 Values = dict[tuple[str, Load], dict[Metric, dict[int, float]]]
 """By arm and load, by metric: a trial's value by the trial's number."""
 
@@ -64,7 +73,7 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     """
     groups: dict[tuple[str, Load, int], list[Slice]] = {}
     for each in slices:
-        load = Load(workload=each.workload, threads=each.threads, held_out=each.held_out)
+        load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load, each.trial), []).append(each)
     values: Values = {}
     for (arm, load, trial), members in groups.items():
@@ -76,97 +85,123 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     return values
 
 
-def levels(slices: Iterable[Slice]) -> tuple[Level, ...]:
-    """Each arm's own figures for each load: geometric means over trials with 95 % intervals."""
+def levels(slices: Iterable[Slice], confidence: float) -> tuple[Level, ...]:
+    """Each arm's own figures for each load: geometric means over trials with their intervals."""
     return tuple(
         Level(**load.model_dump(), arm=arm, metric=metric, value=mean.value, ci_low=mean.low, ci_high=mean.high)
         for (arm, load), metrics in trial_values(slices).items()
         for metric, by_trial in metrics.items()
-        for mean in [geometric_mean(np.log(list(by_trial.values())))]
+        for mean in [geometric_mean(np.log(list(by_trial.values())), confidence)]
     )
 
 
 def comparisons(slices: Iterable[Slice], *baselines: str) -> tuple[Comparison, ...]:
     """Every other arm against each of ``baselines``, for each load and metric that both have in at least one trial.
 
-    A baseline is itself compared with those named before it.
+    A baseline is itself compared with those named before it. All have one confidence, see above.
     """
     values = trial_values(slices)
-    return tuple(
-        compare(load, metric, arm=arm, baseline=baseline, by_trial=by_trial, base=base[metric])
+    pairs = [
+        _Pair(load, metric, arm, baseline, _paired_logs(by_trial, base[metric]))
         for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
         if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
         if metric in base and by_trial.keys() & base[metric].keys()
-    )
+    ]
+    confidence = common_confidence([pair.logs for pair in pairs])
+    return tuple(_compare(pair, confidence) for pair in pairs)
 
 
-def compare(
-    load: Load,
-    metric: Metric,
-    *,
-    arm: str,
-    baseline: str,
-    by_trial: Mapping[int, float],
-    base: Mapping[int, float],
-) -> Comparison:
-    """One comparison from both arms' trial values; trials that only one of them has do not count."""
-    trials = sorted(by_trial.keys() & base.keys())
-    logs = np.array([math.log(by_trial[trial] / base[trial]) for trial in trials])
-    ratio = geometric_mean(logs)
-    verdict = judge(logs, higher_is_better=HIGHER_IS_BETTER[metric])
-    return Comparison(
-        **load.model_dump(),
-        metric=metric,
-        arm=arm,
-        baseline=baseline,
-        ratio=ratio.value,
-        ci_low=ratio.low,
-        ci_high=ratio.high,
-        trials=len(trials),
-        verdict=verdict,
-        trials_needed=trials_needed(logs) if verdict == "inconclusive" else None,
-    )
+def common_confidence(compared: Iterable[Logs]) -> float:
+    """The confidence of all intervals and verdicts of a report, from the paired log-ratios of each of its comparisons."""
+    chances = sorted(_chance(logs) for logs in compared if len(logs) > 1)
+    if not chances:
+        return 1 - LEVEL
+    found = max((number for number, chance in enumerate(chances, 1) if chance <= LEVEL * number / len(chances)), default=1)
+    return 1 - LEVEL * found / len(chances)
 
 
-def geometric_mean(logs: Sequence[float] | np.ndarray, confidence: float = CONFIDENCE) -> Interval:
+def geometric_mean(logs: Logs, confidence: float) -> Interval:
     """exp of the mean of ``logs`` with Student's interval; with fewer than two of them it is unbounded."""
     mean = float(np.mean(logs))
     half = _half_width(logs, confidence)
     return Interval(math.exp(mean), _exp(mean - half), _exp(mean + half))
 
 
-def judge(logs: Sequence[float] | np.ndarray, *, higher_is_better: bool) -> Verdict:
+def judge(logs: Logs, confidence: float, *, higher_is_better: bool) -> Verdict:
     """The verdict on paired log-ratios, by the rules above. *faster* means better whatever the direction."""
-    mean = float(np.mean(logs))
-    margin = math.log1p(MARGIN)
-    if abs(mean) + _half_width(logs, CONFIDENCE) <= margin:
+    mean, half = float(np.mean(logs)), _half_width(logs, confidence)
+    if abs(mean) + half <= math.log1p(MARGIN):
         return "equivalent"
-    if abs(mean) > _half_width(logs, 1 - SIGNIFICANCE):
+    if abs(mean) > half:
         return "faster" if (mean > 0) == higher_is_better else "slower"
     return "inconclusive"
 
 
-def trials_needed(logs: Sequence[float] | np.ndarray) -> int:
-    """How many trials would decide, should the mean and the standard deviation stay what they are.
+def trials_needed(logs: Logs, confidence: float) -> int:
+    """How many trials a new experiment would need to decide with 80 % power, were mean and spread as they came out.
 
-    The smallest n greater than the trials done whose 99 % interval would exclude 1, or whose 95 % interval
-    would lie within the margin; ``FIRST_TRIALS`` when fewer than two trials were done, at most
-    ``MOST_TRIALS``.
+    The smallest n whose interval leaves 1 out, or lies within the margin of 1, in four experiments of five;
+    ``FIRST_TRIALS`` when fewer than two trials were done, at most ``MOST_TRIALS``. It is a plan for another experiment:
+    to add trials to this one until it decides would call differences that are not there.
     """
     if len(logs) < 2:
         return FIRST_TRIALS
-    n = np.arange(len(logs) + 1, MOST_TRIALS + 1)
-    mean, error = abs(float(np.mean(logs))), float(np.std(logs, ddof=1)) / np.sqrt(n)
-    different = mean > stdtrit(n - 1, 1 - SIGNIFICANCE / 2) * error
-    same = mean + stdtrit(n - 1, (1 + CONFIDENCE) / 2) * error <= math.log1p(MARGIN)
-    enough = n[different | same]
-    return int(enough[0]) if len(enough) else MOST_TRIALS
+    mean, deviation = abs(float(np.mean(logs))), max(float(np.std(logs, ddof=1)), 1e-12)
+
+    def decides(trials: int) -> bool:
+        error = deviation / math.sqrt(trials)
+        limit = float(stdtrit(trials - 1, (1 + confidence) / 2))
+        different = 1 - float(nctdtr(trials - 1, mean / error, limit)) >= POWER
+        # Either limit may leave the margin: each with half of what may fail.
+        same = mean + (limit + float(stdtrit(trials - 1, (1 + POWER) / 2))) * error <= math.log1p(MARGIN)
+        return different or same
+
+    return bisect_left(range(MOST_TRIALS), True, lo=2, key=decides)
 
 
-def _half_width(logs: Sequence[float] | np.ndarray, confidence: float) -> float:
+class _Pair(NamedTuple):
+    load: Load
+    metric: Metric
+    arm: str
+    baseline: str
+    logs: np.ndarray
+
+
+def _paired_logs(by_trial: Mapping[int, float], base: Mapping[int, float]) -> np.ndarray:
+    """ln(arm / baseline) of each trial that both have."""
+    return np.array([math.log(by_trial[trial] / base[trial]) for trial in sorted(by_trial.keys() & base.keys())])
+
+
+def _compare(pair: _Pair, confidence: float) -> Comparison:
+    ratio = geometric_mean(pair.logs, confidence)
+    verdict = judge(pair.logs, confidence, higher_is_better=HIGHER_IS_BETTER[pair.metric])
+    return Comparison(
+        **pair.load.model_dump(),
+        metric=pair.metric,
+        arm=pair.arm,
+        baseline=pair.baseline,
+        ratio=ratio.value,
+        ci_low=ratio.low,
+        ci_high=ratio.high,
+        confidence=confidence,
+        trials=len(pair.logs),
+        verdict=verdict,
+        trials_needed=trials_needed(pair.logs, confidence) if verdict == "inconclusive" else None,
+    )
+
+
+def _chance(logs: Logs) -> float:
+    """The two-sided p-value of Student's test that the mean is 0."""
+    mean, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
+    if deviation == 0:
+        return float(mean == 0)
+    return float(2 * stdtr(len(logs) - 1, -abs(mean) * math.sqrt(len(logs)) / deviation))
+
+
+def _half_width(logs: Logs, confidence: float) -> float:
     n = len(logs)
     if n < 2:
         return math.inf
@@ -190,6 +225,7 @@ def _per_query_us(cpu_s: float, slices: Sequence[Slice]) -> float | None:
 _TRIAL_VALUE: Mapping[Metric, Callable[[Sequence[Slice]], float | None]] = {
     "qps": lambda slices: _geometric([each.queries / each.wall_s for each in slices]),
     "latency_ms_p99": lambda slices: _geometric([each.latency_ms_p99 for each in slices]),
+    "total_cpu_us_per_query": lambda slices: _per_query_us(sum(each.total_cpu_s for each in slices), slices),
     "user_cpu_us_per_query": lambda slices: _per_query_us(sum(each.user_cpu_s for each in slices), slices),
     "system_cpu_us_per_query": lambda slices: _per_query_us(sum(each.system_cpu_s for each in slices), slices),
 }

@@ -1,7 +1,9 @@
-"""Builds crates/ with cargo, and says where its programs are."""
+"""Builds crates/ with cargo when their sources have changed, and says where the programs are."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +16,19 @@ RUST_OLDEST = (1, 85)
 """The first compiler that knows Rust 2024, the edition of crates/."""
 
 TIER_LIBRARY = "libupshift_tier.so"
+_BUILT = ("upshift-cache", "upshift-load", TIER_LIBRARY)
 _BUILD_TIMEOUT_S = 3600.0
 
 
 def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
-    """Bring the programs up to date and return their folder. When nothing has changed this takes a fraction of a second.
+    """Bring the programs up to date and return their folder; cargo does not run when they are.
 
     Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
     """
     folder = programs_dir()
+    wanted = _sources_sha256()
+    if _up_to_date(folder, wanted):
+        return folder
     require_cargo(shell)
     if not (folder / TIER_LIBRARY).is_file():
         say("building the programs in crates/: once, two or three minutes")
@@ -30,12 +36,50 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
         shell.run(cargo("build", "--release", "--workspace"), timeout_s=_BUILD_TIMEOUT_S)
     except CommandFailed as error:
         raise UpshiftError(f"cargo could not build crates/: {error.message}", "its own message is above") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    _stamp(folder).write_text(wanted)
     return folder
 
 
-def cargo(verb: str, *arguments: str) -> Command:
+def programs_are_built() -> bool:
+    """Whether the programs are there, built from the sources as they are now."""
+    return _up_to_date(programs_dir(), _sources_sha256())
+
+
+def _up_to_date(folder: Path, wanted: str) -> bool:
+    stamp = _stamp(folder)
+    return stamp.is_file() and stamp.read_text() == wanted and all((folder / name).is_file() for name in _BUILT)
+
+
+def _stamp(folder: Path) -> Path:
+    return folder / "upshift-sources.sha256"
+
+
+def _sources_sha256() -> str:
+    """Of the paths and contents of all that cargo builds from, and of the variables that it reads."""
+    digest = hashlib.sha256()
+    files = [CHECKOUT / "Cargo.toml", CHECKOUT / "Cargo.lock", *sorted((CHECKOUT / "crates").rglob("*"))]
+    for file in files:
+        if file.is_file():
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(CHECKOUT)}\0{len(content)}\0".encode() + content)
+    for name, value in sorted(os.environ.items()):
+        if name.startswith(("CARGO_PROFILE_", "CARGO_BUILD_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")):
+            digest.update(f"{name}={value}\0".encode())
+    return digest.hexdigest()
+
+
+def cargo(verb: str, *arguments: str, quiet: bool = True) -> Command:
     """A cargo command on our workspace, with the versions that Cargo.lock names."""
-    argv = ("cargo", verb, "--quiet", "--locked", "--manifest-path", str(CHECKOUT / "Cargo.toml"), *arguments)
+    argv = (
+        "cargo",
+        verb,
+        *(("--quiet",) if quiet else ()),
+        "--locked",
+        "--manifest-path",
+        str(CHECKOUT / "Cargo.toml"),
+        *arguments,
+    )
     return Command(argv, cwd=CHECKOUT, env={"CARGO_TARGET_DIR": str(target_dir())})
 
 

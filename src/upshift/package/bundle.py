@@ -35,7 +35,6 @@ def make_package(
     source: Source,
     plain: Build,
     server: Path,
-    plugins: tuple[Path, ...],
     post_linked: bool,
     provenance: Mapping[str, Any],
     folder: Path,
@@ -54,7 +53,7 @@ def make_package(
     name = f"{kind.name}-{source.version}-upshift"
     tree = folder / name
     tree.mkdir(parents=True)
-    for target, origin in kind.install(source.path, plain.tree, server, plugins).items():
+    for target, origin in kind.install(source.path, plain.tree, server).items():
         if not origin.exists():
             raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")
         _place(origin, tree / target)
@@ -149,8 +148,8 @@ To run it in the place of the server that you have (the service may be called {p
     systemctl restart {service}
 
 When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well. Plugins and
-components that your server loads it seeks in /opt/{name}/lib/plugin: what is not there (`upshift optimize
---plugins` brings those of the source), copy from a {program} of the same version.
+components that your server loads it seeks in /opt/{name}/lib/plugin: those of the source are there; one that is not,
+copy from a {program} of the same version.
 
 To go back:
 

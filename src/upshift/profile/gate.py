@@ -1,11 +1,11 @@
-"""The profile gate: a profile that is empty, foreign or too thin is refused, with the reason."""
+"""The profile gate: a profile that is empty or too thin is refused, with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from upshift.errors import ProfileRefused
-from upshift.profile.model import HotSet, Profile, Provenance, Quality
+from upshift.profile.model import HotSet, Profile
 
 # A training run that leaves fewer functions or statements than this has not exercised a server.
 LEAST_EXECUTED = 5
@@ -14,7 +14,7 @@ LEAST_QUERIES = 1000
 LEAST_HOT_SHARE = 0.6
 
 
-def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Quality:
+def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> tuple[str, ...]:
     """What a merged profile's counts (symbol to count; GCC's: counter file to 1 or 0) say about it. Raises ProfileRefused."""
     what = "files" if profile.kind == "gcc" else "functions"
     executed = sum(1 for count in counts.values() if count)
@@ -33,41 +33,20 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> Qua
     if executed < LEAST_EXECUTED:
         raise ProfileRefused(
             f"the profile is empty: {executed} {what} have counts",
-            "train longer, and see that the workload loads the instrumented server",
+            "train longer (--train-seconds), and check that the workload loads the instrumented server",
         )
     if profile.queries is not None and profile.queries < LEAST_QUERIES:
         raise ProfileRefused(
             f"the profile is too thin: the server executed {profile.queries} statements while training",
-            f"at least {LEAST_QUERIES} are needed: train longer (--train-seconds) or with more threads",
+            f"at least {LEAST_QUERIES} are needed: train longer (--train-seconds) or with more connections",
         )
     if hot and with_counts < LEAST_HOT_SHARE * len(hot):
         raise ProfileRefused(
             f"the profile does not know the hot functions: {with_counts} of {len(hot)} have counts",
             "it was trained on something else than the workload that found the hot set; train again",
         )
-    return Quality(
-        functions=len(counts),
-        executed=executed,
-        hot_functions=len(hot),
-        hot_with_counts=with_counts,
-        corrupt=profile.corrupt,
-        notes=tuple(notes),
-    )
+    return tuple(notes)
 
 
 def _trained_by(profile: Profile) -> str:
     return "the server's own tests" if profile.queries is None else f"{profile.queries} statements"
-
-
-def refuse_foreign(profile: Profile, wanted: Provenance) -> None:
-    """Raises ProfileRefused when a profile comes from another source, compiler or set of flags."""
-    for what, has, needs in (
-        ("source", profile.provenance.source_sha256, wanted.source_sha256),
-        ("compiler", profile.provenance.compiler, wanted.compiler),
-        ("flags", profile.provenance.flags, wanted.flags),
-    ):
-        if has != needs:
-            raise ProfileRefused(
-                f"the profile {profile.path.name} was made with another {what}: {has}, here it is {needs}",
-                "train again with `upshift train`",
-            )

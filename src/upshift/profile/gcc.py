@@ -13,9 +13,36 @@ from upshift.errors import ProfileRefused
 _MAGIC = 0x67636461
 
 
-def reset(counters: Path) -> None:
-    """Forget what earlier trainings counted."""
-    shutil.rmtree(counters, ignore_errors=True)
+def redirected(raw: Path) -> dict[str, str]:
+    """Makes an instrumented server write below ``raw`` and not where it was compiled to write."""
+    return {"GCOV_PREFIX": str(raw)}
+
+
+def collect(raw: Path, counters: Path, objects: Path, folder: Path) -> tuple[Path, str]:
+    """What trainings left below ``raw`` in a folder named by its content; the hash. Raises ProfileRefused when that is nothing.
+
+    Servers add their counters up when they end. The workloads' shares have no effect: gcov-tool 12, which could multiply,
+    ends with an internal error when it reads the counters of a server (gcov_read_counter_mem in libgcov-util.c).
+    ``counters`` is where the server was compiled to write, ``objects`` where its objects lie: libgcov writes a file below the
+    one under the whole path of its object, and here it is kept under the part of it below ``objects``.
+    """
+    found = _below(_below(raw, counters), objects)
+    digest = sha256(found)
+    named = folder / f"{digest[:20]}.counters"
+    shutil.rmtree(named, ignore_errors=True)
+    shutil.copytree(found, named)
+    return named, digest
+
+
+def place(counters: Path, objects: Path, folder: Path) -> Path:
+    """A copy of merged counters in ``folder``, where GCC looks for those of the objects that it writes below ``objects``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(counters, _below(folder, objects))
+    return folder
+
+
+def _below(folder: Path, absolute: Path) -> Path:
+    return folder / absolute.relative_to("/")
 
 
 def sha256(counters: Path) -> str:

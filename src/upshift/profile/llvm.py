@@ -1,4 +1,4 @@
-"""LLVM profiles (clang and ICX): merged with weights, counted, and looked into."""
+"""LLVM profiles (clang and ICX): merged by shares, counted, and looked into."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from upshift.errors import ProfileRefused
+from upshift.profile.weights import whole_factors
 from upshift.shell import Command, Shell
 from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
@@ -15,30 +16,31 @@ _FUNCTION = re.compile(r"^  (\S.*):$")
 
 
 def merge(
-    shell: Shell, toolchain: Toolchain, weighted: Iterable[tuple[Path, float]], folder: Path, log: Path
+    shell: Shell, toolchain: Toolchain, shares: Iterable[tuple[Path, float]], folder: Path, log: Path
 ) -> tuple[Path, int]:
-    """Merge raw profiles, each with its weight, into one file named by its content; how many had to be left out or mended.
+    """Merge raw profiles, each multiplied by its share, into one file named by its content; how many were left out or mended.
 
     ``--failure-mode=warn``: one bad counter would throw the whole merge away. Build caches do not notice new contents under
     an old path: hence the name. Raises ProfileRefused when there is nothing to merge.
     """
-    inputs = [(file, weight) for file, weight in weighted if file.stat().st_size]
+    inputs = [(file, share) for file, share in shares if file.stat().st_size]
     if not inputs:
         raise ProfileRefused(
             "the training run left no profile",
             "the server must end cleanly, and be the instrumented one: see the stage's log",
         )
-    smallest = min(weight for _file, weight in inputs)
-    arguments = [f"-weighted-input={max(1, round(10 * weight / smallest))},{file}" for file, weight in inputs]
+    factors = whole_factors([share for _file, share in inputs])
+    arguments = [f"-weighted-input={factor},{file}" for factor, (file, _share) in zip(factors, inputs, strict=True)]
     partial = folder / "merged.profdata"
-    done = shell.run(
+    warnings: list[str] = []
+    shell.run(
         Command((str(toolchain.profdata), "merge", "--failure-mode=warn", "-o", str(partial), *arguments)),
         log=log,
+        on_line=lambda line: warnings.append(line) if line.startswith("warning:") else None,
     )
-    corrupt = len(re.findall(r"^warning:", done.stdout, re.M))
     named = folder / f"{file_sha256(partial)[:20]}.profdata"
     partial.replace(named)
-    return named, corrupt
+    return named, len(warnings)
 
 
 def read(shell: Shell, toolchain: Toolchain, profile: Path) -> dict[str, int]:

@@ -36,7 +36,7 @@ class HotSet(Value):
 
 
 class Provenance(Value):
-    """What a profile was trained on: two profiles may stand in for each other only when all of this is the same."""
+    """What a profile was made from and trained on."""
 
     source_sha256: str
     compiler: str
@@ -59,15 +59,9 @@ class Profile(Value):
     """Raw profiles or counters that the merge had to leave out or mend."""
 
 
-class Quality(Value):
-    """What the profile gate found."""
+class Gated(Value):
+    """A profile that passed the gate."""
 
-    functions: int
-    """Functions in the profile."""
-    executed: int
-    """Functions with a count."""
-    hot_functions: int
-    """Functions that hold 95 % of samples."""
-    hot_with_counts: int
-    corrupt: int
+    profile: Profile
     notes: tuple[str, ...]
+    """What the gate found."""

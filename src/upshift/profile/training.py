@@ -1,4 +1,4 @@
-"""Training: a server under the workloads, so that it leaves a profile or samples."""
+"""Training: servers under the workloads, side by side, so that they leave profiles or samples."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from upshift.errors import ProfileRefused
-from upshift.profile.sampling import record_command
+from upshift.errors import LoadFailed, ProfileRefused
+from upshift.profile.hotness import record_command
+from upshift.profile.places import Places, Trainees
 from upshift.run.stages import Workbench
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
@@ -24,6 +26,8 @@ _LEAST_FREE_BYTES = 200_000_000
 _ATTACH_TIMEOUT_S = 15.0
 # From perf's first event to its last: one for each thread that runs already.
 _ATTACHING_S = 0.5
+# What clock_getcpuclockid(3) returns on Linux: the process's number, inverted, above three bits, of which 2 is "time on a CPU".
+_CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,17 @@ class Trained:
 
     name: str
     weight: float
-    """Of its counters in the merged profile."""
+    """The workload's share of the server's work, relative to the others'."""
     duration_s: float
     queries: int | None
+    cpu_s: float | None = None
+    """Server CPU time under the load, by the kernel's clock of the process; None when its own tests trained it."""
+    pid: int = 0
+
+    @property
+    def share(self) -> float:
+        """What its counts are multiplied by: weight / (CPU time per query x queries); see ``upshift.profile.weights``."""
+        return self.weight if self.cpu_s is None else self.weight / self.cpu_s
 
 
 def train(
@@ -50,29 +62,74 @@ def train(
 ) -> tuple[Trained, ...]:
     """Run each workload for ``seconds`` on a server of its own, which is then stopped cleanly so that it writes its counters.
 
-    With ``samples``, perf records the server meanwhile into the file that it names. Raises ServerFailed when the server
-    dies, LoadFailed when the load fails or leaves it idle.
+    As many at once as there are CPUs and memory for, each with CPUs, data and a log of its own. With ``samples``, perf
+    records the server meanwhile into the file that it names. Raises ServerFailed when a server dies, LoadFailed when a load
+    fails or leaves it idle; the others are stopped then.
     """
     if shutil.disk_usage(bench.folder).free < _LEAST_FREE_BYTES:
         raise ProfileRefused("the disk is full: counters would be cut short", "free some space, then go on with --resume")
-    trained = []
-    for number, workload in enumerate(workloads):
-        bench.progress.update(number, len(workloads), workload.name)
-        data = copy(bench.shell, template, bench.folder / "data")
-        started = time.monotonic()
+    places = Places.for_workloads(kind, workloads)
+    trainees = Trainees(bench.shell)
+    beside = replace(bench, shell=trainees)
+
+    def one(workload: Workload) -> Trained:
+        with places.taken() as cpus:
+            file = samples(workload) if samples else None
+            return _train_one(beside, kind, program, template, workload, cpus, seconds, environment(workload), file)
+
+    bench.progress.update(0, len(workloads), ", ".join(workload.name for workload in workloads))
+    pool = ThreadPoolExecutor(max_workers=len(places))
+    try:
+        futures = [pool.submit(one, workload) for workload in workloads]
+        _await_all(futures, bench)
+        return tuple(future.result() for future in futures)
+    finally:
+        # After Ctrl-C or a failure the others' servers would go on to the end of their loads.
+        trainees.stop()
+        pool.shutdown(cancel_futures=True)
+
+
+def _await_all(futures: list[Future[Trained]], bench: Workbench) -> None:
+    """Until all have ended well; raises the first error."""
+    waiting: set[Future[Trained]] = set(futures)
+    while waiting:
+        ended, waiting = wait(waiting, timeout=1.0, return_when=FIRST_EXCEPTION)
+        for future in ended:
+            future.result()
+        bench.progress.update(len(futures) - len(waiting), len(futures))
+
+
+def _train_one(
+    bench: Workbench,
+    kind: ServerKind,
+    program: Program,
+    template: Path,
+    workload: Workload,
+    cpus: tuple[int, ...],
+    seconds: float,
+    environment: Mapping[str, str],
+    samples: Path | None,
+) -> Trained:
+    log = bench.log.with_name(f"{bench.log.stem}-{workload.name}.log")
+    data = copy(bench.shell, template, bench.folder / f"data-{workload.name}")
+    started = time.monotonic()
+    try:
         with running(
-            bench.shell,
-            kind,
-            program,
-            data,
-            log=bench.log,
-            settings=workload.settings,
-            environment=environment(workload),
+            bench.shell, kind, program, data, log=log, settings=workload.settings, environment=environment, cpus=cpus
         ) as server:
-            queries = _load(bench, kind, server, workload, seconds, samples(workload) if samples else None)
-        trained.append(Trained(workload.name, workload.weight, time.monotonic() - started, queries))
-        shutil.rmtree(data)
-    return tuple(trained)
+            before_s = cpu_s(server.pid)
+            queries = _load(replace(bench, log=log), kind, server, workload, cpus, seconds, samples)
+            used_s = cpu_s(server.pid) - before_s
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+    if used_s <= 0:
+        raise LoadFailed(f"workload '{workload.name}' left the server idle: it used no CPU time", f"its log is {log}")
+    return Trained(workload.name, workload.weight, time.monotonic() - started, queries, used_s, server.pid)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process with all of its threads, also of those that have ended, to the nanosecond."""
+    return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
 
 
 def _load(
@@ -80,6 +137,7 @@ def _load(
     kind: ServerKind,
     server: RunningServer,
     workload: Workload,
+    cpus: tuple[int, ...],
     seconds: float,
     samples: Path | None,
 ) -> int:
@@ -87,7 +145,7 @@ def _load(
     if samples:
         recorder = bench.shell.spawn(record_command(server.pid, samples, math.ceil(seconds)), log=bench.log)
         _await_recording(recorder)
-    _report, queries = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=(), log=bench.log)
+    _report, queries = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=cpus, log=bench.log)
     if recorder and recorder.wait(30) is None:
         recorder.signal(2)
         recorder.wait(30)

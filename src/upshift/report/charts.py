@@ -40,7 +40,7 @@ def colour(arms: Sequence[str], baseline: str, arm: str) -> str:
 
 
 def forest(comparisons: Sequence[Comparison], axis: Axis) -> Figure:
-    """Ratios with their 95 % intervals, one row each, on a logarithmic axis; what leaves the axis ends in an arrow."""
+    """Ratios with their intervals, one row each, on a logarithmic axis; what leaves the axis ends in an arrow."""
     rows = len(comparisons)
     labels = [axis.label(each) for each in comparisons]
     data = [trace for y, each in enumerate(comparisons) for trace in _interval(y, each, labels[y], axis)]
@@ -92,8 +92,8 @@ class Axis(NamedTuple):
         return [tick for tick in ticks if self.low <= tick <= self.high]
 
 
-def against_threads(findings: Findings, workload: str, metric: Metric) -> Figure:
-    """A metric against client threads, one line an arm; bars when there is one thread count only."""
+def against_connections(findings: Findings, workload: str, metric: Metric) -> Figure:
+    """A metric against connections, one line an arm; bars when there is one number of connections only."""
     loads = findings.loads_of(workload)
     data: list[Any] = []
     for number, arm in enumerate(findings.arms):
@@ -111,19 +111,19 @@ def against_threads(findings: Findings, workload: str, metric: Metric) -> Figure
         layout["xaxis"] |= {"type": "category"}
         layout["bargap"] = 0.55
     else:
-        threads = [load.threads for load in loads]
+        connections = [load.connections for load in loads]
         layout["xaxis"] |= {
             "type": "log",
-            "tickvals": threads,
-            "ticktext": [str(number) for number in threads],
-            "range": [math.log10(threads[0]) - 0.08, math.log10(threads[-1]) + 0.08],
-            "title": {"text": "client threads", "font": {"size": 12}},
+            "tickvals": connections,
+            "ticktext": [str(number) for number in connections],
+            "range": [math.log10(connections[0]) - 0.08, math.log10(connections[-1]) + 0.08],
+            "title": {"text": "connections", "font": {"size": 12}},
         }
     return {"data": data, "layout": layout}
 
 
 def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
-    """User and system CPU time per query side by side, a bar an arm, grouped by load."""
+    """CPU time per query, a bar an arm with its total beside it, divided into user and system; grouped by load."""
     rows = [(load, arm) for load in loads for arm in findings.arms if findings.level(arm, load, "user_cpu_us_per_query")]
     positions: list[float] = []
     at = 0.0
@@ -157,8 +157,22 @@ def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
                 "hoverinfo": "text",
             }
         )
+    totals = [level.value if (level := findings.level(arm, load, "total_cpu_us_per_query")) else None for load, arm in rows]
+    data.append(
+        {
+            "mode": "text",
+            "x": [sum(trace["x"][number] for trace in data) for number in range(len(rows))],
+            "y": positions,
+            "text": [f" <b>{words.figure(total)}</b>" if total else "" for total in totals],
+            "textposition": "middle right",
+            "textfont": {"color": "@ink", "size": 12},
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    )
     layout = _layout(70 + int(24 * (at if rows else 1)))
-    layout["margin"] = {"l": 10, "r": 16, "t": 30, "b": 40}
+    layout["margin"] = {"l": 10, "r": 60, "t": 30, "b": 40}
     layout["barmode"] = "stack"
     layout["showlegend"] = True
     layout["legend"] = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"}
@@ -166,7 +180,7 @@ def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
     layout["yaxis"] |= {
         "tickvals": positions,
         "ticktext": [
-            f"{escape(load.workload)} ×{load.threads}  <b>{escape(arm)}</b>"
+            f"{escape(load.workload)} ×{load.connections}  <b>{escape(arm)}</b>"
             if number == 0 or rows[number - 1][0] != load
             else f"<b>{escape(arm)}</b>"
             for number, (load, arm) in enumerate(rows)
@@ -180,7 +194,7 @@ def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
 
 def _line(levels: Sequence[Level], arm: str, paint: str) -> Figure:
     return {
-        "x": [level.threads for level in levels],
+        "x": [level.connections for level in levels],
         "y": [level.value for level in levels],
         "error_y": _error_bars(levels, paint),
         "name": escape(arm),
@@ -223,7 +237,7 @@ def _hover(level: Level) -> str:
     limits = words.interval_of(level.ci_low, level.ci_high)
     unit = words.UNITS[level.metric]
     more = f" ({limits})" if limits else ", one trial"
-    return f"{escape(level.arm)}, {words.count(level.threads, 'thread')}: {words.figure(level.value)} {unit}{more}"
+    return f"{escape(level.arm)}, {words.count(level.connections, 'connection')}: {words.figure(level.value)} {unit}{more}"
 
 
 def _marker(x: float, y: int, paint: str, symbol: str, size_px: int, hover: str) -> Figure:
@@ -241,7 +255,7 @@ def _marker(x: float, y: int, paint: str, symbol: str, size_px: int, hover: str)
 
 def _interval(y: int, each: Comparison, label: str, axis: Axis) -> list[Figure]:
     paint = _VERDICT_COLOURS[each.verdict]
-    hover = f"{label}: {words.ratio(each)}, 95 % interval {words.interval(each)}, {words.verdict_name(each)}"
+    hover = f"{label}: {words.ratio(each)} ({words.measured(each)}), {words.verdict_name(each)}"
     left, right = max(axis.low, each.ci_low), min(axis.high, each.ci_high)
     line = {"color": paint, "width": 2.5}
     traces: list[Figure] = [{"x": [left, right], "y": [y, y], "mode": "lines", "line": line, "hoverinfo": "skip"}]
@@ -253,7 +267,7 @@ def _interval(y: int, each: Comparison, label: str, axis: Axis) -> list[Figure]:
 
 
 def _row_name(each: Comparison, name_arm: bool) -> str:
-    return f"{each.workload} ×{each.threads}{'  ' + each.arm if name_arm else ''}"
+    return f"{each.workload} ×{each.connections}{'  ' + each.arm if name_arm else ''}"
 
 
 def _figures_beside(y: int, each: Comparison) -> list[Figure]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Collection
+from typing import get_args
 
-from upshift.measure.model import BASELINE, Comparison, Experiment, Level, Load, Metric
+from upshift.measure.model import BASELINE, Comparison, Experiment, Flagged, Level, Load, Metric
 
 OPTIMISED = "optimised"
 """The arm that `upshift optimize` makes; the headline speaks of it alone when it is there."""
 
-METRIC_ORDER: tuple[Metric, ...] = ("qps", "latency_ms_p99", "user_cpu_us_per_query", "system_cpu_us_per_query")
+METRIC_ORDER: tuple[Metric, ...] = get_args(Metric)
 
 
 class Findings:
@@ -24,6 +24,8 @@ class Findings:
         """All arms but the baseline."""
         self.subjects = (OPTIMISED,) if OPTIMISED in self.contenders else self.contenders
         """The arms that the headline and the losses are about."""
+        self._headline_connections = experiment.plan.headline_connections
+        self._flags = experiment.flags
         self._levels = {(each.arm, load_of(each), each.metric): each for each in experiment.levels}
         self._comparisons = {(each.arm, each.baseline, load_of(each), each.metric): each for each in experiment.comparisons}
 
@@ -34,7 +36,7 @@ class Findings:
         """Against ``baseline``; without one, against the experiment's own."""
         return self._comparisons.get((arm, baseline or self.baseline, load, metric))
 
-    def against_todays(self, metric: Metric) -> tuple[Comparison, ...]:
+    def against_current(self, metric: Metric) -> tuple[Comparison, ...]:
         """The subjects against the server that the user runs today, for each load; empty without one."""
         if self.baseline == BASELINE:
             return ()
@@ -45,17 +47,23 @@ class Findings:
         return tuple(dict.fromkeys(load.workload for load in self.loads if load.held_out == held_out))
 
     def loads_of(self, workload: str) -> tuple[Load, ...]:
-        """A workload's loads by rising threads."""
-        return tuple(sorted((load for load in self.loads if load.workload == workload), key=lambda load: load.threads))
+        """A workload's loads by rising connections."""
+        return tuple(sorted((load for load in self.loads if load.workload == workload), key=lambda load: load.connections))
 
     def headlines(self, *, held_out: bool) -> tuple[Comparison, ...]:
-        """For each workload and subject, its throughput at the thread count that was measured best."""
+        """For each workload and subject, its throughput at the number of connections that the plan named beforehand."""
         found = [
-            best_measured(self.comparison(arm, load, "qps") for load in self.loads_of(workload) if load.held_out == held_out)
+            self.comparison(arm, self._headline_load(workload), "qps")
             for workload in self.workloads(held_out=held_out)
             for arm in self.subjects
         ]
         return tuple(each for each in found if each is not None)
+
+    def flags_of(self, arms: Collection[str], load: Load) -> tuple[str, ...]:
+        """Names of the flags that were raised for one of ``arms`` under ``load``."""
+        return tuple(
+            flag.name for flag in self._flags if any(each.arm in arms and load_of(each) == load for each in flag.loads)
+        )
 
     def losses(self) -> tuple[Comparison, ...]:
         """Whatever a subject does worse than a baseline: on held-out workloads first, throughput first."""
@@ -65,16 +73,11 @@ class Findings:
     def has(self, metric: Metric) -> bool:
         return any(key[2] == metric for key in self._levels)
 
-
-def best_measured(comparisons: Iterable[Comparison | None]) -> Comparison | None:
-    """The one with the narrowest interval, as a ratio; of equals the one with more threads. Never chosen by its ratio."""
-    known = [each for each in comparisons if each is not None]
-    return min(known, key=lambda each: (_width(each), -each.threads)) if known else None
-
-
-def load_of(each: Comparison | Level) -> Load:
-    return Load(workload=each.workload, threads=each.threads, held_out=each.held_out)
+    def _headline_load(self, workload: str) -> Load:
+        """The workload at the headline's connections, or at its most where it was not measured with those."""
+        loads = self.loads_of(workload)
+        return next((load for load in loads if load.connections == self._headline_connections), loads[-1])
 
 
-def _width(each: Comparison) -> float:
-    return math.log(each.ci_high / each.ci_low) if each.ci_low > 0 else math.inf
+def load_of(each: Comparison | Level | Flagged) -> Load:
+    return Load(workload=each.workload, connections=each.connections, held_out=each.held_out)

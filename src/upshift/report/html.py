@@ -13,16 +13,18 @@ from plotly.offline import get_plotlyjs
 from upshift.measure.model import Arm, Comparison, Load, Metric
 from upshift.report import charts, words
 from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
-from upshift.report.result import BuildSummary, Result, StageRecord
+from upshift.report.result import BuildSummary, Result
+from upshift.run.record import StageRecord
 
 _HERE = Path(__file__).parent
 _REBUILDING = ("hot set", "instrumented build", "train", "profile gate", "optimised build", "post-link")
 """The stages that an optimised server costs on top of the plain build."""
-_CPU_METRICS: tuple[Metric, ...] = ("user_cpu_us_per_query", "system_cpu_us_per_query")
-_FACTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
-    ("", "QPS", ("qps",)),
-    ("p99 latency ", "ms", ("latency_ms_p99",)),
-    ("server CPU per query ", "µs", _CPU_METRICS),
+_CPU_METRICS: tuple[Metric, ...] = ("total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query")
+_CPU_TITLES = dict(zip(_CPU_METRICS, ("Server CPU", "User CPU", "System CPU"), strict=True))
+_FACTS: tuple[tuple[str, str, Metric], ...] = (
+    ("", "QPS", "qps"),
+    ("p99 latency ", "ms", "latency_ms_p99"),
+    ("server CPU per query ", "µs", "total_cpu_us_per_query"),
 )
 
 
@@ -53,6 +55,9 @@ def render(result: Result) -> str:
         facts=lambda each: _facts(findings, each),
         metrics=METRIC_ORDER,
         cpu_metrics=_CPU_METRICS,
+        cpu_titles=_CPU_TITLES,
+        load_of=load_of,
+        confidence=words.percent(result.experiment.confidence),
         with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
         arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],
         other_builds=[build for build in result.builds if build.name not in findings.arms],
@@ -79,7 +84,7 @@ def _figures(findings: Findings) -> Mapping[str, Any]:
     for metric in metrics:
         for workload in dict.fromkeys(load.workload for load in findings.loads):
             if any(_any_level(findings, load, metric) for load in findings.loads_of(workload)):
-                made[f"{metric}-{workload}"] = charts.against_threads(findings, workload, metric)
+                made[f"{metric}-{workload}"] = charts.against_connections(findings, workload, metric)
     busiest = _busiest(findings)
     if any(_any_level(findings, load, "user_cpu_us_per_query") for load in busiest):
         made["cpu"] = charts.cpu_per_query(findings, busiest)
@@ -93,7 +98,7 @@ def _compared(findings: Findings, metric: Metric, *, held_out: bool) -> list[Com
 
 
 def _busiest(findings: Findings) -> list[Load]:
-    """Each workload at its most threads: a chart of all loads would be too long; the table has them all."""
+    """Each workload at its most connections: a chart of all loads would be too long; the table has them all."""
     names = dict.fromkeys(load.workload for load in findings.loads)
     return [findings.loads_of(name)[-1] for name in names]
 
@@ -103,14 +108,13 @@ def _any_level(findings: Findings, load: Load, metric: Metric) -> bool:
 
 
 def _facts(findings: Findings, each: Comparison) -> list[str]:
-    """A headline's load in figures: from the baseline's to the arm's, CPU as the sum of user and system."""
+    """A headline's load in figures: from the baseline's to the arm's."""
     load = load_of(each)
     facts = []
-    for name, unit, metrics in _FACTS:
-        before = [level.value for metric in metrics if (level := findings.level(each.baseline, load, metric))]
-        after = [level.value for metric in metrics if (level := findings.level(each.arm, load, metric))]
-        if len(before) == len(after) == len(metrics):
-            facts.append(f"{name}{words.figure(sum(before))} → {words.figure(sum(after))} {unit}")
+    for name, unit, metric in _FACTS:
+        before, after = findings.level(each.baseline, load, metric), findings.level(each.arm, load, metric)
+        if before and after:
+            facts.append(f"{name}{words.figure(before.value)} → {words.figure(after.value)} {unit}")
     return facts
 
 
@@ -125,7 +129,7 @@ def _role(findings: Findings, arm: Arm) -> str:
 def _totals(stages: tuple[StageRecord, ...]) -> Mapping[str, Any]:
     """What the builds cost: the plain one, the rebuilding, and all stages. Cached stages count as when they ran."""
     plain = [stage for stage in stages if stage.name == "plain build"]
-    rebuilding = [stage for stage in stages if stage.name in _REBUILDING]
+    rebuilding = [stage for stage in stages if stage.name.removeprefix("second ") in _REBUILDING]
 
     def total(chosen: list[StageRecord]) -> dict[str, float]:
         return {"wall_s": sum(stage.wall_s for stage in chosen), "cpu_s": sum(stage.cpu_s for stage in chosen)}

@@ -6,34 +6,13 @@ from typing import Any, Literal
 
 from pydantic import computed_field, model_validator
 
+from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment
+from upshift.run.record import StageRecord
 from upshift.source.model import Source
 from upshift.values import Value
 
-SCHEMA_VERSION = 1
-
-
-class StageRecord(Value):
-    """What one stage took. For a cached stage the figures are those of the run that did the work."""
-
-    name: str
-    wall_s: float
-    cpu_s: float
-    peak_memory_bytes: int
-    cached: bool
-
-
-class Machine(Value):
-    """Where the run took place."""
-
-    cpu: str
-    cpus: int
-    memory_bytes: int
-    os: str
-    kernel: str
-    virtual: str
-    """What virtualises it: ``kvm``, ``none``."""
-    pmu: bool
+SCHEMA_VERSION = 2
 
 
 class BuildSummary(Value):
@@ -66,7 +45,11 @@ class HotSetSummary(Value):
 class VerifySummary(Value):
     tests_run: int
     tests_passed: int
+    failed_on_both: tuple[str, ...] = ()
+    """Tests that fail on the plain server as well: no fault of the optimised one."""
     suite: str
+    nesting: tuple[tuple[str, int, int], ...] = ()
+    """(shape of an expression, levels that the plain server takes at its default stack, the optimised one)."""
     hardening: tuple[tuple[str, str, str], ...]
     """(property, plain, optimised)."""
 

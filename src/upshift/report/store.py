@@ -34,7 +34,7 @@ def load_result(run_folder: Path) -> Result:
     if version != SCHEMA_VERSION:
         raise UpshiftError(
             f"{path} has schema version {version}, this Upshift reads version {SCHEMA_VERSION}",
-            f"read it with the Upshift that wrote it: {raw.get('upshift_version', 'unknown')}",
+            f"measure again, or read it with the Upshift that wrote it: {raw.get('upshift_version', 'unknown')}",
         )
     try:
         return Result.model_validate(raw)

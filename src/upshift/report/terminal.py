@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from upshift.measure.model import Comparison, Metric, Verdict
+from upshift.measure.model import Comparison, Experiment, Metric, Verdict
 from upshift.report import words
 from upshift.report.findings import Findings
 from upshift.report.result import Result
@@ -18,8 +19,7 @@ from upshift.report.result import Result
 _STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
 _SECONDARY: tuple[tuple[Metric, str], ...] = (
     ("latency_ms_p99", "p99"),
-    ("user_cpu_us_per_query", "user"),
-    ("system_cpu_us_per_query", "sys"),
+    ("total_cpu_us_per_query", "CPU"),
 )
 
 
@@ -28,7 +28,7 @@ def show(result: Result, console: Console) -> None:
     findings = Findings(result.experiment)
     for text in _verdict(result, findings):
         console.print(text, soft_wrap=False)
-    for table in (_comparisons(findings), _stages(result)):
+    for table in (_comparisons(findings, result.experiment), _stages(result)):
         if table.row_count:
             console.print()
             console.print(table, soft_wrap=False)
@@ -49,22 +49,22 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             if each.verdict == "slower":
                 continue
             text = Text(words.sentence(each, name_arm=several), style="" if held_out else "bold")
-            text.append(f" at {words.count(each.threads, 'thread')}", style="dim")
+            text.append(f" at {words.count(each.connections, 'connection')}", style="dim")
             if held_out:
                 text.append(", held out", style="dim")
             if more := words.still_needed(each):
                 text.append(f"; {more}", style="yellow")
             lines.append(text)
-    todays = findings.against_todays("qps")
-    if todays:
+    current = findings.against_current("qps")
+    if current:
         lines.append(Text("Compared with the server that runs today (--baseline):", style="bold"))
-    for each in todays:
+    for each in current:
         text = Text(f"  {words.sentence(each, name_arm=several)}", style=_STYLES[each.verdict])
-        lines.append(text.append(f" at {words.count(each.threads, 'thread')}", style="dim"))
+        lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
-    for flag in result.experiment.flags:
-        lines.append(Text.assemble(("FLAG ", "bold yellow"), flag.message))
+    for number, flag in enumerate(result.experiment.flags, 1):
+        lines.append(Text.assemble((f"FLAG {number} ", "bold yellow"), f"{flag.name}: {flag.message}"))
         lines.append(Padding(Text(flag.hint, style="dim"), (0, 0, 0, 5)))
     lines += [Text.assemble(("WARNING ", "bold yellow"), warning) for warning in result.warnings]
     return lines
@@ -74,11 +74,12 @@ def _loss_word(each: Comparison) -> str:
     return "LOSS, held out:" if each.held_out else "LOSS:"
 
 
-def _comparisons(findings: Findings) -> Table:
+def _comparisons(findings: Findings, experiment: Experiment) -> Table:
     secondary = [(metric, name) for metric, name in _SECONDARY if findings.has(metric)]
     several = len(findings.contenders) > 1
     table = Table(
-        title=f"Compared with {findings.baseline}; p99 and CPU per query: less is better",
+        title=f"Compared with {findings.baseline} at {words.percent(experiment.confidence)}; "
+        f"p99 and CPU per query: less is better; steal {experiment.steal_share:.1%}",
         title_justify="left",
         title_style="dim",
         box=box.SIMPLE_HEAD,
@@ -88,11 +89,14 @@ def _comparisons(findings: Findings) -> Table:
     table.add_column("workload", overflow="fold")
     if several:
         table.add_column("server", overflow="fold")
-    table.add_column("thr", justify="right")
+    table.add_column("conn", justify="right")
     table.add_column("QPS ratio")
     table.add_column("verdict", min_width=max(map(len, _STYLES)))
     for _metric, name in secondary:
         table.add_column(name, justify="right")
+    flags = [flag.name for flag in experiment.flags]
+    if flags:
+        table.add_column("flag", justify="right")
     for held_out in (False, True):
         loads = [load for load in findings.loads if load.held_out == held_out]
         if held_out and loads:
@@ -105,12 +109,18 @@ def _comparisons(findings: Findings) -> Table:
             table.add_row(
                 load.workload,
                 *([arm] if several else []),
-                str(load.threads),
+                str(load.connections),
                 f"{words.ratio(qps)} ({words.interval(qps, '–')})",
                 Text(qps.verdict, style=_STYLES[qps.verdict]),
                 *(_cell(findings.comparison(arm, load, metric)) for metric, _name in secondary),
+                *([_marks(flags, findings.flags_of((arm, findings.baseline), load))] if flags else []),
             )
     return table
+
+
+def _marks(flags: Sequence[str], raised: Sequence[str]) -> Text:
+    """The numbers under which the flags stand above the table."""
+    return Text(",".join(str(flags.index(name) + 1) for name in raised), style="yellow")
 
 
 def _cell(each: Comparison | None) -> Text:

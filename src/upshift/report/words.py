@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from upshift.measure.model import BASELINE, Comparison, Metric, Plan, Verdict
-from upshift.measure.statistics import MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
+from upshift.measure.model import BASELINE, Comparison, Experiment, Metric, Verdict
+from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
     "qps": "queries per second",
     "latency_ms_p99": "p99 latency",
+    "total_cpu_us_per_query": "CPU per query",
     "user_cpu_us_per_query": "user CPU per query",
     "system_cpu_us_per_query": "system CPU per query",
 }
 UNITS: Mapping[Metric, str] = {
     "qps": "QPS",
     "latency_ms_p99": "ms",
+    "total_cpu_us_per_query": "µs",
     "user_cpu_us_per_query": "µs",
     "system_cpu_us_per_query": "µs",
 }
@@ -90,9 +93,15 @@ def interval_of(low: float, high: float, joint: str = " to ") -> str:
     return f"{figure(low)}{joint}{figure(high)}" if known(low, high) else ""
 
 
-def change(each: Comparison) -> str:
-    """``-36 %``."""
-    return f"{(each.ratio - 1) * 100:+.0f} %".replace("-", "\N{MINUS SIGN}")
+def percent(confidence: float) -> str:
+    """``95 %``, ``96.3 %``, ``99.87 %``; never rounded up."""
+    decimals = 2 if confidence > 0.99 else 1
+    return f"{math.floor(confidence * 100 * 10**decimals + 1e-6) / 10**decimals:g} %"
+
+
+def measured(each: Comparison) -> str:
+    """``1.31 to 1.38 at 96.3 %``"""
+    return f"{interval(each)} at {percent(each.confidence)}"
 
 
 def verdict_name(each: Comparison) -> str:
@@ -105,7 +114,7 @@ def still_needed(each: Comparison) -> str:
         return ""
     if each.trials_needed >= MOST_TRIALS:
         return "more trials than are practical would be needed"
-    return f"about {count(each.trials_needed, 'trial')} would settle it"
+    return f"a new run of about {count(each.trials_needed, 'trial')} would settle it"
 
 
 def trials_needed(each: Comparison) -> str:
@@ -118,48 +127,55 @@ def trials_needed(each: Comparison) -> str:
 def sentence(each: Comparison, *, name_arm: bool) -> str:
     """A throughput verdict as one sentence, without a full stop."""
     subject = f"{each.workload} on {each.arm}" if name_arm else each.workload
-    measured = f"(95 % interval {interval(each)})"
-    if each.verdict == "faster":
-        return f"{subject} is {ratio(each)} times faster {measured}"
-    if each.verdict == "slower":
-        return f"{subject} is slower: {ratio(each)} times the throughput {measured}"
-    if each.verdict == "equivalent":
-        return f"{subject} is as fast as before, within {MARGIN * 100:.0f} %: {ratio(each)} {measured}"
     if not known(each.ci_low, each.ci_high):
-        return f"{subject} is undecided ({ratio(each)} in {count(each.trials, 'trial')}, too few for an interval)"
-    return f"{subject} is undecided: {ratio(each)} {measured}"
+        return f"{subject}: {ratio(each)}x the throughput, inconclusive (one trial gives no interval)"
+    verdicts = {
+        "faster": "",
+        "slower": ", slower",
+        "equivalent": f", the same within {MARGIN * 100:.0f} %",
+        "inconclusive": ", inconclusive",
+    }
+    return f"{subject}: {ratio(each)}x the throughput{verdicts[each.verdict]} ({measured(each)})"
 
 
 def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
     """A loss in any metric as one sentence, without a full stop."""
-    at = f"at {count(each.threads, 'thread')}"
+    at = f"at {count(each.connections, 'connection')}"
     if each.baseline == BASELINE:
         at += ", compared with the server that runs today"
     if each.metric == "qps":
         return f"{sentence(each, name_arm=name_arm)} {at}"
     on = f" on {each.arm}" if name_arm else ""
-    return (
-        f"{each.workload}{on} takes {ratio(each)} times the {METRIC_NAMES[each.metric]} (95 % interval {interval(each)}) {at}"
-    )
+    return f"{each.workload}{on}: {ratio(each)}x the {METRIC_NAMES[each.metric]} ({measured(each)}) {at}"
 
 
-def how_measured(plan: Plan, arms: int) -> tuple[str, ...]:
+def how_measured(experiment: Experiment) -> tuple[str, ...]:
     """The plan in sentences, for someone who wants to know whether to believe the figures."""
+    plan, arms = experiment.plan, len(experiment.arms)
     apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
     shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
-    turns = "took turns in random order" if arms > 1 else "was loaded"
+    turns = "took turns, in an order that the next trial turned around" if arms > 1 else "was loaded"
+    compared = len(experiment.comparisons)
     return (
         f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
-        f"One start is one trial: the unit that counts, as a start's luck with memory and caches stays until its end.",
+        f"One start is one trial, the unit that counts: each start has a random offset until its end.",
         f"Within a trial the servers {turns} (seed {plan.seed}): {count(plan.rounds, 'round')} with "
-        f"a slice of {plan.slice_s:g} s for each workload and thread count, after {plan.warmup_s:g} s of warm-up. "
-        f"So a drift of the machine meets all of them alike.",
-        f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}.{shared}",
+        f"a slice of {plan.slice_s:g} s for each workload and number of connections, after {plan.warmup_s:g} s of warm-up. "
+        f"Drift of the machine thus affects all of them alike. Before each slice all servers finished flushing and purging, "
+        f"or a flag says that they did not.",
+        f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}",
+        f"The headline is at {count(plan.headline_connections, 'connection')}, fixed before anything was measured.",
         "A ratio is the geometric mean over trials of server / baseline within the same trial; "
-        "the interval holds the true ratio with 95 % confidence (Student's t on its logarithm).",
-        f"Faster or slower is said when the 99 % interval leaves 1 out; equivalent, when the 95 % interval lies "
-        f"within {MARGIN * 100:.0f} % of 1; all else is inconclusive.",
-        "CPU time is the server process's own, from the kernel, over the queries that it counted.",
+        "its interval is Student's t on its logarithm.",
+        f"Intervals and verdicts have one level, {percent(experiment.confidence)}. Of the {count(compared, 'comparison')} "
+        f"at most {LEVEL:.0%} of those called faster or slower are expected to be called so by chance (Benjamini, Hochberg). "
+        f"A comparison is equivalent when its interval lies within {MARGIN * 100:.0f} % of 1; otherwise faster or slower when "
+        f"it excludes 1; otherwise inconclusive.",
+        "The trials that an inconclusive comparison needs are for a new run, which decides in four cases of five. "
+        "Adding trials to this one until it decides would call differences that do not exist.",
+        "CPU time is the server process's own, from the kernel, over the queries that it counted. The total is exact; "
+        "the kernel samples how it divides into user and system.",
+        f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile.",
     )
 
 

@@ -4,6 +4,9 @@
   manifest.json    command line, options, version, machine
   commands.log     every command that ran, pasteable
   stages.jsonl     a StageRecord a line, in order
+  source.json      the source that the run began with
+  finished         there when the command came to its end
+  uses             the store's folders that the run has used, a name a line
   logs/            one file a stage
   samples.parquet  raw slices
   result.json      the result, for machines
@@ -23,7 +26,7 @@ from pydantic import ValidationError
 
 from upshift.errors import UsageError
 from upshift.paths import cache_dir
-from upshift.report.result import StageRecord
+from upshift.run.record import StageRecord
 from upshift.values import Value
 
 
@@ -37,8 +40,8 @@ class Manifest(Value):
 
     @property
     def verb(self) -> str:
-        """``optimize``, ``build``, ...; empty when only ``upshift`` was typed."""
-        return self.command[1] if len(self.command) > 1 else ""
+        """``optimize``, ``build``, ...; empty when only ``upshift`` was typed. ``--quiet`` and the like may stand before it."""
+        return next((word for word in self.command[1:] if not word.startswith("-")), "")
 
 
 class RunDirectory:
@@ -93,6 +96,22 @@ class RunDirectory:
     def commands_log(self) -> Path:
         return self.path / "commands.log"
 
+    @property
+    def finished(self) -> bool:
+        """Whether its command came to its end."""
+        return self._end.is_file()
+
+    def begin(self) -> None:
+        """Its command begins, or goes on."""
+        self._end.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        self._end.touch()
+
+    @property
+    def _end(self) -> Path:
+        return self.path / "finished"
+
     def log(self, name: str) -> Path:
         (self.path / "logs").mkdir(exist_ok=True)
         return self.path / "logs" / f"{name.replace(' ', '-')}.log"
@@ -100,6 +119,16 @@ class RunDirectory:
     def add_record(self, record: StageRecord) -> None:
         with (self.path / "stages.jsonl").open("a") as out:
             out.write(record.model_dump_json() + "\n")
+
+    def add_use(self, folder: str) -> None:
+        """Remember that this run uses a stage's folder, by its name in the store."""
+        if folder not in self.uses():
+            with (self.path / "uses").open("a") as out:
+                out.write(folder + "\n")
+
+    def uses(self) -> frozenset[str]:
+        file = self.path / "uses"
+        return frozenset(file.read_text().splitlines()) if file.is_file() else frozenset()
 
     def records(self) -> tuple[StageRecord, ...]:
         """The last record of each stage, in the order in which the stages first ran."""

@@ -1,10 +1,15 @@
-"""Stages: named, timed steps whose results are addressed by the hash of their inputs, and skipped when they are there."""
+"""Stages: named, timed steps whose results are addressed by the hash of their inputs, and skipped when they are there.
+
+A stage's inputs say everything that its result depends on: the commands, flags and settings that it will use, and the
+contents of what it reads. A path says nothing of its contents, and the day nothing of anything.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,17 +18,16 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import psutil
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from upshift.report.result import StageRecord
 from upshift.run.directory import RunDirectory, write_json
+from upshift.run.record import StageRecord
 from upshift.shell import Shell
 from upshift.values import Value, content_hash
 
-# Raised when the meaning of a stage or of a field's default changes, so that old results are not taken for new ones.
-_FORMAT = 1
-_SAMPLE_S = 1.0
+_LOOK_S = 1.0
 _SPENT = "spent.json"
+_DONE = "stage.json"
 
 T = TypeVar("T", bound=Value)
 
@@ -48,7 +52,7 @@ class Workbench:
     """What a stage's action works with."""
 
     folder: Path
-    """Its own, named by the hash of its inputs; what an interrupted attempt left may be there."""
+    """Its own, named by the hash of its inputs; empty, unless the stage goes on from what an interrupted attempt left."""
     shell: Shell
     log: Path
     progress: Progress
@@ -70,48 +74,97 @@ class Stages:
         action: Callable[[Workbench], T],
         *,
         inputs: Mapping[str, Any],
+        version: int = 1,
         keep: bool = True,
+        goes_on: bool = False,
+        lasts: Callable[[T], bool] = lambda _result: True,
     ) -> T:
-        """The result of ``action``, from the store when one with the same inputs is there.
+        """The result of ``action``, from the store when one with the same inputs is there and its files still are.
 
-        With ``keep`` the result is shared by all runs; without, it belongs to this run (measurements are never another's).
+        ``version`` is raised when the same inputs lead to another result than before. With ``keep`` the result is shared by
+        all runs; without, it belongs to this run (measurements are never another's). What an interrupted attempt left is
+        removed, unless the action ``goes_on`` from it. A result that does not last, because what led to it may pass, is
+        not kept at all.
         """
-        key = content_hash({"format": _FORMAT, "stage": name, "inputs": inputs})[:20]
+        key = content_hash({"stage": name, "version": version, "inputs": inputs})[:20]
         folder = (self._store if keep else self._run.path / "stages") / f"{name.replace(' ', '-')}-{key}"
-        done = folder / "stage.json"
+        done = folder / _DONE
         self._progress.stage_started(name)
         if kept := _read_kept(done, output):
             record, result = kept
+            self._use(folder)
             if not any(earlier.name == name for earlier in self._run.records()):
                 self._run.add_record(record)
             self._progress.stage_ended(record)
             return result
-        folder.mkdir(parents=True, exist_ok=True)
+        _prepare(folder, goes_on=goes_on)
+        self._use(folder)
         with _Meter(folder / _SPENT) as meter:
             result = action(Workbench(folder, self._shell, self._run.log(name), self._progress))
         record = StageRecord(name=name, cached=False, **meter.spent())
-        write_json(done, _Saved(record=record, output=result.model_dump(mode="json")).model_dump(mode="json"))
+        if lasts(result):
+            saved = _Saved(record=record, output=result.model_dump(mode="json"), files=_files(result))
+            write_json(done, saved.model_dump(mode="json"))
+        else:
+            (folder / _SPENT).unlink()
         self._run.add_record(record)
         self._progress.stage_ended(record)
         return result
+
+    def _use(self, folder: Path) -> None:
+        if folder.parent == self._store:
+            self._run.add_use(folder.name)
 
 
 class _Saved(Value):
     record: StageRecord
     output: Any
+    files: dict[str, int | None]
+    """The files that the result names with their sizes in bytes, and its folders without."""
 
 
 def _read_kept(done: Path, output: type[T]) -> tuple[StageRecord, T] | None:
-    """A finished stage's record and result; None when there is none, or one whose shape an older version of Upshift wrote."""
+    """A finished stage's record and result; None when there is none, when a file of it is gone or was cut short, or when an
+    older version of Upshift wrote it. What is left of it then counts for nothing, not even the time that it took."""
     if not done.is_file():
         return None
     try:
         saved = _Saved.model_validate_json(done.read_text())
-        return saved.record.model_copy(update={"cached": True}), output.model_validate(saved.output)
+        if all(_size_bytes(Path(path)) == (size_bytes,) for path, size_bytes in saved.files.items()):
+            return saved.record.model_copy(update={"cached": True}), output.model_validate(saved.output)
     except ValidationError:
-        done.unlink()
-        done.with_name(_SPENT).unlink(missing_ok=True)
-        return None
+        pass
+    shutil.rmtree(done.parent)
+    return None
+
+
+def _files(value: Any) -> dict[str, int | None]:
+    """Every file and folder that a result names, as far as they are there."""
+    if isinstance(value, BaseModel):
+        return _files([getattr(value, name) for name in type(value).model_fields])
+    if isinstance(value, Mapping):
+        return _files(list(value.values()))
+    if isinstance(value, list | tuple):
+        return {path: size_bytes for item in value for path, size_bytes in _files(item).items()}
+    found = _size_bytes(value) if isinstance(value, Path) else None
+    return {str(value): found[0]} if found else {}
+
+
+def _size_bytes(path: Path) -> tuple[int | None] | None:
+    """A file's size, or None for a folder, in a tuple; no tuple when there is neither."""
+    if path.is_dir():
+        return (None,)
+    return (path.stat().st_size,) if path.is_file() else None
+
+
+def _prepare(folder: Path, *, goes_on: bool) -> None:
+    """The stage's folder, empty but for the account of earlier attempts unless the action goes on from what they left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in () if goes_on else folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != _SPENT:
+            entry.unlink()
 
 
 class _Meter:
@@ -155,7 +208,7 @@ class _Meter:
             memory_bytes, live_cpu_s = _tree()
             self._peak_bytes = max(self._peak_bytes, memory_bytes)
             write_json(self._file, self._sum(live_cpu_s))
-            if self._stop.wait(_SAMPLE_S):
+            if self._stop.wait(_LOOK_S):
                 return
 
 

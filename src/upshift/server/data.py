@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import NotEnoughRoom
 from upshift.server.instance import running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Command, Shell
-from upshift.values import content_hash
+from upshift.values import content_hash, file_sha256
 from upshift.workload.driver import fill
 from upshift.workload.model import Workload
 
@@ -17,25 +19,32 @@ from upshift.workload.model import Workload
 def template(
     shell: Shell, kind: ServerKind, program: Program, workloads: tuple[Workload, ...], folder: Path, log: Path
 ) -> Path:
-    """A data folder that every workload of ``workloads`` has filled, each distinct fill once; its server has stopped.
+    """Make the data folder ``folder``, which every workload of ``workloads`` has filled, each distinct fill once.
 
-    Kept under ``folder`` by the hash of program version and fills. A half-made one is made again.
+    The server has their settings from the first: some, such as InnoDB's page size, hold for a data folder's whole life.
     """
+    settings = settings_of(workloads)
     fills = {content_hash(workload.fill): workload for workload in workloads}
-    done = folder / content_hash([kind.name, str(program.binary), sorted(fills)])[:16]
-    if done.is_dir():
-        return done
-    partial = done.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    shell.run(kind.initialise(program, partial), log=log, timeout_s=300)
-    with running(shell, kind, program, partial, log=log) as server:
+    shell.run(kind.initialise(program, folder, settings), log=log, timeout_s=300)
+    with running(shell, kind, program, folder, log=log, settings=settings) as server:
         kind.prepare(server.socket)
         for workload in fills.values():
             fill(shell, kind, workload, server, log)
         server.settle(60)
-    partial.rename(done)
-    return done
+    return folder
+
+
+def settings_of(workloads: tuple[Workload, ...]) -> Mapping[str, str]:
+    """The server configuration that all of the given workloads ask for together; ``plan`` refuses those that contradict."""
+    return {name: value for workload in workloads for name, value in workload.settings.items()}
+
+
+def contents_sha256(folder: Path) -> str:
+    """Of all files' paths and contents."""
+    digest = hashlib.sha256()
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(folder)}\0{file_sha256(file)}\0".encode())
+    return digest.hexdigest()
 
 
 def copy(shell: Shell, source: Path, target: Path) -> Path:

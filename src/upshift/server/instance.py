@@ -57,12 +57,16 @@ class RunningServer:
         if code is not None:
             raise ServerFailed(f"the server ended by itself ({_ending(code)})\n{_tail(self.log)}", f"its log is {self.log}")
 
+    def quiet(self) -> bool:
+        """Whether background work has calmed down. Raises ServerFailed when the server is gone."""
+        self.check()
+        return self.kind.quiet(self.socket)
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until background work has calmed down; False when it had not after ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            self.check()
-            if self.kind.quiet(self.socket):
+            if self.quiet():
                 return True
             time.sleep(0.2)
         return False
@@ -125,7 +129,7 @@ def _stop(process: Process, log: Path) -> None:
     if code is None:
         raise ServerFailed(f"the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {log}")
     if code != 0:
-        raise ServerFailed(f"the server did not end well ({_ending(code)})\n{_tail(log)}", f"its log is {log}")
+        raise ServerFailed(f"the server did not stop cleanly ({_ending(code)})\n{_tail(log)}", f"its log is {log}")
 
 
 def _ending(code: int) -> str:

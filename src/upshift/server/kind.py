@@ -39,6 +39,10 @@ class ServerKind(Protocol):
     targets: tuple[str, ...]
     """Build targets: the server first, then client programs and what its test suite needs."""
     server_target: str
+    opaque: tuple[str, ...]
+    """Ends of the paths of sources that stay as the plain build has them: their callers must not be optimised with them."""
+    suites: Mapping[str, tuple[str, ...]]
+    """Groups of the server's own tests, by the names that ``verify`` takes, with the arguments that say what they run."""
     database: str
     """The database that workloads fill and use; ``initialise`` leaves it there."""
 
@@ -72,8 +76,8 @@ class ServerKind(Protocol):
         """Prints the version: the smallest proof that an executable starts."""
         ...
 
-    def initialise(self, program: Program, data: Path) -> Command:
-        """Creates an empty data folder."""
+    def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
+        """Creates an empty data folder for a server with these settings."""
         ...
 
     def prepare(self, socket: Path) -> None:
@@ -112,17 +116,31 @@ class ServerKind(Protocol):
         jobs: int,
         environment: Mapping[str, str],
     ) -> TestOutcome:
-        """Run the server's own tests against the executable ``server``: ``short``, ``main``, or ``profile`` to train on.
+        """Run the server's own tests against the executable ``server``: ``short``, ``main``, ``profile`` to train on, or
+        tests named with commas between them.
 
-        Raises VerifyFailed when they can't run.
+        Raises NotTested when they can't run.
+        """
+        ...
+
+    def unknown_tests(self, tests: str, source: Path | None) -> tuple[str, ...]:
+        """Those of ``tests``, a suite or tests with commas between them, that there are not.
+
+        Without the ``source`` only what cannot be a test's name is told.
+        """
+        ...
+
+    def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
+        """How many levels expressions of some shapes may nest at the server's default stack, on an empty ``data`` folder that
+        it makes; empty where no such limit exists.
         """
         ...
 
     def plugins(self, tree: Path) -> tuple[str, ...]:
-        """Shared objects that the server can load and a user may want: outputs of the build folder, relative to it."""
+        """Shared objects that the server can load and a user may want, as targets of the configured build folder."""
         ...
 
-    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
 

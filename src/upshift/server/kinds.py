@@ -27,13 +27,6 @@ def default_kind() -> ServerKind:
     return next(iter(kinds().values()))
 
 
-def kind_named(name: str) -> ServerKind:
-    try:
-        return kinds()[name]
-    except KeyError:
-        raise UsageError(f"there is no server kind '{name}'", f"there are: {', '.join(kinds())}") from None
-
-
 def _load(file: Path) -> ServerKind:
     spec = importlib.util.spec_from_file_location("upshift_server_kind", file)
     if spec is None or spec.loader is None or not file.is_file():

@@ -15,6 +15,7 @@ from upshift.shell import Command, Shell
 # Debian keeps MySQL in its development suite only.
 _DEBIAN_EXTRA_SUITES = ("sid",)
 _DEBIAN_ARCHIVE = re.compile(r"debian/?$")
+_MIRROR_LIST = "mirror+file:"
 _DEBIAN_SUITES = ("sid", "unstable", "testing", "stable", "oldstable")
 _NO = ("no", "false", "0", "off", "without", "disable")
 _HINT = "give --source a directory or a tarball"
@@ -194,13 +195,22 @@ def _lines(repositories: list[Repository], etc: Path, release: Mapping[str, str]
     lines = []
     for one in repositories:
         suites = list(one.suites)
-        if release.get("ID") == "debian" and _DEBIAN_ARCHIVE.search(one.uri):
+        if release.get("ID") == "debian" and _is_debian_archive(one.uri):
             suites += [suite for suite in _DEBIAN_EXTRA_SUITES if suite not in suites]
         signed = f"[signed-by={_keyring(one.signed_by, etc)}] " if one.signed_by else ""
         components = " ".join(component for component in one.components if component in ("main", "universe"))
         for suite in suites:
             lines += [f"{kind} {signed}{one.uri} {suite} {components}" for kind in ("deb", "deb-src")]
     return list(dict.fromkeys(lines))
+
+
+def _is_debian_archive(uri: str) -> bool:
+    """Whether this is Debian's whole archive, by its address or, for a file that lists mirrors, by one of theirs."""
+    if not uri.startswith(_MIRROR_LIST):
+        return bool(_DEBIAN_ARCHIVE.search(uri))
+    file = Path("/" + uri.removeprefix(_MIRROR_LIST).lstrip("/"))
+    mirrors = file.read_text().splitlines() if file.is_file() else []
+    return any(_DEBIAN_ARCHIVE.search(words[0]) for line in mirrors if (words := line.split()))
 
 
 def _keyring(signed_by: str, etc: Path) -> str:

@@ -70,8 +70,9 @@ def _from_dsc(kind: ServerKind, delivered: Delivered, cache: Path, origin: str, 
     if not unpacked.is_dir():
         beside = delivered.file.parent.glob(f"{delivered.package}_*.tar.*")
         partial = _partial(unpacked, max((file.stat().st_size for file in beside), default=0))
-        # dpkg-source checks the files against the .dsc, which apt has checked against the signed index.
-        shell.run(Command(("dpkg-source", "--no-check", "-x", str(delivered.file), str(partial / "tree"))), log=log)
+        # apt has checked the .dsc against the signed index; dpkg-source checks the files against the .dsc. Its --no-check
+        # would skip that too. It only warns where it lacks the key of the .dsc's own signature.
+        shell.run(Command(("dpkg-source", "-x", str(delivered.file), str(partial / "tree"))), log=log)
         partial.rename(unpacked)
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 

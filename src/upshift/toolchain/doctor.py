@@ -23,9 +23,7 @@ State = Literal["found", "too old", "too small", "missing"]
 
 _GIB = 1024**3
 _MEMORY_NEEDED_GIB = 10
-"""BOLT's instrumentation of a MySQL server peaks at 8.5 GiB (measured); the server itself comes on top."""
-_DISK_NEEDED_GIB = 20
-"""A source tree, a whole build, the hot set's builds and the data of several servers."""
+"""For BOLT's instrumentation of all functions (``--level quick``): docs/measurements/2026-11-22-bolt-memory."""
 _CPUS_NEEDED = 2
 """One for the server and one for the load: sharing one, they measure each other."""
 _PROBE_TIMEOUT_S = 20.0
@@ -46,8 +44,11 @@ class Finding(Value):
     """Whether `upshift optimize` with its default recipe cannot do without."""
 
 
-def examine(shell: Shell, *, places: Places | None = None) -> tuple[Finding, ...]:
-    """Look at everything; takes a second or two, installs nothing, raises nothing for what is missing."""
+def examine(shell: Shell, *, disk_bytes: int, places: Places | None = None) -> tuple[Finding, ...]:
+    """Look at everything; takes a second or two, installs nothing, raises nothing for what is missing.
+
+    ``disk_bytes`` is what `optimize` needs.
+    """
     clangs, gccs, icxs = (_all(family, shell, places) for family in ("clang", "gcc", "icx"))
 
     def why_not(family: Family) -> Callable[[], str]:
@@ -63,7 +64,7 @@ def examine(shell: Shell, *, places: Places | None = None) -> tuple[Finding, ...
         _bolt((*clangs, *gccs)),
         *(_program(shell, *row) for row in _PROGRAMS),
         *perf,
-        *_machine(cache_dir()),
+        *_machine(cache_dir(), disk_bytes),
     )
 
 
@@ -170,11 +171,11 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     )
 
 
-def _machine(cache: Path) -> tuple[Finding, ...]:
+def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
     cpus = len(os.sched_getaffinity(0))
     memory_gib = psutil.virtual_memory().total / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    disk_gib = shutil.disk_usage(existing).free / _GIB
+    free_bytes = shutil.disk_usage(existing).free
     return (
         Finding(
             name="cpu",
@@ -188,17 +189,19 @@ def _machine(cache: Path) -> tuple[Finding, ...]:
             name="memory",
             state="found" if memory_gib >= _MEMORY_NEEDED_GIB else "too small",
             version=f"{memory_gib:.1f} GiB",
-            hint="" if memory_gib >= _MEMORY_NEEDED_GIB else f"BOLT needs {_MEMORY_NEEDED_GIB} GiB: leave it out",
-            allows="instrumenting the server with BOLT",
+            hint=""
+            if memory_gib >= _MEMORY_NEEDED_GIB
+            else f"{_MEMORY_NEEDED_GIB} GiB are needed for it: use --level full, or a recipe without BOLT",
+            allows="instrumenting all functions with BOLT (--level quick)",
             required=False,
         ),
         Finding(
             name="disk",
-            state="found" if disk_gib >= _DISK_NEEDED_GIB else "too small",
-            version=f"{disk_gib:.1f} GiB free for {cache}",
+            state="found" if free_bytes >= disk_bytes else "too small",
+            version=f"{free_bytes / 1e9:.1f} GB free for {cache}",
             hint=""
-            if disk_gib >= _DISK_NEEDED_GIB
-            else f"free {_DISK_NEEDED_GIB} GiB, or set UPSHIFT_CACHE to a folder elsewhere",
+            if free_bytes >= disk_bytes
+            else f"free {disk_bytes / 1e9:.0f} GB, or set UPSHIFT_CACHE to a folder elsewhere",
             allows="sources, builds and data",
             required=True,
         ),

@@ -30,11 +30,10 @@ class Flags(Value):
         )
 
 
-def plain(family: Family, *, bolt: bool = False, link_map: Path | None = None) -> Flags:
+def plain(family: Family, *, bolt: bool = False) -> Flags:
     """What every build gets, the baseline too.
 
-    ``bolt`` keeps what a post-link optimiser needs; ``link_map`` names the file in which the linker says
-    which object each symbol came from.
+    ``bolt`` keeps what a post-link optimiser needs.
     """
     compile_: list[str] = []
     link: list[str] = []
@@ -47,8 +46,6 @@ def plain(family: Family, *, bolt: bool = False, link_map: Path | None = None) -
         if family == "gcc":
             # GCC's .cold partitions split functions in a way that BOLT cannot put together again.
             compile_.append("-fno-reorder-blocks-and-partition")
-    if link_map:
-        link.append(f"-Wl,-Map={link_map}")  # leads from a hot function to its object file
     return Flags(compile=tuple(compile_), link=tuple(link))
 
 
@@ -101,17 +98,13 @@ def use(family: Family, profile: Path) -> Flags:
     return Flags(compile=(guided, *_LLVM_QUIET), link=(guided,))
 
 
-def thin_lto(family: Family, *, jobs: int, cache: Path | None = None) -> Flags:
-    """Link-time optimisation: ThinLTO (clang, icx) or GCC's own, with ``jobs`` compilations side by side.
-
-    ``cache`` is a folder in which lld keeps the code of modules that did not change; GCC has no such thing.
-    """
+def thin_lto(family: Family, *, jobs: int) -> Flags:
+    """Link-time optimisation: ThinLTO (clang, icx) or GCC's own, with ``jobs`` compilations side by side."""
     if family == "gcc":
         parallel = f"-flto={jobs}"  # so many partitions are compiled at once
         return Flags(compile=(parallel, "-fno-fat-lto-objects"), link=(parallel,))  # no second, unused machine code
     thin = "-flto=thin"  # bitcode with summaries: imports across files without one huge module
-    kept = (f"-Wl,--thinlto-cache-dir={cache}",) if cache else ()  # makes the next link with few changes quick
-    return Flags(compile=(thin,), link=(thin, f"-Wl,--thinlto-jobs={jobs}", *kept))
+    return Flags(compile=(thin,), link=(thin, f"-Wl,--thinlto-jobs={jobs}"))
 
 
 _LLVM_QUIET = (

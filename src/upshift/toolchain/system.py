@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from upshift.errors import CommandFailed, MissingTool
 from upshift.shell import Command, Shell
+from upshift.terminal import agreed
 
 Purpose = Literal["launcher", "native", "measure", "mysql", "gcc-only", "test"]
 """``launcher``: a Python environment. ``native``: a linker for the programs in crates/. ``test``: the tests' own small
@@ -32,6 +34,7 @@ _BUILD: tuple[Need, ...] = (
     ("util-linux",),  # taskset
 )
 _MYSQL: tuple[Need, ...] = (
+    ("dpkg-dev",),  # unpacks a source package, where there is no binary one with the source in it
     ("bison",),
     ("libncurses-dev",),
     ("libssl-dev",),
@@ -47,6 +50,13 @@ _MYSQL: tuple[Need, ...] = (
     ("libprotobuf-dev",),
     ("protobuf-compiler",),
     ("libprotoc-dev",),
+    ("libcurl4-openssl-dev",),
+    ("libedit-dev",),
+    ("libfido2-dev",),
+    ("libkrb5-dev",),
+    ("libldap-dev", "libldap2-dev"),
+    ("libmecab-dev",),
+    ("libsasl2-dev",),
     ("perl",),  # runs MySQL's own test suite
     ("libjson-perl",),  # so does this
     ("sysbench",),
@@ -140,10 +150,10 @@ def install_line(packages: Iterable[str]) -> str:
 
 
 def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say: Callable[[str], None]) -> tuple[str, ...]:
-    """Install what ``purpose`` lacks and return its names; ``say`` gets a line before that happens.
+    """Install what ``purpose`` lacks and return its names; asks first on a terminal, else ``say`` gets a line about it.
 
     Needs root or a sudo that asks for no password, on Debian or Ubuntu. Raises MissingTool with the line to
-    paste where it cannot or, without ``allow_install``, may not install.
+    paste where it cannot or, without ``allow_install`` or after a no, may not install.
     """
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         _require_programs(purpose)
@@ -157,17 +167,22 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
     prefix = _privilege(shell)
     if prefix is None:
         raise MissingTool(lacking, f"run `{install_line(missing)}`, then this again")
-    say(f"installing {len(missing)} system packages: {' '.join(missing)}")
+    packages = "1 system package" if len(missing) == 1 else f"{len(missing)} system packages"
+    said = agreed(f"Install {packages} ({' '.join(missing)})? [Y/n] ")
+    if said is False:
+        raise MissingTool(lacking, f"run `{install_line(missing)}`, then this again")
+    if said is None:
+        say(f"no terminal to ask on: installing {packages} (--no-install refuses): {' '.join(missing)}")
     if not _known(missing, shell).issuperset(missing):
-        _apt(prefix, ("update",), shell)  # a fresh image has no package lists yet
+        _apt(prefix, ("update",), shell, say)  # a fresh image has no package lists yet
         missing = missing_packages(purpose, shell)
     install = ("install", "-y", "--no-install-recommends", *missing)
     try:
-        _apt(prefix, install, shell)
+        _apt(prefix, install, shell, say)
     except CommandFailed:
-        _apt(prefix, ("update",), shell)  # old lists name versions that are no longer there
+        _apt(prefix, ("update",), shell, say)  # old lists name versions that are no longer there
         try:
-            _apt(prefix, install, shell)
+            _apt(prefix, install, shell, say)
         except CommandFailed as error:
             raise MissingTool(
                 f"{lacking}, and installing them failed:\n{error.message}",
@@ -207,11 +222,12 @@ def _privilege(shell: Shell) -> tuple[str, ...] | None:
     return ("sudo", "-n") if allowed else None
 
 
-def _apt(prefix: tuple[str, ...], arguments: tuple[str, ...], shell: Shell) -> None:
+def _apt(prefix: tuple[str, ...], arguments: tuple[str, ...], shell: Shell, say: Callable[[str], None]) -> None:
     # env, not the command's own environment: sudo drops that.
     quiet = ("env", "DEBIAN_FRONTEND=noninteractive")
     wait = ("-o", f"DPkg::Lock::Timeout={_APT_LOCK_WAIT_S}")
-    shell.run(Command((*prefix, *quiet, "apt-get", *wait, *arguments)), timeout_s=_INSTALL_TIMEOUT_S)
+    argv = (*prefix, *quiet, "apt-get", *wait, *arguments)
+    shell.run(Command(argv, when_orphaned=signal.SIGINT, uninterrupted=say), timeout_s=_INSTALL_TIMEOUT_S)
 
 
 def _require_programs(purpose: Purpose) -> None:

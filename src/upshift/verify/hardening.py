@@ -49,14 +49,16 @@ def examine(binary: Path) -> dict[str, str]:
 
 def compare(plain: dict[str, str], optimised: dict[str, str]) -> None:
     """Raises VerifyFailed when the optimised binary lacks a protection that the plain one has."""
-    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
-    lost = [
-        f"{name} ({before} -> {after})"
-        for name, before in plain.items()
-        if rank[after := optimised.get(name, "no")] < rank[before]
-    ]
-    if lost:
+    if lost := lacking(plain, optimised):
         raise VerifyFailed(f"the optimised server lost hardening: {', '.join(lost)}", "see the recipe's flags and link_flags")
+
+
+def lacking(one: dict[str, str], other: dict[str, str]) -> tuple[str, ...]:
+    """The protections that ``one`` has and ``other`` has not, or has in part: ``RELRO (full -> partial)``."""
+    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
+    return tuple(
+        f"{name} ({before} -> {after})" for name, before in one.items() if rank[after := other.get(name, "no")] < rank[before]
+    )
 
 
 def text_bytes(binary: Path) -> int:

@@ -18,10 +18,10 @@ def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
         try:
             fields = [(name, how or conversion) for _, name, how, conversion in Formatter().parse(part) if name is not None]
         except ValueError as error:
-            raise ValueError(f"'{part}' has a placeholder that does not end ({error}); {_HOW}") from error
+            raise ValueError(f"'{part}' has an unclosed placeholder ({error}); {_HOW}") from error
         for name, how in fields:
             if how or name not in PLACEHOLDERS:
-                raise ValueError(f"'{part}' has a placeholder that is not known; {_HOW}")
+                raise ValueError(f"'{part}' has an unknown placeholder; {_HOW}")
     return command
 
 

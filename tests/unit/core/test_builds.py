@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
 
-from upshift.build import pch_launcher
+from upshift.build import bitcode, pch_launcher
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot, link_command
-from upshift.build.whole import build_whole, read_fallbacks
+from upshift.build.whole import build_whole, default_jobs, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
+from upshift.profile import llvm
+from upshift.profile.hotness import archive_members, map_plain_server
 from upshift.profile.model import HotObject, HotSet
-from upshift.profile.sampling import archive_members, map_plain_server
 from upshift.run.directory import write_json
 from upshift.run.stages import Workbench
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
+from upshift.toolchain import flags
 from upshift.toolchain.find import find
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -53,6 +58,13 @@ int main(int c, char**) { std::printf("%s %d\\n", built, hot(c) + cold(c)); }
 """,
 }
 PLAIN = Recipe(name="plain")
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What stands in for ``psutil.virtual_memory``'s answer."""
+
+    available: int
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +153,10 @@ def test_the_hot_object_alone_is_compiled_again_and_linked_first(
 ) -> None:
     bench = bench_in(tmp_path / "hot build", shell)
     recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
-    made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), profile_sha256="p", jobs=1)
+    made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), jobs=1)
     assert says(shell, made.server) == "hot build 1\n"
     assert says(shell, plain.server) == "plain build 1\n"
-    assert (made.objects, made.tree, made.profile_sha256, made.fallbacks) == (1, plain.tree, "p", ())
+    assert (made.objects, made.tree, made.fallbacks) == (1, plain.tree, ())
     assert [file.name for file in (bench.folder / "objects").rglob("*.o")] == ["hot.cc.o"]
     rules = (bench.folder / "build.ninja").read_text().splitlines()
     [arguments] = [line for line in rules if line.startswith("  arguments = ")]
@@ -154,11 +166,53 @@ def test_the_hot_object_alone_is_compiled_again_and_linked_first(
 def test_native_objects_and_bitcode_link_together(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
 ) -> None:
-    thin = Flags(compile=("-flto=thin", "-DHOT"), link=("-flto=thin",))
-    recipe = Recipe(name="thin", scope="hot", lto="thin", precompiled_headers=False)
+    thin = Flags(compile=("-flto=thin",), link=("-flto=thin",))
+    recipe = Recipe(name="thin", scope="hot", lto="thin", flags=("-DHOT",), precompiled_headers=False)
     made = build_hot(bench_in(tmp_path, shell), KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin, jobs=1)
     assert says(shell, made.server) == "hot build 1\n" and made.objects == 2
     assert (tmp_path / "objects" / HOT).read_bytes()[:2] == b"BC"
+
+
+def functions(shell: SystemShell, object_: Path) -> dict[str, int]:
+    """The functions of a native object with their sizes."""
+    listed = shell.run(Command(("nm", "-S", "--defined-only", str(object_)))).stdout
+    return {words[3]: int(words[1], 16) for words in map(str.split, listed.splitlines()) if len(words) == 4}
+
+
+def test_sources_are_parsed_once_for_the_instrumented_and_the_optimised_build(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
+    counting, optimising = bench_in(tmp_path / "counting", shell), bench_in(tmp_path / "optimising", shell)
+    counters = flags.instrument("clang", tmp_path / "counters")
+    instrumented = build_hot(counting, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), counters, jobs=1)
+    raw = tmp_path / "raw.profraw"
+    shell.run(Command((str(instrumented.server),), env={"LLVM_PROFILE_FILE": str(raw)}))
+    profile, _ = llvm.merge(shell, clang, [(raw, 1.0)], tmp_path, tmp_path / "log")
+    # A function whose hash is not the profile's would be a warning, and here an error.
+    strict = Flags(compile=(f"-fprofile-use={profile}", "-Wprofile-instr-out-of-date", "-Wbackend-plugin", "-Werror"))
+    parsed = bitcode.folder_of(counting.folder)
+    made = build_hot(optimising, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), strict, parsed=parsed, jobs=1)
+    assert says(shell, made.server) == "hot build 1\n"
+    assert "-c " + str(source.path) not in (optimising.folder / "build.ninja").read_text().replace("'", "")
+    (step,) = (each for each in steps(shell, plain.tree, "server") if each.output == HOT)
+    argv = list(step.argv[step.argv.index(str(clang.cxx)) :])
+    argv[argv.index("-o") + 1] = str(tmp_path / "direct.o")
+    shell.run(Command((*argv, *recipe.flags, *strict.compile), cwd=plain.tree))
+    assert functions(shell, tmp_path / "direct.o") == functions(shell, optimising.folder / "objects" / HOT) != {}
+
+
+def test_assembler_and_other_compilers_have_no_bitcode() -> None:
+    step = Step(("clang", "-o", "a.o", "-c", "a.cc"), "a.o", "a.cc")
+    assert bitcode.can_parse(toolchain(), step) and not bitcode.can_parse(toolchain("gcc"), step)
+    assert not bitcode.can_parse(toolchain(), dataclasses.replace(step, source="a.S"))
+
+
+def test_a_compilation_from_bitcode_leaves_out_what_belongs_to_its_source() -> None:
+    argv = ("clang++", "-O3", "-MD", "-MT", "a.o", "-MF", "a.o.d", "--language=c++", "-o", "a.o", "-c", "a.cc")
+    assert bitcode.from_bitcode(argv, Path("/a.bc"), ("-flto=thin",)) == (
+        *("clang++", "-O3", "-o", "a.o", "-x", "ir", "-c", "/a.bc", "-flto=thin", "-Wno-unused-command-line-argument"),
+    )
 
 
 def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
@@ -235,6 +289,19 @@ def test_bolt_gets_its_relocations_and_gcc_without_bolt_stays_as_it_is(
     assert "-Wl,--emit-relocs" in shell.lines[0]
     build_whole(bench_in(tmp_path, shell), KIND, source, Recipe(name="g", toolchain="gcc"), toolchain("gcc"), jobs=1)
     assert "-Wl,--emit-relocs" not in shell.lines[3]
+    shutil.rmtree(tmp_path / "tree", ignore_errors=True)
+    gcc = Recipe(name="g", toolchain="gcc")
+    build_whole(bench_in(tmp_path, shell), KIND, source, gcc, toolchain("gcc"), relocations=True, jobs=1)
+    assert "-Wl,--emit-relocs" in shell.lines[6]
+
+
+@pytest.mark.parametrize(("available_bytes", "jobs"), [(64e9, 32), (32e9, 21), (1e9, 1)])
+def test_memory_bounds_how_many_compilers_run(monkeypatch: pytest.MonkeyPatch, available_bytes: float, jobs: int) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(32)))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
+    assert default_jobs(said.append) == jobs
+    assert len(said) == (jobs < 32) and all(f"{jobs} compilers side by side on 32 CPUs" in text for text in said)
 
 
 @pytest.mark.parametrize("output", ["clang++: error: Killed (program cc1plus)", "fatal error: terminated by signal 9"])
@@ -253,7 +320,7 @@ def test_steps_of_ninja_are_progress(tmp_path: Path) -> None:
 
 
 def test_a_tree_without_commands(tmp_path: Path) -> None:
-    with pytest.raises(UpshiftError, match="ninja knows no commands for server") as caught:
+    with pytest.raises(UpshiftError, match="ninja has no commands for server") as caught:
         steps(FakeShell({"ninja": Output("it's unbalanced\n")}), tmp_path, "server")
     assert "delete the folder" in caught.value.hint
 
@@ -302,8 +369,8 @@ def test_gcc_is_given_headers_in_its_own_way(project: Path, shell: SystemShell) 
     header = project / "src" / "common.h"
     (project / "src" / "b.cc").write_text("int b() { return common(); }\n")  # compiles with the header brought in alone
     gcc = str(find("gcc", version=None, shell=shell).cxx)
-    for name, flags in (("a", ("-O1",)), ("b", ("-O1",)), ("b", ("-O2", "-flto", "-fno-fat-lto-objects"))):
-        compile_ = (gcc, *flags, "-Winvalid-pch", "-Werror", "-o", f"{name}.o", "-c", str(project / "src" / f"{name}.cc"))
+    for name, options in (("a", ("-O1",)), ("b", ("-O1",)), ("b", ("-O2", "-flto", "-fno-fat-lto-objects"))):
+        compile_ = (gcc, *options, "-Winvalid-pch", "-Werror", "-o", f"{name}.o", "-c", str(project / "src" / f"{name}.cc"))
         assert launch(shell, project, header, *compile_, gcc=True) == (0, "")
     assert len(list((project / "pch").glob("*.h.gch"))) == 2
     assert read_fallbacks(project) == ()

@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 import typer
 
-from upshift import errors, plan
+from upshift import __version__, console, errors, interrupts, plan, shell
 from upshift.cli import app as cli_app
 from upshift.cli.outcome import exit_code
 from upshift.cli.session import session
-from upshift.errors import CacheBusy
+from upshift.errors import CacheBusy, LoadFailed, UpshiftError
 from upshift.measure.model import Comparison, Experiment, Plan
+from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.report.result import Result
-from upshift.run.directory import all_runs
+from upshift.run.directory import Manifest, RunDirectory, all_runs
 from upshift.shell import Command
+from upshift.toolchain import doctor
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -73,6 +75,14 @@ def test_an_interrupt_is_exit_code_130(upshift: Run, monkeypatch: pytest.MonkeyP
     assert upshift(command)[0] == 130
 
 
+def test_an_interrupted_measurement_begins_again(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan, "prepare_measuring", prepare)
+    assert upshift("measure", "/bin/true", "b=/bin/echo") == (130, "", "ERROR interrupted\n")
+
+
 @pytest.mark.parametrize(("command", "way_on"), [("optimize", "--resume last"), ("train", "the same command again")])
 def test_an_interrupt_says_how_to_go_on(upshift: Run, monkeypatch: pytest.MonkeyPatch, command: str, way_on: str) -> None:
     failing(monkeypatch, KeyboardInterrupt())
@@ -92,12 +102,15 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
     [
         (("optimise",), "No such command"),
         (("optimize", "--fast"), "No such option"),
-        (("optimize", "--level", "extreme"), "level: "),
-        (("optimize", "--toolchain", "msvc"), "toolchain: "),
-        (("optimize", "--scope", "some"), "scope: "),
-        (("optimize", "--threads", "many"), "--threads takes counts"),
-        (("optimize", "--threads", "1,0"), "--threads takes counts"),
-        (("optimize", "--threads", ""), "--threads takes counts"),
+        (("optimize", "--level", "extreme"), "'--level'"),
+        (("optimize", "--toolchain", "msvc"), "'--toolchain'"),
+        (("optimize", "--scope", "some"), "'--scope'"),
+        (("optimize", "--connections", "many"), "--connections takes counts"),
+        (("optimize", "--connections", "1,0"), "--connections takes counts"),
+        (("optimize", "-c", ""), "--connections takes counts"),
+        (("optimize", "--connections", "8,8"), "--connections 8,8 names a count twice"),
+        (("measure", "/bin/true", "b=/bin/echo", "-c", "1,8,1"), "names a count twice"),
+        (("measure", "/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
         (("measure", "a", "b", "--rounds", "0"), "rounds"),
@@ -113,7 +126,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("measure", "a=/bin/true", "a=/bin/false"), "the same name"),
         (("measure", "/bin/true", "/no/such"), "is not an executable"),
         (("measure", "/bin/true", "/bin"), "is not an executable"),
-        (("measure", "/bin/true", "b=/bin/false", "--threads", "x"), "--threads takes counts"),
+        (("measure", "/bin/true", "b=/bin/false", "--connections", "x"), "--connections takes counts"),
     ],
 )
 def test_what_cannot_be_meant_is_exit_code_2(upshift: Run, arguments: tuple[str, ...], said: str) -> None:
@@ -127,7 +140,7 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
     code, out, _err = upshift("optimize", "--dry-run", "--json", "--level", level)
     told = json.loads(out)
     assert code == 0 and told["dry_run"] is True and told["schema_version"] == 1
-    assert told["stages"][0]["stage"] == "source" and told["stages"][-1]["stage"] == "report"
+    assert told["stages"][0]["name"] == "source" and told["stages"][-1]["name"] == "report"
     code, out, _err = upshift("optimize", "--dry-run", "--level", level)
     assert code == 0 and "plain build" in out and "at the peak" in out
     assert not (tmp_path / "cache").exists()
@@ -136,10 +149,10 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
 def test_quick_trains_and_measures_less(upshift: Run) -> None:
     def takes_s(stage: str, *more: str) -> float:
         told = json.loads(upshift("optimize", "--dry-run", "--json", *more)[1])
-        return next(float(each["wall_s"]) for each in told["stages"] if each["stage"] == stage)
+        return next(float(each["wall_s"]) for each in told["stages"] if each["name"] == stage)
 
     assert takes_s("measure", "--level", "quick") < 0.75 * takes_s("measure")
-    assert takes_s("measure", "--level", "quick", "--threads", "1,8") == takes_s("measure")
+    assert takes_s("measure", "--level", "quick", "--connections", "1,8") == takes_s("measure")
     assert takes_s("post-link", "--level", "quick") == pytest.approx(takes_s("post-link") - 3 * 10)
     assert takes_s("post-link", "--level", "quick", "--train-seconds", "20") == takes_s("post-link")
 
@@ -150,8 +163,24 @@ def test_quick_trains_and_measures_less(upshift: Run) -> None:
 )
 def test_a_dry_run_of_a_single_command(upshift: Run, arguments: tuple[str, ...], last: str, tmp_path: Path) -> None:
     code, out, _err = upshift(*arguments, "--dry-run", "--json")
-    assert code == 0 and json.loads(out)["stages"][-1]["stage"] == last
+    assert code == 0 and json.loads(out)["stages"][-1]["name"] == last
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_run_is_resumed_with_its_own_options_alone(upshift: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = Options(connections=(4,), verify="main")
+    manifest = Manifest(
+        command=("upshift", "optimize"),
+        options=asked.model_dump(mode="json"),
+        started_at="2026-11-21T05:15:00+00:00",
+        upshift_version="0.1.0",
+    )
+    RunDirectory.create("optimize", manifest)
+    given = ("--connections", "1,8", "--trials", "9", "--verify", "main")
+    code, _out, err = upshift("optimize", "--resume", "last", *given, "--dry-run")
+    assert code == 2 and "another value of --connections, --trials" in err and "--verify" not in err
+    code, out, _err = upshift("optimize", "--resume", "last", "--connections", "4", "--dry-run", "--json")
+    assert code == 0 and json.loads(out)["dry_run"]
 
 
 def test_lists_for_machines_and_for_people(upshift: Run) -> None:
@@ -163,6 +192,54 @@ def test_lists_for_machines_and_for_people(upshift: Run) -> None:
         assert (code, err) == (0, "") and out.strip()
 
 
+def test_lists_and_the_dry_run_fit_80_columns(upshift: Run) -> None:
+    for arguments in (("recipes",), ("workloads",), ("optimize", "--dry-run"), ("optimize", "--help"), ("--help",)):
+        _code, out, _err = upshift(*arguments)
+        assert max(map(len, out.splitlines())) <= 80, arguments
+
+
+def test_the_version_and_the_help_say_upshift(upshift: Run) -> None:
+    assert upshift("--version") == (0, f"upshift {__version__}\n", "")
+    for arguments in ((), ("-h",), ("--help",)):
+        code, out, err = upshift(*arguments)
+        assert (code, err) == (0, "")
+        assert "Usage: upshift [OPTIONS] COMMAND" in out and "--install-completion" in out
+    assert "Usage: upshift optimize [OPTIONS]" in upshift("optimize", "-h")[1]
+
+
+def test_a_usage_error_names_the_option_and_where_to_look(upshift: Run) -> None:
+    _code, _out, err = upshift("train", "--fast")
+    assert err.startswith("ERROR No such option: --fast")
+    assert err.endswith("hint: `upshift train --help` says what it takes\n")
+
+
+@pytest.mark.parametrize("arguments", [("-q", "runs"), ("runs", "-q"), ("runs", "--json", "--quiet")])
+def test_quiet_shows_no_progress(
+    upshift: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(console, "_quiet", False)
+    assert upshift(*arguments)[0] == 0
+    console.say("progress")
+    console.ConsoleProgress(1).stage_started("source")
+    console.error("wrong", "mend it")
+    assert capsys.readouterr().err == "ERROR wrong\nhint: mend it\n"
+
+
+def test_verbose_shows_each_command(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "announce", None)
+    monkeypatch.setattr(doctor, "examine", lambda shell, **_named: shell.run(Command(("true", "a b"))) and ())
+    _code, out, err = upshift("doctor", "-v")
+    assert err == "+ true 'a b'\n"
+    assert "Ready" in out
+
+
+def test_a_recipe_is_shown_as_its_file_or_with_all_keys(upshift: Run) -> None:
+    code, out, _err = upshift("recipes", "show", "max-clang")
+    assert code == 0 and out == (CHECKOUT / "recipes" / "max-clang.toml").read_text()
+    assert json.loads(upshift("recipes", "show", "max-clang", "--json")[1])["lto"] == "thin"
+    assert upshift("recipes", "show", "no-such")[0] == 2
+
+
 def test_no_colour_off_a_terminal(upshift: Run) -> None:
     for arguments in (("recipes",), ("optimize", "--dry-run"), ("report", "last"), ("--help",)):
         _code, out, err = upshift(*arguments)
@@ -171,22 +248,22 @@ def test_no_colour_off_a_terminal(upshift: Run) -> None:
 
 def test_a_session_makes_a_run_and_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with pytest.raises(KeyboardInterrupt), session("train", {"jobs": 2}, stages=1, jobs=2) as at_work:
-            process = at_work.shell.spawn(Command(("sleep", "100")), log=at_work.run.log("x"))
-            with pytest.raises(CacheBusy), session("train", {}, stages=1, jobs=2):
-                raise AssertionError("two runs on one cache")
-            os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with interrupts.handled(), pytest.raises(KeyboardInterrupt), session("train", {"jobs": 2}, stages=1, jobs=2) as at_work:
+        process = at_work.shell.spawn(Command(("sleep", "100")), log=at_work.run.log("x"))
+        with pytest.raises(CacheBusy), session("train", {}, stages=1, jobs=2):
+            raise AssertionError("two runs on one cache")
+        os.kill(os.getpid(), signal.SIGTERM)
     assert process.poll() is not None
     (run,) = all_runs()
     assert run.manifest.options == {"jobs": 2}
     assert run.commands_log.read_text() == "sleep 100\n"
+    assert not run.finished
     with session("train", {}, stages=1, jobs=2, resume=run.name) as again:
         assert again.run.path == run.path
+    assert run.finished
+    with pytest.raises(LoadFailed), session("train", {}, stages=1, jobs=2, resume=run.name):
+        raise LoadFailed("it failed when it was resumed")
+    assert not run.finished
 
 
 def compared(low: float, high: float, arm: str = "optimised", metric: str = "qps", *, held_out: bool = False) -> Comparison:
@@ -194,13 +271,14 @@ def compared(low: float, high: float, arm: str = "optimised", metric: str = "qps
         {
             "workload": "w",
             "held_out": held_out,
-            "threads": 8,
+            "connections": 8,
             "metric": metric,
             "arm": arm,
             "baseline": "plain",
             "ratio": (low + high) / 2,
             "ci_low": low,
             "ci_high": high,
+            "confidence": 0.95,
             "trials": 6,
             "verdict": "inconclusive",
             "trials_needed": None,
@@ -209,32 +287,83 @@ def compared(low: float, high: float, arm: str = "optimised", metric: str = "qps
 
 
 @pytest.mark.parametrize(
-    ("comparisons", "fail_on", "code"),
+    ("comparisons", "fail_below", "margin", "code"),
     [
-        ([compared(0.5, 0.6)], None, 0),
-        ([compared(1.2, 1.3)], 1.1, 0),
-        ([compared(1.1, 1.3)], 1.1, 0),
-        ([compared(1.0, 1.05)], 1.1, 3),
-        ([compared(1.0, 1.3)], 1.1, 4),
-        ([compared(1.0, 1.3), compared(1.0, 1.05)], 1.1, 3),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, held_out=True)], 1.1, 0),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, arm="today")], 1.1, 0),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, metric="latency_ms_p99")], 1.1, 0),
+        ([compared(0.5, 0.6)], None, 0.0, 0),
+        ([], None, 0.0, 0),
+        ([compared(1.2, 1.3)], 1.1, 0.0, 0),
+        ([compared(1.1, 1.3)], 1.1, 0.0, 0),
+        ([compared(1.0, 1.05)], 1.1, 0.0, 3),
+        ([compared(1.0, 1.3)], 1.1, 0.0, 4),
+        ([compared(1.0, 1.3), compared(1.0, 1.05)], 1.1, 0.0, 3),
+        ([compared(1.2, 1.3), compared(0.5, 0.6, held_out=True)], 1.1, 0.0, 0),
+        ([compared(1.2, 1.3), compared(0.5, 0.6, arm="today")], 1.1, 0.0, 0),
+        ([compared(1.2, 1.3), compared(0.5, 0.6, metric="latency_ms_p99")], 1.1, 0.0, 0),
+        ([compared(0.985, 1.015)], 1.0, 0.0, 4),
+        ([compared(0.985, 1.015)], 1.0, 0.02, 0),  # As fast as before, as far as the margin asks.
+        ([compared(0.97, 1.03)], 1.0, 0.02, 4),
+        ([compared(0.985, 0.995)], 1.0, 0.02, 0),
+        ([compared(0.95, 0.99)], 1.0, 0.02, 3),
     ],
 )
-def test_fail_on(comparisons: list[Comparison], fail_on: float | None, code: int) -> None:
-    measured = Plan(trials=6, rounds=1, slice_s=1, warmup_s=1, seed=1, server_cpus=(0,), client_cpus=(1,))
-    experiment = Experiment(
-        plan=measured, arms=(), baseline="plain", loads=(), levels=(), comparisons=tuple(comparisons), flags=()
+def test_fail_below(comparisons: list[Comparison], fail_below: float | None, margin: float, code: int) -> None:
+    assert exit_code(result_of(*comparisons), fail_below, margin) == code
+
+
+@pytest.mark.parametrize("comparisons", [(), (compared(1.2, 1.3, held_out=True),)])
+def test_fail_below_with_nothing_to_judge_is_an_error(comparisons: tuple[Comparison, ...]) -> None:
+    with pytest.raises(UpshiftError, match="nothing to judge"):
+        exit_code(result_of(*comparisons), 1.0)
+
+
+def test_fail_below_says_which_margin_would_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(result_of(compared(0.912, 1.1)), 1.0) == 4
+    assert "w at 8 connections may be below 1 (0.91 to 1.10 at 95 %): --margin 0.088 accepts it" in capsys.readouterr().err
+    assert exit_code(result_of(compared(0.912, 1.1)), 1.0, 0.088) == 0
+    assert exit_code(result_of(compared(0.7, 0.8)), 1.0) == 3
+    assert "w at 8 connections is below 1 at 95 % (0.70 to 0.80)" in capsys.readouterr().err
+
+
+def result_of(*comparisons: Comparison) -> Result:
+    """A result that holds these comparisons and nothing else."""
+    measured = Plan(
+        trials=6,
+        rounds=1,
+        slice_s=1,
+        warmup_s=1,
+        seed=1,
+        headline_connections=8,
+        server_cpus=(0,),
+        client_cpus=(1,),
+        placement="",
     )
-    assert exit_code(Result.model_construct(experiment=experiment), fail_on) == code
+    experiment = Experiment(
+        plan=measured,
+        arms=(),
+        baseline="plain",
+        loads=(),
+        levels=(),
+        comparisons=comparisons,
+        confidence=0.95,
+        steal_share=0.0,
+        flags=(),
+    )
+    return Result.model_construct(experiment=experiment)
 
 
 # The reference document says all that the program takes, and nothing else. It is read, not written, here.
 
 DOCUMENT = CHECKOUT / "docs" / "reference" / "cli.md"
 GROUP: Any = typer.main.get_command(cli_app.app)
-COMMANDS: Mapping[str, Any] = GROUP.commands
+COMMANDS: Mapping[str, Any] = {
+    **GROUP.commands,
+    **{
+        f"{name} {below}": command
+        for name, group in GROUP.commands.items()
+        for below, command in getattr(group, "commands", {}).items()
+    },
+}
+"""Each command, and those below one, such as ``runs rm``."""
 
 
 def section(command: str) -> str:
@@ -250,7 +379,7 @@ def parameters(command: str) -> list[Any]:
 
 
 def test_the_document_names_every_command_and_no_other() -> None:
-    headings = re.findall(r"^## `?upshift (\S+?)`?$", DOCUMENT.read_text(), re.M)
+    headings = re.findall(r"^## `?upshift ([^`\n]+?)`?$", DOCUMENT.read_text(), re.M)
     assert sorted(headings) == sorted(COMMANDS)
 
 
@@ -262,7 +391,7 @@ def test_the_document_says_what_a_command_is_for(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_the_document_names_every_option_with_its_help_and_default_and_no_other(command: str) -> None:
-    entries = {name: line for line in section(command).splitlines() if (name := _entry(line))}
+    entries = {name: line for line in section(command).splitlines() for name in _entries(line)}
     options = {option: each for each in parameters(command) if each.param_type_name == "option" for option in each.opts}
     assert {name for name in entries if name.startswith("-")} == set(options)
     for name, option in options.items():
@@ -278,13 +407,14 @@ def test_the_document_names_every_argument(command: str) -> None:
     assert missing == []
 
 
-def _entry(line: str) -> str | None:
-    found = re.match(r"- `([^`]+)`", line)
-    return found[1] if found else None
+def _entries(line: str) -> list[str]:
+    """The names of an option, as in ``- `--jobs`, `-j`: help``."""
+    found = re.match(r"- ((?:`[^`]+`(?:, )?)+)", line)
+    return re.findall(r"`([^`]+)`", found[1]) if found else []
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"cache", "load"}))  # their help is the Rust programs' own
 def test_help_works_without_a_machine_to_work_on(upshift: Run, command: str) -> None:
-    code, out, _err = upshift(command, "--help")
+    code, out, _err = upshift(*command.split(), "--help")
     assert code == 0
     assert [each.opts[0] for each in parameters(command) if each.param_type_name == "option" and each.opts[0] not in out] == []

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from upshift import console
 from upshift.console import ConsoleProgress, _duration
-from upshift.report.result import StageRecord
+from upshift.run.record import StageRecord
 
 
 @pytest.fixture
@@ -96,3 +96,12 @@ def test_results_are_on_stdout_and_all_else_on_stderr(capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert captured.out == '/path/[to]/server\n{"a": "[b]"}\n'
     assert captured.err == "about [it]\nERROR [failed]\n"
+
+
+def test_what_stands_between_colons_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    console.result("a.c:cd:[b]")
+    console.say("a.c:cd:[b]")
+    console.entry("a.c:cd:[b]", "a.c:cd:[b]")
+    captured = capsys.readouterr()
+    assert captured.out == "a.c:cd:[b]\na.c:cd:[b]\n    a.c:cd:[b]\n"
+    assert captured.err == "a.c:cd:[b]\n"

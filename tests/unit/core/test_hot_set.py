@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeProgress, Fak
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
-from upshift.profile.link_map import LinkMap, read_link_map
-from upshift.profile.sampling import (
+from upshift.profile import training
+from upshift.profile.hotness import (
     Counted,
     archive_members,
     attribute,
@@ -24,6 +24,7 @@ from upshift.profile.sampling import (
     record_command,
     whole_tree,
 )
+from upshift.profile.link_map import LinkMap, read_link_map
 from upshift.profile.training import train
 from upshift.run.stages import Workbench
 from upshift.server import instance
@@ -154,7 +155,7 @@ def test_samples_go_to_objects_and_symbols(link_map: LinkMap) -> None:
     counted = attribute(SCRIPT.splitlines(), SERVER, [(0x800, 0x800, 0x1000)], link_map)
     assert counted.by_origin == {"sql/main.cc.o": 1, "lib/libsql.a(parse.cc.o)": 2}
     assert counted.by_symbol == {"main": 1, "_Z5parsev": 2}
-    assert (counted.total, counted.method) == (3, "perf")
+    assert (counted.total, counted.seen, counted.method) == (3, 3, "perf")
 
 
 def test_samples_of_another_server_count_for_nothing(link_map: LinkMap) -> None:
@@ -167,14 +168,14 @@ def test_branch_counts_go_to_objects_and_symbols(link_map: LinkMap, tmp_path: Pa
         "boltedcollection\n1 main 0 1 _Z5parsev 0 0 100\n1 _Z5parsev.cold 4 1 main 8 0 7\n"
         "1 _ZL6helperv/1 0 1 main 0 0 5\n1 memcpy 0 1 main 0 0 9\n0 [unknown] 0 1 main 0 0 3\n1 cut short"
     )
-    counted = count_fdata([file], link_map)
+    counted = count_fdata(file, link_map)
     assert counted.by_symbol == {"main": 100, "_Z5parsev": 7, "_ZL6helperv": 5, "memcpy": 9}
     assert counted.by_origin == {"sql/main.cc.o": 100, "lib/libsql.a(parse.cc.o)": 12, "lib/libsql.a(plan.cc.o)": 5}
 
 
 def counted(**by_object: int) -> Counted:
     origins = {"main": "sql/main.cc.o", **{name: f"lib/libsql.a({name}.cc.o)" for name in ("parse", "plan", "empty")}}
-    return Counted(Counter({origins[name]: n for name, n in by_object.items()}), Counter(by_object), "perf")
+    return Counted({origins[name]: n for name, n in by_object.items()}, by_object, sum(by_object.values()), "perf")
 
 
 def test_the_hot_set_is_the_hottest_objects_that_hold_the_share_asked_for(shell: FakeShell, plain: Build) -> None:
@@ -188,6 +189,15 @@ def test_the_hot_set_is_the_hottest_objects_that_hold_the_share_asked_for(shell:
 def test_the_whole_share_takes_every_object_that_ran(shell: FakeShell, plain: Build) -> None:
     found = hot_set(shell, FakeKind(), plain, counted(main=100, parse=890, plan=10), coverage=1.0)
     assert len(found.objects) == 3 and found.coverage == 1.0
+
+
+def test_what_must_stay_opaque_is_never_compiled_again(shell: FakeShell, plain: Build, link_map: LinkMap) -> None:
+    kind = FakeKind(opaque=("sql/parse.cc",))
+    for found in (
+        hot_set(shell, kind, plain, counted(main=100, parse=10, plan=890), coverage=1.0),
+        whole_tree(shell, kind, plain, link_map),
+    ):
+        assert {each.path for each in found.objects} == {"sql/main.cc.o", "sql/plan.cc.o"} and found.all_objects == 4
 
 
 @pytest.mark.parametrize("samples", [0, 499])
@@ -209,10 +219,19 @@ def test_the_whole_tree_is_what_the_server_holds(shell: FakeShell, plain: Build,
     assert (found.method, found.all_objects, found.coverage) == ("all", 4, 1.0)
 
 
-def test_several_workloads_counts_add_up() -> None:
-    both = merged([counted(main=1, parse=2), counted(main=10)])
-    assert both.by_symbol == {"main": 11, "parse": 2} and both.total == 13
-    assert merged([]).total == 0
+def test_several_workloads_counts_add_up_by_their_shares() -> None:
+    both = merged([(counted(main=1, parse=2), 1.0), (counted(main=10), 0.5)])
+    assert both.by_symbol == {"main": 6, "parse": 2} and (both.total, both.seen) == (8, 13)
+
+
+def test_a_workload_that_was_sampled_for_longer_makes_no_other_hot_set(shell: FakeShell, plain: Build) -> None:
+    short, long = counted(main=100, parse=10), counted(main=1000, parse=100)
+    other = counted(plan=600, parse=20)
+    found = [
+        hot_set(shell, FakeKind(), plain, merged([(sampled, 1 / cpu_s), (other, 1 / 6)]), coverage=0.9)
+        for sampled, cpu_s in ((short, 1.0), (long, 10.0))
+    ]
+    assert found[0].objects == found[1].objects and found[0].functions == found[1].functions
 
 
 def test_perf_samples_user_code_without_a_pmu() -> None:
@@ -234,7 +253,7 @@ class Class:
     """Where training takes place."""
 
     def __init__(self, folder: Path, processes: list[FakeProcess]) -> None:
-        self.shell = FakeShell({"cp -a": Output(effect=lambda _command: (folder / "data").mkdir())}, iter(processes))
+        self.shell = FakeShell({"cp -a": Output(effect=lambda command: Path(command.argv[-1]).mkdir())}, iter(processes))
         self.progress = FakeProgress()
         self.bench = Workbench(folder, self.shell, folder / "log", self.progress)
         (folder / "template").mkdir()
@@ -245,7 +264,21 @@ class Class:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(instance, "time", FakeClock())
+    # One after the other, as on one CPU: the fake processes come in their order.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0})
+    monkeypatch.setattr(training, "cpu_s", FakeCpuClock())
     yield
+
+
+class FakeCpuClock:
+    """Servers that need half a second of CPU time for each load."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self, _pid: int) -> float:
+        self.now_s += 0.5
+        return self.now_s
 
 
 def test_each_workload_trains_a_server_of_its_own_that_ends_cleanly(tmp_path: Path) -> None:
@@ -265,7 +298,8 @@ def test_each_workload_trains_a_server_of_its_own_that_ends_cleanly(tmp_path: Pa
     assert [server.signals for server in servers] == [[15], [15]]
     assert [command.argv[0] for command in room.shell.spawned[1::2]] == ["load-a", "load-b"]
     assert room.shell.spawned[0].env["LLVM_PROFILE_FILE"] == "/raw/a/%p.profraw"
-    assert not (tmp_path / "data").exists()
+    assert [(each.cpu_s, each.share) for each in trained] == [(0.5, 4.0)] * 2
+    assert list(tmp_path.glob("data*")) == []
 
 
 def test_a_recorder_that_overstays_is_told_to_end(tmp_path: Path) -> None:

@@ -110,10 +110,24 @@ def test_data_are_tables_without_logs(tmp_path: Path) -> None:
     assert KIND.data_bytes(tmp_path) == 100
 
 
-@pytest.mark.parametrize(("dirty", "quiet"), [(0, True), (10, True), (11, False)])
-def test_quiet_is_one_page_in_a_hundred_dirty(monkeypatch: pytest.MonkeyPatch, dirty: int, quiet: bool) -> None:
-    status = {"Innodb_buffer_pool_pages_dirty": dirty, "Innodb_buffer_pool_pages_total": 1000}
-    monkeypatch.setattr(mysql, "_status", lambda *_names: status)
+@pytest.mark.parametrize(
+    ("first", "later", "quiet"),
+    [
+        ({}, {}, True),
+        ({"trx_rseg_history_len": 4000}, {}, True),  # An idle InnoDB leaves up to 5,000.
+        ({"Innodb_buffer_pool_pages_dirty": 16}, {}, True),
+        ({"Innodb_buffer_pool_pages_dirty": 17}, {}, False),
+        ({"trx_rseg_history_len": 90}, {"trx_rseg_history_len": 80}, False),
+        *(({}, {name: 1}, False) for name in mysql._BACKGROUND),
+    ],
+)
+def test_quiet_is_no_flushing_no_purge_and_few_dirty_pages(
+    monkeypatch: pytest.MonkeyPatch, first: dict[str, int], later: dict[str, int], quiet: bool
+) -> None:
+    state = {**dict.fromkeys(mysql._BACKGROUND, 0), "trx_rseg_history_len": 0, **first}
+    looks = iter((state, {**state, **later}))
+    monkeypatch.setattr(mysql, "_background", lambda _socket: next(looks))
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     assert KIND.quiet(Path("/s")) is quiet
 
 
@@ -121,7 +135,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     socket = tmp_path / "s.sock"
     assert not KIND.ready(socket)
     for ask in (KIND.counters, KIND.quiet, KIND.prepare):
-        with pytest.raises(ServerFailed, match="does not answer any more"):
+        with pytest.raises(ServerFailed, match="no longer answers"):
             ask(socket)
 
 
@@ -150,11 +164,13 @@ def test_a_package_holds_the_server_its_clients_messages_and_licence(tmp_path: P
     ):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).touch()
-    packaged = KIND.install(SOURCE, tree, Path("/out/mysqld"), (Path("/out/mysql_clone.so"),))
+    names = ("mysql_clone", "component_reference_cache", "component_test_x")
+    (tree / "build.ninja").write_text("".join(f"build plugin_output_directory/{name}.so: LINKER a.o\n" for name in names))
+    packaged = KIND.install(SOURCE, tree, Path("/out/mysqld"))
     assert packaged["bin/mysqld"] == Path("/out/mysqld") and packaged["LICENSE"] == SOURCE / "LICENSE"
     assert "bin/mysql" in packaged and "bin/mysqltest" not in packaged and "bin/mysqldump" not in packaged
-    assert packaged["lib/plugin/mysql_clone.so"] == Path("/out/mysql_clone.so")
-    assert packaged["lib/plugin/component_reference_cache.so"].parent == tree / "plugin_output_directory"
+    loaded = {f"lib/plugin/{name}.so": tree / "plugin_output_directory" / f"{name}.so" for name in names[:2]}
+    assert {name: file for name, file in packaged.items() if name.startswith("lib/")} == loaded
     assert "share/german" in packaged and "share/x" not in packaged and "share/charsets" in packaged
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
@@ -14,12 +15,13 @@ from fakes import DiskUsage, FakeShell, Output, toolchain
 
 from upshift import plan
 from upshift.build.recipe import Recipe, find_recipe, shipped_recipes
-from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
+from upshift.errors import NotEnoughRoom, RecipeError, SourceError, UsageError, WorkloadError
 from upshift.estimate import estimate
 from upshift.options import Options
 from upshift.paths import CHECKOUT
-from upshift.pipeline import Work, all_stages, building_stages, training_stages
 from upshift.plan import measuring_plan, prepare, prepare_measuring, refuse_pointless
+from upshift.stages.names import all_stages, building_stages, training_stages
+from upshift.stages.work import Work
 
 PLENTY = 10**13
 
@@ -87,12 +89,45 @@ def test_the_scope_asked_for_wins() -> None:
         ({"baseline": "/etc/passwd"}, UsageError, "--baseline /etc/passwd is not an executable"),
         ({"baseline": "/no/mysqld"}, UsageError, "is not an executable"),
         ({"baseline": "/usr/bin"}, UsageError, "is not an executable"),
+        ({"baseline": "/bin/false"}, UsageError, "--baseline: /usr/bin/false does not start"),
+        ({"recipe": "gcc-pgo-lto", "toolchain": "clang"}, RecipeError, "is for gcc, not for clang"),
+        ({"recipe": "max-clang", "toolchain": "gcc"}, RecipeError, "is for clang, not for gcc"),
+        ({"verify": "mian"}, UsageError, "--verify mian: mysql has no tests 'mian'"),
+        ({"verify": "main.1st,innodb"}, UsageError, "has no tests 'innodb'"),
     ],
 )
 def test_what_is_refused_before_the_work(options: dict[str, object], error: type[UsageError], said: str) -> None:
     with pytest.raises(error, match=re.escape(said)) as caught:
         prepared(**options)
     assert caught.value.hint and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("verify", ["short", "main", "main.1st", "main.1st,innodb.innodb-index"])
+def test_tests_that_there_may_be(verify: str) -> None:
+    assert prepared(verify=verify).options.verify == verify
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("/no/mysql", "there is no source at /no/mysql"), ("/usr", "is not a mysql source")]
+)
+def test_a_source_that_is_none_is_refused_before_anything_is_installed(
+    source: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_install", lambda *_given: pytest.fail("installed"))
+    with pytest.raises(SourceError, match=said):
+        prepared(source=source)
+
+
+def test_files_are_named_by_their_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is resumed from another folder finds them."""
+    monkeypatch.chdir(tmp_path)
+    options = Options.model_validate(
+        {"source": "mysql.tar", "recipe": "r.toml", "workloads": ("oltp_insert", "w.toml"), "baseline": "mysqld"}
+    )
+    assert (options.source, options.recipe) == (str(tmp_path / "mysql.tar"), str(tmp_path / "r.toml"))
+    assert options.workloads == ("oltp_insert", str(tmp_path / "w.toml"))
+    assert options.baseline == tmp_path / "mysqld"
+    assert (Options(recipe="plain").recipe, Options(source="apt").source) == ("plain", "apt")
 
 
 def test_a_workload_of_another_server(tmp_path: Path) -> None:
@@ -102,12 +137,24 @@ def test_a_workload_of_another_server(tmp_path: Path) -> None:
         prepared(workloads=(str(file),))
 
 
+def test_workloads_that_ask_for_two_values_of_a_setting(tmp_path: Path) -> None:
+    for name, size in (("a", "4K"), ("b", "8K")):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(
+            f'fill = {{ command = ["f"] }}\nload = {{ command = ["l"] }}\nsettings = {{ innodb_page_size = "{size}" }}\n'
+        )
+    with pytest.raises(WorkloadError, match="'a' asks for innodb_page_size=4K, workload 'b' for innodb_page_size=8K"):
+        prepared(workloads=(str(tmp_path / "a.toml"),), held_out=(str(tmp_path / "b.toml"),))
+    alone = prepared(workloads=(str(tmp_path / "a.toml"),), held_out=("oltp_delete",))
+    assert alone.train_on[0].settings == alone.hold_out[0].settings == {"innodb_page_size": "4K"}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"recipe": "plain"}, "has no profile, so there is nothing to train"),
         ({"recipe": "stock-gcc"}, "has no profile"),
-        ({"recipe": "gcc-pgo-lto", "level": "quick"}, "does without BOLT"),
+        ({"recipe": "gcc-pgo-lto", "level": "quick"}, "has post_link = "),
     ],
 )
 def test_a_recipe_that_gives_the_level_nothing_to_do(options: dict[str, object], said: str) -> None:
@@ -221,8 +268,9 @@ def test_a_changed_tarball_is_another_source(tmp_path: Path) -> None:
     assert plan._identity(str(file)) != first
 
 
-def test_the_distributions_source_is_looked_up_once_a_day() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", plan._identity(None))
+def test_the_day_is_no_part_of_the_distribution_s_source() -> None:
+    """A run that is resumed after midnight keeps its source."""
+    assert plan._identity(None) == ""
 
 
 PERF = plan._perf_samples
@@ -245,10 +293,18 @@ def test_perf_is_not_tried_where_it_is_not_or_is_not_wanted(monkeypatch: pytest.
 
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_every_stage_of_a_level_is_estimated(level: str) -> None:
-    stages = all_stages(level, find_recipe("max-clang"), plugins=True)
+    stages = all_stages(level, find_recipe("max-clang"))
     made = estimate(Options.model_validate({"level": level}), stages)
-    assert tuple(each.stage for each in made) == stages
+    assert tuple(each.name for each in made) == stages
     assert all(each.wall_s > 0 and each.disk_bytes >= 0 and each.memory_bytes > 0 for each in made)
+
+
+def test_bolt_needs_less_memory_after_a_training_which_says_what_is_executed() -> None:
+    def bolt_bytes(level: Literal["full", "quick"]) -> int:
+        stages = all_stages(level, find_recipe("max-clang"))
+        return next(each.memory_bytes for each in estimate(Options(level=level), stages) if each.name == "post-link")
+
+    assert bolt_bytes("full") < 6 * 2**30 < bolt_bytes("quick")
 
 
 def test_the_room_that_is_asked_for_holds_the_estimate() -> None:
@@ -265,7 +321,7 @@ def wall_s(stage: str, **options: object) -> float:
 def test_every_recipe_that_is_shipped_can_be_estimated(recipe: Recipe) -> None:
     stages = building_stages(recipe)
     made = estimate(Options(recipe=recipe.name, toolchain=recipe.toolchain), stages)
-    assert tuple(each.stage for each in made) == stages
+    assert tuple(each.name for each in made) == stages
 
 
 def test_the_whole_tree_costs_more_than_what_runs() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from upshift.errors import CacheBusy, UsageError
 from upshift.paths import CHECKOUT
-from upshift.report.result import StageRecord
 from upshift.run.directory import Manifest, RunDirectory, all_runs, write_json
 from upshift.run.lock import exclusive
+from upshift.run.record import StageRecord
 
 VERBS = ("optimize", "measure")
 
@@ -150,3 +150,11 @@ def test_the_lock_is_free_again_after_an_error(cache: Path) -> None:
         raise KeyboardInterrupt
     with exclusive(cache):
         pass
+
+
+def test_options_before_the_verb_do_not_hide_it() -> None:
+    command = ("upshift", "--verbose", "optimize", "--level", "quick")
+    manifest = Manifest(command=command, options={}, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0")
+    assert manifest.verb == "optimize"
+    run = RunDirectory.create("optimize", manifest)
+    assert RunDirectory.open("last", ("optimize",)).path == run.path

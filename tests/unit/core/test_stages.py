@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ from upshift.values import Value
 class Made(Value):
     text: str
     path: Path
+
+
+class Unpacked(Value):
+    inside: tuple[Made, ...]
 
 
 class House:
@@ -103,27 +108,37 @@ def test_a_resumed_run_keeps_its_own_record(house: House) -> None:
     assert [each.cached for each in run.records()] == [False]
 
 
+def test_another_version_of_a_stage_runs_again(house: House) -> None:
+    stages = house.stages(house.run())
+    for version in (1, 2, 2):
+        stages.run("train", Made, house.action, inputs={}, version=version)
+    assert house.calls == 2
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
 @pytest.mark.parametrize("error", [LoadFailed("died"), KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_an_interrupted_stage_leaves_no_result_and_runs_again_in_its_folder(house: House, error: BaseException) -> None:
+def test_an_interrupted_stage_leaves_no_result_and_runs_again(house: House, error: BaseException, goes_on: bool) -> None:
     run = house.run()
 
     def interrupted(bench: Workbench) -> Made:
         (bench.folder / "half").write_text("done")
+        (bench.folder / "raw").mkdir()
+        (bench.folder / "raw" / "1.profraw").write_text("counts")
         time.sleep(0.15)
         raise error
 
     with pytest.raises(type(error)):
-        house.stages(run).run("plain build", Made, interrupted, inputs={})
+        house.stages(run).run("plain build", Made, interrupted, inputs={}, goes_on=goes_on)
     (folder,) = house.folders()
     assert not (folder / "stage.json").exists()
     assert run.records() == ()
 
     def resumed(bench: Workbench) -> Made:
-        assert (bench.folder / "half").read_text() == "done"
+        assert (bench.folder / "half").exists() is (bench.folder / "raw").exists() is goes_on
         time.sleep(0.1)
         return house.action(bench)
 
-    house.stages(run).run("plain build", Made, resumed, inputs={})
+    house.stages(run).run("plain build", Made, resumed, inputs={}, goes_on=goes_on)
     assert (folder / "stage.json").is_file()
     (record,) = run.records()
     assert record.wall_s >= 0.25 and not record.cached
@@ -146,6 +161,7 @@ def test_what_a_killed_attempt_took_is_added(house: House, tmp_path: Path) -> No
 
 _ATTEMPT = """
 import time
+from collections.abc import Callable
 from pathlib import Path
 from fakes import FakeProgress, FakeShell
 from upshift.paths import cache_dir
@@ -153,7 +169,7 @@ from upshift.run import stages
 from upshift.run.directory import Manifest, RunDirectory
 from upshift.values import Value
 
-stages._SAMPLE_S = 0.05
+stages._LOOK_S = 0.05
 run = RunDirectory.create("x", Manifest(command=(), options={}, started_at="2026-11-21T05:00:00+00:00", upshift_version="0"))
 
 def work(bench):
@@ -195,6 +211,49 @@ def test_a_damaged_account_of_earlier_attempts_is_no_hindrance(house: House, tex
     (folder,) = house.folders()
     (folder / "spent.json").write_text(text)
     assert stages.run("train", Made, house.action, inputs={}).text == "call 1"
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_text("cut")])
+def test_a_result_whose_file_is_gone_or_cut_short_is_made_again(house: House, spoil: Callable[[Path], object]) -> None:
+    made = house.stages(house.run()).run("source", Made, house.action, inputs={})
+    spoil(made.path)
+    again = house.stages(house.run()).run("source", Made, house.action, inputs={})
+    assert house.calls == 2 and again.path.read_text() == "made"
+
+
+def test_a_result_whose_folder_outside_of_the_store_is_gone_is_made_again(house: House, tmp_path: Path) -> None:
+    """`rm -r sources/` alone: the stage that unpacked them runs again."""
+    sources = tmp_path / "sources"
+
+    def unpack(bench: Workbench) -> Unpacked:
+        house.calls += 1
+        sources.mkdir()
+        return Unpacked(inside=(Made(text="tree", path=sources),))
+
+    for _ in range(2):
+        house.stages(house.run()).run("source", Unpacked, unpack, inputs={}, goes_on=True)
+    assert house.calls == 1
+    sources.rmdir()
+    house.stages(house.run()).run("source", Unpacked, unpack, inputs={}, goes_on=True)
+    assert house.calls == 2
+
+
+def test_a_result_that_does_not_last_is_not_kept(house: House) -> None:
+    runs = [house.run(), house.run()]
+    for run in runs:
+        house.stages(run).run("post-link", Made, house.action, inputs={}, lasts=lambda made: "call 2" in made.text)
+    assert house.calls == 2
+    house.stages(house.run()).run("post-link", Made, house.action, inputs={}, lasts=lambda made: "call 2" in made.text)
+    assert house.calls == 2
+    assert all(len(run.records()) == 1 for run in runs)
+
+
+def test_a_run_remembers_what_it_uses_of_the_store(house: House) -> None:
+    first, second = house.run(), house.run()
+    house.stages(first).run("train", Made, house.action, inputs={})
+    house.stages(first).run("measure", Made, house.action, inputs={}, keep=False)
+    house.stages(second).run("train", Made, house.action, inputs={})
+    assert first.uses() == second.uses() == {folder.name for folder in house.folders()}
 
 
 def test_a_result_of_another_version_is_made_again(house: House) -> None:

@@ -95,7 +95,6 @@ def test_what_was_typed_is_checked_as_usage() -> None:
         (errors.ProfileRefused, 1),
         (errors.VerifyFailed, 1),
         (errors.CacheBusy, 1),
-        (errors.Interrupted, 130),
     ],
 )
 def test_each_error_has_its_exit_code(error: type[errors.UpshiftError], code: int) -> None:

@@ -70,4 +70,7 @@ def test_commands_that_are_shown_work(page: str, command: str, tmp_path: Path) -
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    # doctor's exit code says what the machine lacks.
+    assert done.returncode == 0 or (done.returncode == 1 and "doctor" in command), done.stderr
+    assert "|| true" not in command
+    assert done.stdout and not done.stderr

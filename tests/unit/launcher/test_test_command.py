@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,15 +13,48 @@ from upshift.errors import MissingTool
 from upshift.shell import Command, Completed, SystemShell
 from upshift.toolchain import system
 
+CARGO = """
+running 3 tests
+test fast ... ok
+test later ... ignored, not today
+test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.29s
+
+running 3 tests
+test needs_mysql ... ok
+test breaks - should panic ... FAILED
+
+successes:
+
+---- needs_mysql stdout ----
+starting
+NOT RUN: UPSHIFT_TEST_MYSQLD names no server
+NOT RUN: UPSHIFT_TEST_MYSQLD names no server
+
+successes:
+    needs_mysql
+
+failures:
+
+---- breaks stdout ----
+NOT RUN: it says, and fails
+
+failures:
+    breaks
+
+test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.29s
+"""
 SAID = {
-    "mypy": ("Success: no issues found in 172 source files",),
-    "cargo test": (
-        "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.29s",
-        "test result: ok. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
-    ),
-    "pytest": ("tests/unit/a.py ...  [100%]", "1 failed, 640 passed, 2 warnings in 4.50s"),
+    "mypy": "Success: no issues found in 172 source files",
+    "cargo test": CARGO,
+    "pytest": "tests/unit/a.py ...  [100%]\n1 failed, 640 passed, 2 skipped, 5 deselected, 2 warnings in 4.50s",
 }
-CHECKS = ["ruff", "mypy", "cargo fmt", "cargo clippy", "cargo test", "pytest"]
+CHECKS = ["ruff check", "ruff format", "mypy", "cargo fmt", "cargo clippy", "cargo test", "pytest"]
+
+
+def named(argv: tuple[str, ...]) -> str:
+    if argv[0] == "cargo":
+        return f"cargo {argv[1]}"
+    return " ".join(argv[:2]) if argv[0] in ("ruff", "upshift") else argv[0]
 
 
 class Machine:
@@ -30,6 +64,8 @@ class Machine:
         self.ran: list[tuple[str, ...]] = []
         self.ensured: list[tuple[str, bool]] = []
         self.failing = failing
+        self.said = dict(SAID)
+        monkeypatch.delenv("UPSHIFT_TEST_MYSQLD", raising=False)
         monkeypatch.setattr(SystemShell, "run", self.run)
         monkeypatch.setattr(system, "ensure_packages", self.ensure)
 
@@ -39,11 +75,10 @@ class Machine:
 
     def run(self, command: Command, *, on_line: Callable[[str], None], check: bool) -> Completed:
         argv = command.argv[2:] if command.argv[1] == "-m" else command.argv
-        name = argv[0] if argv[0] != "cargo" else f"cargo {argv[1]}"
         self.ran.append(argv)
-        for line in SAID.get(name, ()):
+        for line in self.said.get(named(argv), "").splitlines():
             on_line(line)
-        return Completed(returncode=int(name in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0)
+        return Completed(returncode=int(named(argv) in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0)
 
     def invoke(self, *arguments: str) -> tuple[int, str]:
         app = typer.Typer()
@@ -52,28 +87,81 @@ class Machine:
         return done.exit_code, done.stdout
 
 
-def test_every_check_runs_and_the_last_line_counts_what_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_check_runs_and_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     code, stdout = machine.invoke()
     assert code == 0
-    assert [argv[0] if argv[0] != "cargo" else f"cargo {argv[1]}" for argv in machine.ran] == CHECKS
-    assert machine.ran[-1] == ("pytest", "-m", "not full")
-    assert stdout.splitlines()[-1] == "655 passed: 15 by cargo test, 640 by pytest"
+    assert [named(argv) for argv in machine.ran] == CHECKS
+    assert machine.ran[-1] == ("pytest", "-rs", "-m", "not full")
+    assert stdout.splitlines()[-4:] == [
+        "not run: later: not today",
+        "not run: needs_mysql: UPSHIFT_TEST_MYSQLD names no server",
+        "not run: 5 tests of pytest's that are marked full: ./upshift test --full",
+        "656 passed, 2 failed, 9 skipped",
+    ]
     assert machine.ensured == [("test", True)]
+
+
+def test_what_passing_tests_print_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    _code, stdout = machine.invoke()
+    (arguments,) = (argv[argv.index("--") + 1 :] for argv in machine.ran if argv[:2] == ("cargo", "test"))
+    assert arguments == ("--include-ignored", "--show-output")
+    assert "starting" not in stdout
+    assert "NOT RUN: it says, and fails" in stdout
+    assert "test result: FAILED. 5 passed" in stdout
+
+
+def test_what_fails_without_naming_a_test_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, "mypy", "cargo test", "pytest")
+    machine.said["cargo test"] = "error: could not compile `wire`"
+    code, stdout = machine.invoke()
+    assert code == 1
+    assert stdout.splitlines()[-1] == "640 passed, 3 failed, 7 skipped"  # mypy, the compiler, and pytest's own
 
 
 def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
-    machine.invoke("--full", "--no-install")
-    assert machine.ran[-1] == ("pytest",)
+    machine.said["pytest"] = "646 passed in 4.50s"
+    _code, stdout = machine.invoke("--full", "--no-install")
+    assert machine.ran[-1] == ("pytest", "-rs")
     assert machine.ensured == [("test", False), ("mysql", False)]
+    assert "marked full" not in stdout
+
+
+def test_full_hands_the_mysql_that_it_builds_to_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch)
+    monkeypatch.setenv("UPSHIFT_TEST_MYSQLD", "")  # so that it is taken away again
+    monkeypatch.delenv("UPSHIFT_TEST_MYSQLD")
+    server = tmp_path / "mysqld"
+    server.touch()
+    machine.said["upshift build"] = f"[2/2] plain build: 20 min\n{server}"
+    machine.invoke("--full")
+    order = [named(argv) for argv in machine.ran]
+    assert order.index("upshift build") < order.index("cargo test")
+    assert os.environ["UPSHIFT_TEST_MYSQLD"] == str(server)
+
+
+def test_a_mysql_that_is_named_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    monkeypatch.setenv("UPSHIFT_TEST_MYSQLD", "/usr/sbin/mysqld")
+    machine.invoke("--full")
+    assert "upshift build" not in map(named, machine.ran)
+
+
+def test_a_mysql_that_does_not_build_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, "upshift build")
+    code, stdout = machine.invoke("--full")
+    assert code == 1
+    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 9 skipped"
+    assert len(machine.ran) == len(CHECKS) + 1
 
 
 def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.invoke("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
     expected = ("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
-    assert machine.ran[-1] == ("pytest", "-m", "not full", *expected)
+    assert machine.ran[-1] == ("pytest", "-rs", "-m", "not full", *expected)
 
 
 @pytest.mark.parametrize("broken", CHECKS)

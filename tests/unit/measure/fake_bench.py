@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upshift.measure.bench import RunningArm
+from upshift.measure.kernel import Usage
 from upshift.measure.model import Arm, Load, Plan, Slice
-from upshift.measure.sampling import Usage
 from upshift.server.kind import Program
 from upshift.workload.driver import LoadReport
 
-READS = Load(workload="reads", threads=8, held_out=False)
-WRITES = Load(workload="writes", threads=8, held_out=True)
+READS = Load(workload="reads", connections=8, held_out=False)
+WRITES = Load(workload="writes", connections=8, held_out=True)
 
 
 def arm(name: str) -> Arm:
@@ -28,8 +28,10 @@ def plan(**changes: object) -> Plan:
         "slice_s": 2.0,
         "warmup_s": 4.0,
         "seed": 7,
+        "headline_connections": 8,
         "server_cpus": (0,),
         "client_cpus": (1,),
+        "placement": "the server has 1 core and the load 1 core of its own",
     }
     return Plan.model_validate({**base, **changes})
 
@@ -41,10 +43,11 @@ def one_slice(**changes: object) -> Slice:
         "arm": "plain",
         "workload": READS.workload,
         "held_out": READS.held_out,
-        "threads": READS.threads,
+        "connections": READS.connections,
         "started_s": 0.0,
         "wall_s": 2.0,
         "queries": 2000,
+        "total_cpu_s": 1.8,
         "user_cpu_s": 1.5,
         "system_cpu_s": 0.3,
         "client_cpu_s": 0.8,
@@ -53,7 +56,9 @@ def one_slice(**changes: object) -> Slice:
         "latency_ms_p95": 2.0,
         "latency_ms_p99": 3.0,
         "other_cpu_s": 0.0,
+        "steal_s": 0.0,
         "swapped_bytes": 0,
+        "settled": True,
     }
     return Slice.model_validate({**base, **changes})
 
@@ -62,11 +67,17 @@ def one_slice(**changes: object) -> Slice:
 class FakeServer:
     name: str
     pid: int
+    world: World
     total: float = 0.0
     cpu_s: float = 0.0
+    busy_until_s: float = 0.0
+    """Background work goes on until then."""
 
     def queries(self) -> int:
         return round(self.total)
+
+    def quiet(self) -> bool:
+        return self.world.time_s >= self.busy_until_s
 
 
 @dataclass
@@ -77,6 +88,8 @@ class FakeLoad:
 
     def finish(self) -> LoadReport:
         self.world.sleep(self.ends_s - self.world.time_s)
+        if self.world.loaded:
+            self.world.loaded.busy_until_s = self.world.time_s + self.world.flushing_s
         self.world.loaded = None
         return LoadReport(client_cpu_s=0.3 * self.seconds, latency_ms_p99=self.world.latency_ms_p99)
 
@@ -86,11 +99,14 @@ class World:
     """Bench, clock and counters in one: time passes only by ``sleep``, and the loaded server works meanwhile.
 
     A server makes ``qps`` queries a second for 0.8 s of user and 0.1 s of system CPU time a second; the rest
-    of the machine uses ``other`` CPUs.
+    of the machine uses ``other`` CPUs, and the hypervisor takes ``steal``.
     """
 
     qps: dict[str, float]
     other: float = 0.0
+    steal: float = 0.0
+    flushing_s: float = 0.0
+    """How long a server flushes and purges after a load."""
     latency_ms_p99: float | None = 3.0
     on_begin: Callable[[World], None] = lambda _world: None
     time_s: float = 100.0
@@ -113,11 +129,18 @@ class World:
     def usage(self, pid: int) -> Usage:
         busy_s = self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())
         cpu_s = self.alive[pid].cpu_s
-        return Usage(user_cpu_s=0.8 * cpu_s, system_cpu_s=0.1 * cpu_s, machine_busy_cpu_s=busy_s, swapped_bytes=0)
+        return Usage(
+            total_cpu_s=0.9 * cpu_s,
+            user_cpu_s=0.8 * cpu_s,
+            system_cpu_s=0.1 * cpu_s,
+            machine_busy_cpu_s=busy_s,
+            steal_s=self.time_s * self.steal,
+            swapped_bytes=0,
+        )
 
     @contextlib.contextmanager
     def arm(self, arm: Arm, trial: int) -> Iterator[RunningArm]:
-        server = FakeServer(arm.name, pid=1000 + len(self.started))
+        server = FakeServer(arm.name, pid=1000 + len(self.started), world=self)
         self.started.append((arm.name, trial))
         self.alive[server.pid] = server
         try:

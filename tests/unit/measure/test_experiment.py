@@ -8,7 +8,7 @@ import pytest
 from fake_bench import READS, WRITES, World, arm, plan
 
 from upshift.errors import LoadFailed, UsageError
-from upshift.measure.experiment import Progress, run_experiment
+from upshift.measure.experiment import SETTLE_S, Progress, run_experiment
 from upshift.measure.model import Arm, Experiment, Load, Plan
 from upshift.measure.samples import read_samples
 
@@ -30,6 +30,7 @@ def run(
     loads: Sequence[Load] = LOADS,
     progress: list[Progress] | None = None,
     baseline: str = "plain",
+    driven: str = "",
 ) -> Experiment:
     return run_experiment(
         measured or plan(),
@@ -41,6 +42,7 @@ def run(
         samples=folder / "samples.parquet",
         on_progress=(progress if progress is not None else []).append,
         sample=bench.usage,
+        driven=driven,
     )
 
 
@@ -89,6 +91,33 @@ def test_every_arm_is_warmed_up_before_the_first_slice(tmp_path: Path) -> None:
         (name, load, 2.0) for name in ("plain", "pgo") for load in ("reads", "writes")
     }
     assert first[2] == 3
+
+
+def test_a_slice_waits_for_the_background_work_of_every_server(tmp_path: Path) -> None:
+    bench = world()
+    bench.flushing_s = 7.0
+    at_begin: list[bool] = []
+
+    def on_begin(at: World) -> None:
+        _name, _load, seconds, _seed = at.loads[-1]
+        if seconds == 3:  # A slice; a warm-up's loads follow each other at once.
+            at_begin.append(all(each.quiet() for each in at.alive.values()))
+
+    bench.on_begin = on_begin
+    found = run(bench, tmp_path)
+    assert at_begin == [True] * 3 * PER_TRIAL
+    assert all(each.settled for each in read_samples(tmp_path / "samples.parquet"))
+    assert "not-settled" not in {flag.name for flag in found.flags}
+
+
+def test_background_work_that_does_not_end_is_waited_for_so_long_and_said(tmp_path: Path) -> None:
+    bench = world()
+    bench.flushing_s = 1e9
+    found = run(bench, tmp_path, measured=plan(trials=2))
+    assert not any(each.settled for each in read_samples(tmp_path / "samples.parquet"))
+    assert "not-settled" in {flag.name for flag in found.flags}
+    waits = 2 * (PER_TRIAL + 2 - 1)  # Nothing flushes before the first warm-up of a trial.
+    assert bench.time_s < 100 + 2 * (PER_TRIAL + 4) * 3 + waits * (SETTLE_S + 1)
 
 
 def test_progress_goes_to_the_end(tmp_path: Path) -> None:
@@ -169,15 +198,27 @@ def test_another_binary_under_the_same_path_is_another_experiment(tmp_path: Path
     assert {trial for _name, trial in again.started} == {0, 1, 2}
 
 
-def test_a_finished_experiment_is_extended_by_more_trials_and_not_measured_twice(tmp_path: Path) -> None:
+def test_another_workload_of_the_same_name_is_another_experiment(tmp_path: Path) -> None:
+    run(world(), tmp_path, driven="sysbench read_only")
+    again = world()
+    run(again, tmp_path, driven="sysbench read_write")
+    assert {trial for _name, trial in again.started} == {0, 1, 2}
+
+
+def test_a_finished_experiment_is_not_measured_twice(tmp_path: Path) -> None:
     first = run(world(), tmp_path)
     same = world()
     assert run(same, tmp_path).comparisons == first.comparisons
     assert same.started == []
+
+
+def test_trials_are_never_added_to_a_finished_experiment(tmp_path: Path) -> None:
+    run(world(), tmp_path)
     more = world()
     found = run(more, tmp_path, measured=plan(trials=5))
-    assert {trial for _name, trial in more.started} == {3, 4}
+    assert {trial for _name, trial in more.started} == {0, 1, 2, 3, 4}
     assert {each.trials for each in found.comparisons} == {5}
+    assert (tmp_path / "samples.old-1.parquet").exists()
 
 
 def test_a_load_that_leaves_the_server_idle_is_found_while_warming_up(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
+import pytest
 from fake_bench import READS, WRITES, arm, names, plan
 
 from upshift.measure.model import Load
@@ -24,11 +26,26 @@ def test_the_arms_of_a_load_follow_each_other_at_once() -> None:
         assert len({(turn.round, turn.load, turn.load_seed) for turn in block}) == 1
 
 
-def test_every_second_round_turns_the_order_around() -> None:
-    found = turns(plan(rounds=4), 0, ARMS, [READS])
-    orders = [names([turn.arm for turn in found if turn.round == number]) for number in range(4)]
-    assert orders[1] == orders[0][::-1]
-    assert orders[3] == orders[2][::-1]
+def arm_orders(trials: int, rounds: int, load: Load) -> list[list[str]]:
+    """The arms of ``load`` in their order, for each round of each trial."""
+    return [
+        [turn.arm.name for turn in turns(plan(rounds=rounds), trial, ARMS, LOADS) if (turn.round, turn.load) == (number, load)]
+        for trial in range(trials)
+        for number in range(rounds)
+    ]
+
+
+@pytest.mark.parametrize(("trials", "rounds"), [(6, 1), (3, 2), (2, 4)])
+@pytest.mark.parametrize("load", LOADS)
+def test_of_two_arms_each_goes_first_as_often_as_the_other(trials: int, rounds: int, load: Load) -> None:
+    orders = arm_orders(trials, rounds, load)
+    for one, other in itertools.combinations(names(ARMS), 2):
+        assert sum(order.index(one) < order.index(other) for order in orders) * 2 == len(orders)
+    assert all(late == early[::-1] for early, late in zip(orders[::2], orders[1::2], strict=True))
+
+
+def test_loads_turn_apart() -> None:
+    assert any(arm_orders(40, 1, READS)[at] != arm_orders(40, 1, WRITES)[at] for at in range(0, 40, 2))
 
 
 def test_orders_are_random_over_trials_and_the_same_for_the_same_seed() -> None:
@@ -49,5 +66,5 @@ def test_driver_seeds_are_never_zero_which_sysbench_takes_for_the_time() -> None
 
 
 def test_warm_up_takes_each_workload_once_at_its_most_threads() -> None:
-    wide = Load(workload="reads", threads=64, held_out=False)
+    wide = Load(workload="reads", connections=64, held_out=False)
     assert warmup_loads([READS, wide, WRITES]) == (wide, WRITES)

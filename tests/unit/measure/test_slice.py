@@ -15,7 +15,9 @@ TURN = Turn(round=1, arm=arm("pgo"), load=READS, load_seed=42)
 
 def measured(world: World) -> Slice:
     with world.arm(TURN.arm, 0) as running:
-        return measure_slice(world, running, TURN, plan(), trial=2, origin_s=90.0, clock=world, sample=world.usage)
+        return measure_slice(
+            world, running, TURN, plan(), trial=2, origin_s=90.0, settled=True, clock=world, sample=world.usage
+        )
 
 
 def test_a_slice_counts_only_its_middle() -> None:
@@ -28,7 +30,7 @@ def test_a_slice_counts_only_its_middle() -> None:
     assert found.started_s == pytest.approx(10.0 + LEAD_S)
     assert found.wall_s == pytest.approx(2.0)
     assert found.queries == pytest.approx(1000, abs=1)
-    assert (found.user_cpu_s, found.system_cpu_s) == pytest.approx((1.6, 0.2))
+    assert (found.total_cpu_s, found.user_cpu_s, found.system_cpu_s) == pytest.approx((1.8, 1.6, 0.2))
 
 
 def test_a_default_slice_takes_a_load_of_three_seconds_with_some_to_spare() -> None:
@@ -44,6 +46,11 @@ def test_the_clients_cpu_time_is_scaled_from_the_whole_load_to_the_slice() -> No
 def test_other_load_is_what_server_and_client_did_not_use() -> None:
     assert measured(World({"pgo": 500.0}, other=0.25)).other_cpu_s == pytest.approx(0.25 * 2.0)
     assert measured(World({"pgo": 500.0})).other_cpu_s == pytest.approx(0.0, abs=1e-9)
+
+
+def test_steal_is_apart_from_other_load() -> None:
+    found = measured(World({"pgo": 500.0}, steal=0.25))
+    assert (found.steal_s, found.other_cpu_s) == pytest.approx((0.25 * 2.0, 0.0), abs=1e-9)
 
 
 def test_latencies_that_a_driver_does_not_report_stay_unknown() -> None:

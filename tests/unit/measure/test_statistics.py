@@ -11,6 +11,7 @@ from upshift.measure.model import Comparison, Slice
 from upshift.measure.statistics import (
     FIRST_TRIALS,
     MOST_TRIALS,
+    common_confidence,
     comparisons,
     geometric_mean,
     judge,
@@ -36,7 +37,8 @@ def qps(found: tuple[Comparison, ...]) -> Comparison:
 def test_the_interval_is_students_on_paired_logs() -> None:
     ratios = [1.20, 1.25, 1.22, 1.30]
     found = qps(comparisons(trials(ratios), "plain"))
-    low, high = stats.t.interval(0.95, 3, loc=np.mean(np.log(ratios)), scale=stats.sem(np.log(ratios)))
+    assert found.confidence == pytest.approx(1 - 0.05 * 4 / 5), "latency, the fifth, does not differ"
+    low, high = stats.t.interval(found.confidence, 3, loc=np.mean(np.log(ratios)), scale=stats.sem(np.log(ratios)))
     assert found.ratio == pytest.approx(math.exp(np.mean(np.log(ratios))), rel=1e-6)
     assert (found.ci_low, found.ci_high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-5)
     assert (found.verdict, found.trials, found.trials_needed) == ("faster", 4, None)
@@ -67,7 +69,7 @@ def test_fewer_than_two_trials_say_nothing() -> None:
 
 
 def test_wild_trials_keep_a_finite_interval() -> None:
-    interval = geometric_mean([0.0, 20.0])
+    interval = geometric_mean([0.0, 20.0], 0.95)
     assert interval.low >= 0.0
     assert interval.high == 1e9
 
@@ -80,17 +82,70 @@ def test_wild_trials_keep_a_finite_interval() -> None:
         ([0.004, 0.005, 0.006, 0.005], "equivalent"),  # Real, but of no use.
         ([0.0, 0.0, 0.0], "equivalent"),
         ([0.05, -0.05, 0.06, -0.04], "inconclusive"),
-        ([0.03, 0.05, 0.07], "inconclusive"),  # p = 0.053: excluded at neither level.
-        ([0.02, 0.05, 0.06, 0.07], "inconclusive"),  # p = 0.020: at 5 %, but not at 1 %.
+        ([0.02, 0.05, 0.08], "inconclusive"),  # p = 0.10
+        ([0.02, 0.05, 0.06, 0.07], "faster"),  # p = 0.020
     ],
 )
 def test_verdicts(logs: list[float], verdict: str) -> None:
-    assert judge(logs, higher_is_better=True) == verdict
+    assert judge(logs, 0.95, higher_is_better=True) == verdict
+
+
+def test_a_verdict_and_its_interval_are_of_one_level() -> None:
+    logs = [0.02, 0.05, 0.06, 0.07]
+    assert judge(logs, 0.99, higher_is_better=True) == "inconclusive"
+    assert geometric_mean(logs, 0.99).low < 1 < geometric_mean(logs, 0.95).low
+
+
+# Of three trials around 0.1 each, with p-values of about 0.0001, 0.02, 0.03 and 0.5.
+SURE, FAIR, WEAK, NONE = ([0.1 - spread, 0.1, 0.1 + spread] for spread in (0.0012, 0.024, 0.031, 0.2))
+
+
+def test_the_level_is_divided_among_all_comparisons_when_nothing_was_found() -> None:
+    assert common_confidence([NONE] * 20) == pytest.approx(1 - 0.05 / 20)
+    assert common_confidence([FAIR] + [NONE] * 19) == pytest.approx(1 - 0.05 / 20)
+
+
+def test_the_level_is_that_of_one_comparison_when_everything_was_found() -> None:
+    assert common_confidence([SURE, FAIR, WEAK]) == pytest.approx(0.95)
+    assert common_confidence([FAIR]) == pytest.approx(0.95)
+
+
+def test_what_was_found_carries_the_level_of_the_rest() -> None:
+    # 0.0001 <= 1/4 of 5 %; 0.02 <= 2/4; 0.03 <= 3/4; 0.5 is not.
+    assert common_confidence([NONE, WEAK, SURE, FAIR]) == pytest.approx(1 - 0.05 * 3 / 4)
+
+
+def test_comparisons_without_a_spread_do_not_count() -> None:
+    assert common_confidence([FAIR, [0.1], []]) == pytest.approx(0.95)
+    assert common_confidence([]) == common_confidence([[0.5]]) == 0.95
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_interval_contradicts_its_verdict(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    slices = [
+        each
+        for connections in (1, 2, 4, 8, 16, 32)
+        for each in trials(list(np.exp(chance.normal(0.01 * connections, 0.1, 5))), connections=connections)
+    ]
+    found = comparisons(slices, "plain")
+    assert len({each.confidence for each in found}) == 1
+    for each in found:
+        leaves_out_one = each.ci_high < 1 or each.ci_low > 1
+        assert leaves_out_one == (each.verdict in ("faster", "slower")) or each.verdict == "equivalent"
+        assert each.verdict != "equivalent" or (each.ci_low >= 1 / 1.01 and each.ci_high <= 1.01)
 
 
 def test_faster_means_better_where_less_is_better() -> None:
     half = [
-        one_slice(trial=trial, arm=arm, latency_ms_p99=3.0 * ratio, user_cpu_s=ratio, system_cpu_s=1 / ratio)
+        one_slice(
+            trial=trial,
+            arm=arm,
+            latency_ms_p99=3.0 * ratio,
+            total_cpu_s=1 + ratio,
+            user_cpu_s=ratio,
+            system_cpu_s=1 / ratio,
+        )
         for trial, each in enumerate((0.50, 0.51, 0.49, 0.50))
         for arm, ratio in (("plain", 1.0), ("pgo", each))
     ]
@@ -98,28 +153,36 @@ def test_faster_means_better_where_less_is_better() -> None:
     assert verdicts == {
         "qps": "equivalent",
         "latency_ms_p99": "faster",
+        "total_cpu_us_per_query": "faster",
         "user_cpu_us_per_query": "faster",
         "system_cpu_us_per_query": "slower",
     }
 
 
-def test_trials_needed_are_the_fewest_that_would_decide() -> None:
-    logs = [0.02, 0.05, 0.06, 0.07]
-    needed = trials_needed(logs)
-    mean, deviation = np.mean(logs), np.std(logs, ddof=1)
-    half = {n: stats.t.ppf(0.995, n - 1) * deviation / math.sqrt(n) for n in (needed - 1, needed)}
-    assert half[needed] < mean < half[needed - 1]
+def share_decided(mean: float, deviation: float, trials: int, confidence: float) -> float:
+    chance = np.random.default_rng(1)
+    made = chance.normal(mean, deviation, (1000, trials))
+    return sum(judge(logs, confidence, higher_is_better=True) != "inconclusive" for logs in made) / 1000
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_trials_needed_decide_in_four_experiments_of_five(confidence: float) -> None:
+    logs = [-0.10, 0.02, 0.05, 0.17]
+    needed = trials_needed(logs, confidence)
+    mean, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
+    assert 0.76 < share_decided(mean, deviation, needed, confidence) < 0.84
+    assert share_decided(mean, deviation, needed // 2, confidence) < 0.65
 
 
 def test_trials_needed_know_that_no_difference_is_an_answer_too() -> None:
     logs = [0.02, -0.02, 0.02, -0.02]
-    needed = trials_needed(logs)
-    assert judge(logs * ((needed + 3) // 4), higher_is_better=True) == "equivalent"
-    assert 10 < needed < 100
+    needed = trials_needed(logs, 0.95)
+    assert 20 < needed < 100
+    assert share_decided(0.0, float(np.std(logs, ddof=1)), needed, 0.95) > 0.76
 
 
 def test_trials_needed_stop_somewhere() -> None:
-    assert trials_needed([2.0, -2.0, 2.0, -2.0001]) == MOST_TRIALS
+    assert trials_needed([2.0, -2.0, 2.0, -2.0001], 0.95) == MOST_TRIALS
 
 
 def test_a_driver_without_latencies_is_not_compared_by_them() -> None:
@@ -151,7 +214,7 @@ def test_a_slice_without_queries_leaves_its_trial_out() -> None:
 
 def test_levels_are_geometric_means_over_trials() -> None:
     slices = [one_slice(trial=trial, queries=queries) for trial, queries in enumerate((1000, 4000))]
-    level = next(each for each in levels(slices) if each.metric == "qps")
+    level = next(each for each in levels(slices, 0.95) if each.metric == "qps")
     assert level.value == pytest.approx(1000.0)
     # Two trials as far apart as 4 say next to nothing: t(0.975, 1) = 12.7.
     assert level.ci_low < 1.0
@@ -159,8 +222,8 @@ def test_levels_are_geometric_means_over_trials() -> None:
 
 
 def test_loads_are_compared_apart() -> None:
-    slices = trials([1.1, 1.1]) + trials([1.3, 1.3], threads=32)
-    ratios = {each.threads: each.ratio for each in comparisons(slices, "plain") if each.metric == "qps"}
+    slices = trials([1.1, 1.1]) + trials([1.3, 1.3], connections=32)
+    ratios = {each.connections: each.ratio for each in comparisons(slices, "plain") if each.metric == "qps"}
     assert ratios == {8: pytest.approx(1.1), 32: pytest.approx(1.3)}
 
 

@@ -54,11 +54,44 @@ def test_the_first_build_is_announced_and_later_ones_are_not(cache: Path) -> Non
     assert len(said) == 1
     assert machine.built[0].env == {"CARGO_TARGET_DIR": str(cache / "target")}
     assert {"--locked", "--release"} <= set(machine.built[0].argv)
-    folder.mkdir(parents=True)
-    (folder / programs.TIER_LIBRARY).touch()
+    leave_programs(folder)
     programs.build_programs(machine, say=said.append)  # type: ignore[arg-type]
     assert len(said) == 1
-    assert len(machine.built) == 2
+
+
+def leave_programs(folder: Path) -> None:
+    for name in ("upshift-cache", "upshift-load", programs.TIER_LIBRARY):
+        (folder / name).touch()
+
+
+def test_cargo_runs_only_when_the_sources_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "crates" / "wire").mkdir(parents=True)
+    for name in ("Cargo.toml", "Cargo.lock", "crates/wire/lib.rs"):
+        (checkout / name).write_text(name)
+    monkeypatch.setattr(programs, "CHECKOUT", checkout)
+    machine = Machine()
+
+    def builds() -> int:
+        folder = programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
+        leave_programs(folder)
+        return len(machine.built)
+
+    assert not programs.programs_are_built()
+    assert builds() == 1
+    assert programs.programs_are_built()
+    (checkout / "crates" / "wire" / "lib.rs").touch()
+    assert builds() == 1
+    (checkout / "crates" / "wire" / "lib.rs").write_text("changed")
+    assert not programs.programs_are_built()
+    assert builds() == 2
+    (checkout / "Cargo.lock").write_text("newer")
+    assert builds() == 3
+    (programs.programs_dir() / "upshift-load").unlink()
+    assert builds() == 4
+    monkeypatch.setenv("RUSTFLAGS", "-g")
+    assert builds() == 5
+    assert builds() == 5
 
 
 @pytest.mark.parametrize("version", [None, "cargo 1.63.0", "nonsense"])

@@ -21,8 +21,8 @@ from upshift.values import file_sha256
 
 
 class Kind(FakeKind):
-    def install(self, source: Path, tree: Path, server: Path, plugins: tuple[Path, ...]) -> Mapping[str, Path]:
-        loaded = {f"lib/{file.name}": file for file in plugins}
+    def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
+        loaded = {f"lib/{file.name}": file for file in sorted(tree.glob("*.so"))}
         programs = {"bin/server": server, "bin/client": tree / "client"}
         return {**programs, "share": source / "share", "LICENSE": source / "LICENSE", **loaded}
 
@@ -64,7 +64,7 @@ class House:
             folder=self.root / name,
             shell=shell or FakeShell(),
             log=self.root / "log",
-            **{"post_linked": False, "plugins": (), **given},
+            **{"post_linked": False, **given},
         )
 
 
@@ -114,7 +114,7 @@ def test_plugins_are_packed_stripped_and_summed_too(house: House) -> None:
     plugin = house.root / "tree" / "clone.so"
     plugin.write_text("shared object")
     shell = FakeShell()
-    made = house.make(shell=shell, plugins=(plugin,))
+    made = house.make(shell=shell)
     assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client", "server", "clone.so"]
     provenance = json.loads((made.folder / "provenance.json").read_text())
     assert provenance["sha256"]["lib/clone.so"] == file_sha256(plugin)

@@ -7,42 +7,43 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from upshift.measure.model import Arm, Comparison, Experiment, Flag, Level, Load, Metric, Plan, Verdict
+from upshift.machine import Machine
+from upshift.measure.model import Arm, Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
 from upshift.report.result import (
     BuildSummary,
     HotSetSummary,
-    Machine,
     Result,
-    StageRecord,
     VerifySummary,
 )
+from upshift.run.record import StageRecord
 from upshift.server.kind import Program
 from upshift.source.model import Source
 
 UNBOUNDED = (0.0, 1e9)
 
-# workload, threads, held out: baseline's figures, then ratios of the optimised arm (qps, p99, user, system), half-width
+# workload, connections, held out: baseline's figures, then ratios of the optimised arm (qps, p99, user, system), half-width
 _INVENTED: tuple[tuple[str, int, bool, dict[Metric, float], dict[Metric, float], float], ...] = tuple(
     (
         workload,
-        threads,
+        connections,
         held_out,
         {
             "qps": qps,
             "latency_ms_p99": p99,
+            "total_cpu_us_per_query": user + system,
             "user_cpu_us_per_query": user,
             "system_cpu_us_per_query": system,
         },
-        dict(
-            zip(
-                ("qps", "latency_ms_p99", "user_cpu_us_per_query", "system_cpu_us_per_query"),
-                ratios,
-                strict=True,
-            )
-        ),
+        {
+            "qps": ratios[0],
+            "latency_ms_p99": ratios[1],
+            "total_cpu_us_per_query": (user * ratios[2] + system * ratios[3]) / (user + system),
+            "user_cpu_us_per_query": ratios[2],
+            "system_cpu_us_per_query": ratios[3],
+        },
         half,
     )
-    for workload, threads, held_out, qps, p99, user, system, ratios, half in (
+    for workload, connections, held_out, qps, p99, user, system, ratios, half in (
         ("oltp_read_write", 1, False, 4210.0, 7.9, 151.0, 49.0, (1.27, 0.82, 0.66, 0.99), 0.024),
         ("oltp_read_write", 4, False, 5630.0, 24.1, 128.0, 44.0, (1.33, 0.77, 0.65, 0.98), 0.017),
         ("oltp_read_write", 16, False, 5710.0, 81.5, 129.0, 43.0, (1.34, 0.76, 0.64, 0.97), 0.026),
@@ -64,13 +65,14 @@ def comparison(**changes: Any) -> Comparison:
     base = {
         "workload": "oltp_read_write",
         "held_out": False,
-        "threads": 8,
+        "connections": 8,
         "metric": "qps",
         "arm": "optimised",
         "baseline": "plain",
         "ratio": 1.34,
         "ci_low": 1.31,
         "ci_high": 1.38,
+        "confidence": 0.95,
         "trials": 6,
         "verdict": "faster",
         "trials_needed": None,
@@ -81,7 +83,7 @@ def comparison(**changes: Any) -> Comparison:
 LOSS = comparison(
     workload="oltp_delete",
     held_out=True,
-    threads=16,
+    connections=16,
     ratio=0.94,
     ci_low=0.92,
     ci_high=0.96,
@@ -94,7 +96,7 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
 
     ``loss`` adds LOSS, a held-out workload that got slower; ``trials`` of 1 leaves all intervals without limits.
     """
-    loads = [Load(workload=name, threads=threads, held_out=out) for name, threads, out, *_ in _INVENTED]
+    loads = [Load(workload=name, connections=connections, held_out=out) for name, connections, out, *_ in _INVENTED]
     levels = list(_levels(trials))
     comparisons = list(_comparisons(trials))
     arms = [_arm("plain"), _arm("optimised")]
@@ -114,13 +116,13 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
             for each in qps
         ]
     if loss:
-        loads.append(Load(workload="oltp_delete", threads=16, held_out=True))
+        loads.append(Load(workload="oltp_delete", connections=16, held_out=True))
         comparisons.append(LOSS)
         levels += [
             Level(
                 workload="oltp_delete",
                 held_out=True,
-                threads=16,
+                connections=16,
                 arm=arm,
                 metric="qps",
                 value=value,
@@ -130,17 +132,35 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
             for arm, value in (("plain", 4800.0), ("optimised", 4512.0))
         ]
     experiment = Experiment(
-        plan=Plan(trials=trials, rounds=1, slice_s=2.5, warmup_s=10.0, seed=1, server_cpus=(0,), client_cpus=(1,)),
+        plan=Plan(
+            trials=trials,
+            rounds=1,
+            slice_s=2.5,
+            warmup_s=10.0,
+            seed=1,
+            headline_connections=16,
+            server_cpus=(0,),
+            client_cpus=(1,),
+            placement="the server has 1 core and the load 1 core of its own",
+        ),
         arms=tuple(arms),
         baseline="plain",
         loads=tuple(loads),
         levels=tuple(levels),
         comparisons=tuple(comparisons),
+        confidence=0.95,
+        steal_share=0.004,
         flags=(
             Flag(
                 name="other-load",
-                message="other programs or virtual machines used 0.14 CPUs (measured on: 2)",
+                message="other programs used 0.14 CPUs while 2 CPUs were measured",
                 hint="stop them, or measure longer: the arms met the same, but intervals get wider",
+            ),
+            Flag(
+                name="server-idle",
+                message="the server mostly waited: of its CPUs it used 41% (plain, oltp_point_select at 1 connection)",
+                hint="use more connections, or see what it waits for (disk, locks, client); CPU per query still counts",
+                loads=(Flagged(arm="plain", workload="oltp_point_select", held_out=False, connections=1),),
             ),
         ),
     )
@@ -163,14 +183,14 @@ def _arm(name: str) -> Arm:
 
 
 def _levels(trials: int) -> Iterator[Level]:
-    for workload, threads, held_out, base, ratios, half in _INVENTED:
+    for workload, connections, held_out, base, ratios, half in _INVENTED:
         for metric, plain in base.items():
             for arm, value in (("plain", plain), ("optimised", plain * ratios[metric])):
                 low, high = (value * (1 - half), value * (1 + half)) if trials > 1 else UNBOUNDED
                 yield Level(
                     workload=workload,
                     held_out=held_out,
-                    threads=threads,
+                    connections=connections,
                     arm=arm,
                     metric=metric,
                     value=value,
@@ -180,14 +200,14 @@ def _levels(trials: int) -> Iterator[Level]:
 
 
 def _comparisons(trials: int) -> Iterator[Comparison]:
-    for workload, threads, held_out, _base, ratios, half in _INVENTED:
+    for workload, connections, held_out, _base, ratios, half in _INVENTED:
         for metric, ratio in ratios.items():
             low, high = (ratio / (1 + half), ratio * (1 + half)) if trials > 1 else UNBOUNDED
             verdict = _verdict(metric, ratio, low, high)
             yield comparison(
                 workload=workload,
                 held_out=held_out,
-                threads=threads,
+                connections=connections,
                 metric=metric,
                 ratio=ratio,
                 ci_low=low,
@@ -208,7 +228,7 @@ def _around(experiment: Experiment) -> dict[str, Any]:
     return {
         "run": "20261121-051500-optimize",
         "started_at": "2026-11-21T05:15:00+00:00",
-        "command": "upshift optimize --workload oltp_read_write --threads 1,4,16",
+        "command": "upshift optimize --workload oltp_read_write --connections 1,4,16",
         "upshift_version": "0.1.0",
         "level": "full",
         "machine": Machine(

@@ -52,9 +52,9 @@ def test_every_comparison_has_its_own_row() -> None:
 
 def test_a_loss_on_a_held_out_workload_stands_before_everything() -> None:
     text = text_of(page_of(example(loss=True)))
-    loss = text.index("oltp_delete is slower: 0.94 times the throughput (95 % interval 0.92 to 0.96) at 16 threads")
+    loss = text.index("oltp_delete: 0.94x the throughput, slower (0.92 to 0.96 at 95 %) at 16 connections")
     assert loss < text.index("Upshift report")
-    assert loss < text.index("oltp_read_write is")
+    assert loss < text.index("oltp_read_write: ")
 
 
 def test_without_a_loss_there_is_no_such_section() -> None:
@@ -64,19 +64,20 @@ def test_without_a_loss_there_is_no_such_section() -> None:
 def test_the_verdict_comes_before_flags_machine_and_charts() -> None:
     text = text_of(page_of(example()))
     parts = (
-        "oltp_read_write is 1.33 times faster (95 % interval 1.31 to 1.35)",
-        "Other programs or virtual machines used 0.14 CPUs",
+        "oltp_read_write: 1.34x the throughput (1.31 to 1.37 at 95 %)",
+        "Other programs used 0.14 CPUs",
         "Invented CPU 9000",
         "-O3 -flto=thin -fprofile-use=train.profdata",
         "Throughput, compared",
         "Queries per second",
         "99th percentile of latency",
+        "Server CPU per query",
         "User CPU per query",
         "252 of 1,442 object files",
         "8123 of 25595 functions have counts",
         "11 of 11 tests",
         "0.75 times the CPU of the plain build",
-        "The server ran on CPU 0, the load on CPU 1.",
+        "The server ran on CPU 0, the load on CPU 1: the server has 1 core and the load 1 core of its own.",
         "systemctl revert mysql",
     )
     places = [text.index(part) for part in parts]
@@ -114,24 +115,24 @@ def test_training_and_held_out_are_apart_on_one_axis() -> None:
 
 def test_intervals_without_limits_are_said_and_do_not_stretch_the_charts() -> None:
     page = page_of(example(trials=1))
-    assert "oltp_read_write is undecided (1.34 in 1 trial, too few for an interval)" in text_of(page)
+    assert "oltp_read_write: 1.34x the throughput, inconclusive (one trial gives no interval)" in text_of(page)
     assert "0 to ∞" in page
     assert "1000000000" not in page and "1e9" not in page and "1,000,000,000" not in page
 
 
 def test_names_are_shown_as_they_are_and_never_run() -> None:
     result = example(command="upshift optimize --workload '<script>alert(1)</script>'")
-    evil = comparison(workload="<b>w</b>", threads=16)
-    load = result.experiment.loads[0].model_copy(update={"workload": "<b>w</b>", "threads": 16})
+    evil = comparison(workload="<b>w</b>", connections=16)
+    load = result.experiment.loads[0].model_copy(update={"workload": "<b>w</b>", "connections": 16})
     experiment = result.experiment.model_copy(update={"loads": (load,), "comparisons": (evil,), "levels": ()})
     page = page_of(result.model_copy(update={"experiment": experiment}))
     assert "<script>alert" not in page and "<b>w</b>" not in page
-    assert "<b>w</b> is 1.34 times faster" in unescape(page)
+    assert "<b>w</b>: 1.34x the throughput" in unescape(page)
 
 
 def test_servers_that_were_only_measured_make_a_page_too() -> None:
     text = text_of(page_of(measured_only()))
-    assert "oltp_read_write is 1.33 times faster" in text
+    assert "oltp_read_write: 1.34x the throughput" in text
     assert "/var/cache/upshift/stages/optimised/bin/mysqld" in text
     for absent in ("The hot set", "Is it the same server?", "Install it", "The profile gate"):
         assert absent not in text
@@ -183,6 +184,29 @@ def test_the_file_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_optimised_server_is_compared_with_the_one_that_runs_today() -> None:
-    assert 'id="todays"' not in render(example())
+    assert 'id="current"' not in render(example())
     page = render(example(third_arm=True))
-    assert "oltp_read_write is 1.37 times faster" in page[page.index('id="todays"') :]
+    assert "oltp_read_write: 1.44x the throughput" in page[page.index('id="current"') :]
+
+
+def test_a_loads_flags_stand_in_its_rows() -> None:
+    page = page_of(example())
+    flagged = re.findall(r'<a href="#flag-([^"]+)"', page)
+    metrics = {each.metric for each in example().experiment.levels}
+    assert flagged == ["server-idle"] * len(metrics)
+    assert 'id="flag-server-idle"' in page
+
+
+def test_level_and_steal_are_said() -> None:
+    result = example()
+    experiment = result.experiment.model_copy(update={"confidence": 0.9625})
+    text = text_of(page_of(result.model_copy(update={"experiment": experiment})))
+    assert "96.2 % interval" in text
+    assert "Intervals and verdicts have one level, 96.2 %" in text
+    assert "The hypervisor gave 0.4% of the CPUs' time to other machines" in text
+
+
+def test_a_second_training_is_counted_as_rebuilding() -> None:
+    result = example()
+    again = result.stages[5].model_copy(update={"name": "second train", "wall_s": 3600.0})
+    assert "and rebuilding took 1 h 09 min" in text_of(page_of(result.model_copy(update={"stages": (*result.stages, again)})))

@@ -24,8 +24,8 @@ def joined(text: str) -> str:
 
 def test_the_loss_comes_first_then_the_verdict() -> None:
     text = joined(shown(example(loss=True)))
-    assert text.startswith("LOSS, held out: oltp_delete is slower: 0.94 times the throughput")
-    assert text.index("LOSS") < text.index("oltp_read_write is 1.33 times faster") < text.index("Compared with plain")
+    assert text.startswith("LOSS, held out: oltp_delete: 0.94x the throughput, slower")
+    assert text.index("LOSS") < text.index("oltp_read_write: 1.34x the throughput") < text.index("Compared with plain")
 
 
 def test_stages_and_package_are_named() -> None:
@@ -70,4 +70,17 @@ def test_the_optimised_server_is_compared_with_the_one_that_runs_today() -> None
     assert "that runs today" not in shown(example(), 100)
     text = shown(example(third_arm=True), 100)
     after = text[text.index("that runs today") :]
-    assert "oltp_read_write is 1.37 times faster" in after
+    assert "oltp_read_write: 1.44x the throughput" in after
+
+
+def test_a_loads_flags_stand_in_its_row_by_number() -> None:
+    text = shown(example())
+    assert "FLAG 2 server-idle: the server mostly waited" in joined(text)
+    rows = [line.split() for line in text.splitlines() if line.startswith(" oltp_point_select")]
+    assert [row[-1] == "2" for row in rows] == [True, False, False]
+
+
+def test_level_steal_and_total_cpu_are_shown() -> None:
+    text = joined(shown(example()))
+    assert "Compared with plain at 95 %" in text and "steal 0.4%" in text
+    assert "oltp_read_write 1 1.27 (1.24–1.30) faster 0.82 0.74" in text

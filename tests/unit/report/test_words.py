@@ -5,25 +5,24 @@ from __future__ import annotations
 import pytest
 from example import comparison, example
 
-from upshift.measure.model import Plan
 from upshift.report import words
 from upshift.report.charts import Axis
-from upshift.report.findings import Findings, best_measured
+from upshift.report.findings import Findings
 
 
 def test_a_win() -> None:
-    assert words.sentence(comparison(), name_arm=False) == ("oltp_read_write is 1.34 times faster (95 % interval 1.31 to 1.38)")
+    assert words.sentence(comparison(), name_arm=False) == ("oltp_read_write: 1.34x the throughput (1.31 to 1.38 at 95 %)")
 
 
 def test_a_loss_never_says_faster() -> None:
     said = words.sentence(comparison(ratio=0.94, ci_low=0.92, ci_high=0.96, verdict="slower"), name_arm=True)
-    assert said == "oltp_read_write on optimised is slower: 0.94 times the throughput (95 % interval 0.92 to 0.96)"
+    assert said == "oltp_read_write on optimised: 0.94x the throughput, slower (0.92 to 0.96 at 95 %)"
 
 
 def test_a_loss_in_latency_names_it() -> None:
-    each = comparison(metric="latency_ms_p99", ratio=1.2, ci_low=1.1, ci_high=1.3, verdict="slower", threads=1)
+    each = comparison(metric="latency_ms_p99", ratio=1.2, ci_low=1.1, ci_high=1.3, verdict="slower", connections=1)
     assert words.loss_sentence(each, name_arm=False) == (
-        "oltp_read_write takes 1.20 times the p99 latency (95 % interval 1.10 to 1.30) at 1 thread"
+        "oltp_read_write: 1.20x the p99 latency (1.10 to 1.30 at 95 %) at 1 connection"
     )
 
 
@@ -40,7 +39,7 @@ def test_limits_that_know_nothing() -> None:
     each = comparison(ci_low=0.0, ci_high=1e9, trials=1, verdict="inconclusive", trials_needed=5)
     assert words.interval(each) == "0 to ∞"
     assert "95 %" not in words.sentence(each, name_arm=False)
-    assert words.still_needed(each) == "about 5 trials would settle it"
+    assert words.still_needed(each) == "a new run of about 5 trials would settle it"
 
 
 def test_two_trials_far_apart_have_huge_limits_that_still_read() -> None:
@@ -64,21 +63,26 @@ def test_cpus_in_ranges() -> None:
 
 
 def test_shared_cpus_are_admitted() -> None:
-    plan = Plan(trials=6, rounds=1, slice_s=2.5, warmup_s=10, seed=1, server_cpus=(0,), client_cpus=(0,))
-    assert any("share CPUs" in line for line in words.how_measured(plan, 2))
-    apart = plan.model_copy(update={"client_cpus": (1,)})
-    assert not any("share CPUs" in line for line in words.how_measured(apart, 2))
+    experiment = example().experiment
+    shared = experiment.model_copy(update={"plan": experiment.plan.model_copy(update={"client_cpus": (0,)})})
+    assert any("share CPUs" in line for line in words.how_measured(shared))
+    assert not any("share CPUs" in line for line in words.how_measured(experiment))
 
 
-def test_the_headline_is_chosen_by_its_interval_not_by_its_ratio() -> None:
-    wide = comparison(ratio=2.0, ci_low=1.5, ci_high=2.6, threads=16)
-    narrow = comparison(ratio=1.3, ci_low=1.29, ci_high=1.31, threads=4)
-    assert best_measured([wide, None, narrow]) is narrow
-    assert best_measured([None]) is None
+@pytest.mark.parametrize(
+    ("confidence", "said"), [(0.95, "95 %"), (0.9625, "96.2 %"), (0.99, "99 %"), (0.99875, "99.87 %"), (0.95 + 1e-12, "95 %")]
+)
+def test_a_level_is_never_rounded_up(confidence: float, said: str) -> None:
+    assert words.percent(confidence) == said
 
 
-def test_without_intervals_the_headline_is_at_the_most_threads() -> None:
-    assert {each.threads for each in Findings(example(trials=1).experiment).headlines(held_out=False)} == {16}
+def test_the_headline_is_at_the_connections_that_the_plan_named_whatever_came_out() -> None:
+    experiment = example().experiment
+    for number in (1, 4, 16):
+        plan = experiment.plan.model_copy(update={"headline_connections": number})
+        found = Findings(experiment.model_copy(update={"plan": plan}))
+        assert {each.connections for each in found.headlines(held_out=False)} == {number}
+        assert {each.connections for each in found.headlines(held_out=True)} == {16}, "measured with those alone"
 
 
 def test_the_users_own_server_is_no_loss_of_ours() -> None:

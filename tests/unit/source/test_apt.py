@@ -98,6 +98,25 @@ def test_third_parties_and_security_mirrors_are_left_out(etc: Path) -> None:
     assert not apt._is_distribution(security, DEBIAN)
 
 
+@pytest.mark.parametrize(
+    ("mirrors", "added"),
+    [
+        ("http://one.test/debian\tpriority:1\nhttp://two.test/debian/\n", True),
+        ("http://one.test/debian-security\n", False),
+        (None, False),
+    ],
+)
+def test_a_file_that_lists_mirrors_is_judged_by_them(etc: Path, tmp_path: Path, mirrors: str | None, added: bool) -> None:
+    listed = tmp_path / "mirrors.list"
+    if mirrors:
+        listed.write_text(mirrors)
+    for uri in (f"mirror+file:{listed}", f"mirror+file://{listed}"):
+        (etc / "sources.list").write_text(f"deb {uri} bookworm main\n")
+        (one,) = apt.read_repositories(etc)
+        assert one.uri == uri
+        assert any(" sid " in line for line in apt._lines([one], etc, DEBIAN)) is added
+
+
 def test_sid_is_added_on_debian_only(etc: Path) -> None:
     debian = apt.Repository("http://mirror.test/debian", ("bookworm",), ("main",), "/k.gpg")
     assert apt._lines([debian], etc, DEBIAN) == [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeShell, Output
 
-from upshift.errors import NotEnoughRoom, SourceError
+from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
 from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
 from upshift.source import apt, fetch
@@ -212,3 +212,41 @@ def test_a_machine_without_apt_is_told_what_to_give(get: Getter, monkeypatch: py
     with pytest.raises(SourceError, match="no apt") as caught:
         get("apt")
     assert "--source" in caught.value.hint
+
+
+DSC = """Format: 1.0
+Source: mysql-9.7
+Version: 9.7.4
+Maintainer: Nobody <nobody@example.org>
+Files:
+ {md5} {size} mysql-9.7_9.7.4.tar.gz
+Checksums-Sha256:
+ {sha256} {size} mysql-9.7_9.7.4.tar.gz
+"""
+
+
+@pytest.mark.skipif(shutil.which("dpkg-source") is None, reason="needs dpkg-dev")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_source_packages_files_are_checked_against_its_dsc(
+    get: Getter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    tree = make_tree(tmp_path / "made" / "mysql-9.7-9.7.4")
+    tarball = tmp_path / "mysql-9.7_9.7.4.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(tree, arcname=tree.name)
+    content = tarball.read_bytes()
+    md5, sha256 = hashlib.md5(content).hexdigest(), hashlib.sha256(content).hexdigest()
+    dsc = tmp_path / "mysql-9.7_9.7.4.dsc"
+    dsc.write_text(DSC.format(md5=md5, sha256=sha256, size=len(content)))
+    if damaged:
+        (tree / "sql" / "mysqld.cc").write_text("int main() { return 1; }\n" * 1000)
+        with tarfile.open(tarball, "w:gz") as archive:
+            archive.add(tree, arcname=tree.name)
+    delivered = apt.Delivered("mysql-9.7", "9.7.4", dsc)
+    monkeypatch.setattr(fetch, "newest_mysql", lambda *_given: delivered)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    if damaged:
+        with pytest.raises(CommandFailed, match="dpkg-source failed"):
+            get(None, SystemShell())
+    else:
+        assert get(None, SystemShell()).version == "9.7.4"

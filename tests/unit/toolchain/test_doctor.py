@@ -9,6 +9,7 @@ from fake_tools import FakeShell, llvm, versions
 from typer.testing import CliRunner
 
 from upshift.cli import doctor as command
+from upshift.plan import NEEDED_DISK_BYTES
 from upshift.toolchain import doctor
 from upshift.toolchain.doctor import Finding, examine
 from upshift.toolchain.find import Places
@@ -33,13 +34,13 @@ class Perf:
         return versions(argv)
 
 
-def by_name(root: Path, perf: Perf) -> dict[str, Finding]:
-    found = examine(FakeShell(perf), places=Places(root=root, path=(root / "usr/bin",)))
+def by_name(root: Path, perf: Perf, disk_bytes: int = 10**9) -> dict[str, Finding]:
+    found = examine(FakeShell(perf), disk_bytes=disk_bytes, places=Places(root=root, path=(root / "usr/bin",)))
     return {one.name: one for one in found}
 
 
 def test_a_bare_machine_is_told_how_to_get_everything(tmp_path: Path) -> None:
-    none = examine(FakeShell(lambda _: None), places=Places(root=tmp_path, path=(tmp_path,)))
+    none = examine(FakeShell(lambda _: None), disk_bytes=10**9, places=Places(root=tmp_path, path=(tmp_path,)))
     missing = {one.name: one for one in none if one.state == "missing"}
     assert {"clang", "gcc", "icx", "lld", "bolt", "perf", "sysbench", "cmake"} <= set(missing)
     assert all(one.hint and one.allows for one in missing.values())
@@ -74,9 +75,8 @@ def test_an_old_or_a_halved_compiler_is_called_that(tmp_path: Path) -> None:
 
 def test_too_little_memory_and_disk_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_MEMORY_NEEDED_GIB", 10**6)
-    monkeypatch.setattr(doctor, "_DISK_NEEDED_GIB", 10**9)
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "not" / "yet" / "there"))
-    found = by_name(tmp_path, Perf(pmu=False))
+    found = by_name(tmp_path, Perf(pmu=False), disk_bytes=10**18)
     assert found["memory"].state == found["disk"].state == "too small"
     assert "UPSHIFT_CACHE" in found["disk"].hint
     assert str(tmp_path) in found["disk"].version
@@ -88,7 +88,11 @@ def finding(name: str, **changes: object) -> Finding:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, findings: list[Finding], *arguments: str) -> tuple[int, str]:
-    monkeypatch.setattr(doctor, "examine", lambda shell: tuple(findings))
+    def examine(_shell: object, *, disk_bytes: int) -> tuple[Finding, ...]:
+        assert disk_bytes >= NEEDED_DISK_BYTES  # as `optimize` says
+        return tuple(findings)
+
+    monkeypatch.setattr(doctor, "examine", examine)
     app = typer.Typer()
     app.command()(command.doctor)
     done = CliRunner().invoke(app, list(arguments))
@@ -113,5 +117,12 @@ def test_the_table_names_what_is_lacking_and_marks_what_is_optional(monkeypatch:
     code, stdout = run(monkeypatch, rows)
     assert code == 1
     assert "Not ready: sysbench." in stdout
-    assert "install sysbench" in stdout
+    assert "hint: install sysbench" in stdout
     assert "missing, optional" in stdout
+
+
+def test_the_list_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = finding("hardware counters", state="missing", required=False, version="", hint="take it " * 30, allows="word " * 40)
+    _, stdout = run(monkeypatch, [long, finding("cpu", version="2 x Some Processor With A Name @ 2.20GHz")])
+    assert max(map(len, stdout.splitlines())) <= 80
+    assert stdout.startswith("hardware counters  missing, optional\n    For word word")

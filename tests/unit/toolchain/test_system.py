@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def test_root_installs_at_once_and_says_so_in_one_line() -> None:
     machine = Debian(installed=everything("test") - {"cmake"} | set(LLVM_22), known={"cmake"})
     shell, said = FakeShell(machine), list[str]()
     assert system.ensure_packages("test", allow_install=True, shell=shell, say=said.append) == ("cmake",)
-    assert said == ["installing 1 system packages: cmake"]
+    assert said == ["no terminal to ask on: installing 1 system package (--no-install refuses): cmake"]
     assert shell.ran[-1][-4:] == ("install", "-y", "--no-install-recommends", "cmake")
     assert not any("update" in argv for argv in shell.ran)
     assert not any("sudo" in argv for argv in shell.ran)
@@ -139,6 +140,50 @@ def test_without_the_right_or_the_permission_the_line_to_paste_is_given(
         system.ensure_packages("test", allow_install=allow, shell=shell, say=lambda _: None)
     assert "sudo apt-get install -y --no-install-recommends cmake" in caught.value.hint
     assert not any("install" in argv for argv in shell.ran)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_on_a_terminal_it_asks_first(monkeypatch: pytest.MonkeyPatch, agrees: bool) -> None:
+    questions: list[str] = []
+
+    def agreed(question: str) -> bool:
+        questions.append(question)
+        return agrees
+
+    monkeypatch.setattr(system, "agreed", agreed)
+    machine = Debian(installed=everything("test") - {"cmake", "fio"} | set(LLVM_22), known={"cmake", "fio"})
+    shell, said = FakeShell(machine), list[str]()
+    if agrees:
+        system.ensure_packages("test", allow_install=True, shell=shell, say=said.append)
+    else:
+        with pytest.raises(MissingTool, match="cmake"):
+            system.ensure_packages("test", allow_install=True, shell=shell, say=said.append)
+    assert questions == ["Install 2 system packages (cmake fio)? [Y/n] "]
+    assert said == []
+    assert any("install" in argv for argv in shell.ran) is agrees
+
+
+@pytest.mark.parametrize(("typed", "answer"), [("\n", True), ("y\n", True), ("Yes\n", True), ("n\n", False), ("", False)])
+def test_what_counts_as_a_yes(typed: str, answer: bool) -> None:
+    code = "import sys; from upshift.terminal import agreed; sys.stdout.write(str(agreed('Install? [Y/n] ')))"
+    main, side = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
+    asked = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=side, stderr=side, stdout=subprocess.PIPE, text=True
+    )
+    os.write(main, typed.encode() or b"\x04")
+    assert asked.communicate(timeout=20)[0] == str(answer)
+    os.close(side)
+    os.close(main)
+
+
+def test_without_a_terminal_nobody_is_asked() -> None:
+    code = "import sys; from upshift.terminal import agreed; sys.stdout.write(str(agreed('Install? [Y/n] ')))"
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("None", "")
 
 
 def test_elsewhere_programs_are_named_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from upshift.errors import VerifyFailed
-from upshift.verify.hardening import compare, examine, text_bytes
+from upshift.verify.hardening import compare, examine, lacking, text_bytes
 
 SOURCE = """
 #include <stdio.h>
@@ -115,3 +115,11 @@ def test_a_file_that_is_no_program_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     with pytest.raises(VerifyFailed, match="is not a program"):
         examine(tmp_path / "script")
+
+
+def test_what_a_server_in_use_has_beyond_another_is_named() -> None:
+    assert lacking({"PIE": "yes", "RELRO": "full", "FORTIFY": "no"}, {"PIE": "no", "RELRO": "partial", "FORTIFY": "yes"}) == (
+        "PIE (yes -> no)",
+        "RELRO (full -> partial)",
+    )
+    assert lacking({}, {"PIE": "no"}) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeProgress, FakeShell, Output
 
-from upshift.errors import VerifyFailed
+from upshift.errors import NotTested
 from upshift.run.stages import Workbench
 from upshift.shell import Command
 from upshift.verify import mtr
@@ -124,22 +124,22 @@ def test_a_server_that_crashes_at_its_end_has_failed(house: House) -> None:
 
 
 def test_a_suite_that_stops_half_way_does_not_count_as_passed(house: House) -> None:
-    with pytest.raises(VerifyFailed, match="did not run to its end"):
+    with pytest.raises(NotTested, match="did not run to its end"):
         house.run(HEADER + PASSING.splitlines()[0] + "\n", returncode=1)
 
 
 def test_a_suite_that_cannot_start_is_no_outcome(house: House) -> None:
-    with pytest.raises(VerifyFailed, match="did not run to its end"):
+    with pytest.raises(NotTested, match="did not run to its end"):
         house.run("mysql-test-run: *** ERROR: Could not find mysqlcheck\n", returncode=1)
 
 
 def test_a_suite_that_skips_everything_is_no_outcome(house: House) -> None:
-    with pytest.raises(VerifyFailed, match="no test ran"):
+    with pytest.raises(NotTested, match="no test ran"):
         house.run("[100%] main.1st      w1  [ skipped ]  no\n" + ENDED)
 
 
 def test_tests_of_another_server_are_refused(house: House) -> None:
-    with pytest.raises(VerifyFailed, match=r"did not run on .*/usr/sbin/mysqld"):
+    with pytest.raises(NotTested, match=r"did not run on .*/usr/sbin/mysqld"):
         house.run(HEADER + PASSING + ENDED, tested="/usr/sbin/mysqld")
 
 
@@ -147,9 +147,32 @@ def test_tests_of_another_server_are_refused(house: House) -> None:
 def test_the_data_in_memory_and_the_shadow_are_removed_however_it_ends(house: House, text: str) -> None:
     try:
         house.run(text)
-    except VerifyFailed:
+    except NotTested:
         assert text == "nothing"
     assert not house.memory.exists()
     assert not (house.root / "bench" / "mtr").exists()
     assert (house.tree / "runtime_output_directory" / "mysqld").read_text() == "plain mysqld"
     assert house.server.read_text() == "optimised mysqld"
+
+
+@pytest.mark.parametrize(
+    ("tests", "without_source", "with_source"),
+    [
+        ("short", (), ()),
+        ("mian", ("mian",), ("mian",)),
+        ("main.1st", (), ()),
+        ("main.first", (), ("main.first",)),
+        ("main.1st,innodb.index,json", ("json",), ("json",)),
+        ("innodb.indx", (), ("innodb.indx",)),
+        ("x.basic", (), ()),
+        ("nothing.basic", (), ("nothing.basic",)),
+    ],
+)
+def test_tests_that_there_are_not(
+    tests: str, without_source: tuple[str, ...], with_source: tuple[str, ...], tmp_path: Path
+) -> None:
+    for file in ("mysql-test/t/1st.test", "mysql-test/suite/innodb/t/index.test", "plugin/x/tests/mtr/t/basic.test"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+    assert mtr.unknown_tests(tests, None) == without_source
+    assert mtr.unknown_tests(tests, tmp_path) == with_source

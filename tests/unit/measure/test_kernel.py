@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -7,7 +8,7 @@ import time
 import pytest
 
 from upshift.errors import ServerFailed
-from upshift.measure.sampling import Usage, usage
+from upshift.measure.kernel import Usage, usage
 
 BURN = """
 import sys, threading, time
@@ -34,8 +35,9 @@ def test_cpu_time_of_a_process_counts_all_threads_even_those_that_ended(mode: st
         assert process.stdout.readline() == "done\n"
         spent = usage(process.pid) - before
         process.stdin.write("\n")
-    # 0.30 s in two threads, and the interpreter's own start; ticks are 10 ms.
-    assert 0.25 <= spent.user_cpu_s + spent.system_cpu_s <= 1.0
+    # 0.30 s in two threads that have ended, and the interpreter's own start.
+    assert 0.30 <= spent.total_cpu_s <= 1.0
+    assert spent.total_cpu_s == pytest.approx(spent.user_cpu_s + spent.system_cpu_s, abs=0.03), "ticks are 10 ms"
     assert (spent.user_cpu_s > spent.system_cpu_s) == (mode == "user")
     # The machine did at least half of that, by its own count, which is kept apart from the process's.
     assert spent.machine_busy_cpu_s >= 0.15
@@ -50,6 +52,7 @@ def test_a_process_that_sleeps_uses_nothing() -> None:
         spent = usage(process.pid) - before
         process.stdin.close()
     assert spent.user_cpu_s + spent.system_cpu_s <= 0.02
+    assert spent.total_cpu_s <= 0.02
     assert spent.swapped_bytes >= 0
 
 
@@ -60,5 +63,13 @@ def test_a_process_that_is_gone_is_a_dead_server() -> None:
         usage(process.pid)
 
 
+def test_a_total_is_finer_than_a_tick() -> None:
+    before = usage(os.getpid())
+    sum(range(10_000))
+    spent = usage(os.getpid()) - before
+    assert spent.total_cpu_s > 0
+    assert spent.total_cpu_s % 0.01 != 0
+
+
 def test_differences() -> None:
-    assert Usage(3.0, 2.0, 9.0, 500) - Usage(1.0, 0.5, 4.0, 100) == Usage(2.0, 1.5, 5.0, 400)
+    assert Usage(5.5, 3.0, 2.0, 9.0, 0.5, 500) - Usage(1.5, 1.0, 0.5, 4.0, 0.25, 100) == Usage(4.0, 2.0, 1.5, 5.0, 0.25, 400)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from elftools.elf.elffile import ELFFile
 
@@ -30,14 +31,16 @@ _MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x
 
 @dataclass(frozen=True)
 class Counted:
-    """Executed addresses or symbols of the server, with how often each was seen."""
+    """How often each object and each symbol of the server was seen executing; of several workloads, by their shares."""
 
-    by_origin: Counter[str]
-    by_symbol: Counter[str]
-    method: str
+    by_origin: Mapping[str, float]
+    by_symbol: Mapping[str, float]
+    seen: int
+    """Samples or branches that were counted, whatever their shares."""
+    method: Literal["perf", "bolt"]
 
     @property
-    def total(self) -> int:
+    def total(self) -> float:
         return sum(self.by_origin.values())
 
 
@@ -99,56 +102,55 @@ def attribute(lines: Iterable[str], server: Path, segments: list[tuple[int, int,
             continue
         by_origin[origin] += 1
         by_symbol[link_map.symbol(address) or "?"] += 1
-    return Counted(by_origin, by_symbol, "perf")
+    return Counted(by_origin, by_symbol, by_origin.total(), "perf")
 
 
-def count_fdata(files: Iterable[Path], link_map: LinkMap) -> Counted:
+def count_fdata(file: Path, link_map: LinkMap) -> Counted:
     """Attribute a BOLT-instrumented run's branches (``1 name offset 1 name offset misses count``) to objects and symbols.
 
     A static function's name can stand in several objects: its count then goes to each of them.
     """
     by_origin: Counter[str] = Counter()
     by_symbol: Counter[str] = Counter()
-    for file in files:
-        with file.open(errors="replace") as lines:
-            for line in lines:
-                parts = line.split()
-                if len(parts) != 8 or parts[0] != "1":
-                    continue
-                symbol = parts[1].split("/", 1)[0].split(".cold", 1)[0]
-                count = int(parts[7])
-                by_symbol[symbol] += count
-                for origin in link_map.symbols.get(symbol, ()):
-                    by_origin[origin] += count
-    return Counted(by_origin, by_symbol, "bolt")
+    with file.open(errors="replace") as lines:
+        for line in lines:
+            parts = line.split()
+            if len(parts) != 8 or parts[0] != "1":
+                continue
+            symbol = parts[1].split("/", 1)[0].split(".cold", 1)[0]
+            count = int(parts[7])
+            by_symbol[symbol] += count
+            for origin in link_map.symbols.get(symbol, ()):
+                by_origin[origin] += count
+    return Counted(by_origin, by_symbol, by_origin.total(), "bolt")
 
 
 def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, coverage: float = COVERAGE) -> HotSet:
     """The hottest objects that together hold ``coverage`` of what was counted. Raises LoadFailed when there is too little."""
-    if counted.total < _FEWEST_SAMPLES:
+    if counted.seen < _FEWEST_SAMPLES:
         raise LoadFailed(
-            f"only {counted.total} samples fell into the server's own code: too few to tell what is hot",
-            "let the workload run longer or with more threads, and see that its command loads the server",
+            f"only {counted.seen} samples fell into the server's own code: too few to tell what is hot",
+            "use more connections or, with optimize, a longer --sample-seconds; check that the load command loads the server",
         )
-    compiles = {step.output for step in steps(shell, plain.tree, kind.server_target) if step.source}
+    compiles = _compiles(shell, kind, plain)
     members = archive_members(shell, plain.tree, kind.server_target)
-    by_object: Counter[str] = Counter()
+    by_object: defaultdict[str, float] = defaultdict(float)
     for origin, count in counted.by_origin.items():
-        paths = [path for path in members.get(origin, [origin]) if path in compiles]
-        for path in paths:
-            by_object[path] += count
-    chosen, covered = [], 0
-    for path, count in by_object.most_common():
+        for path in members.get(origin, [origin]):
+            if compiles.get(path, False):
+                by_object[path] += count
+    chosen, covered = [], 0.0
+    for path, count in _hottest(by_object):
         if covered >= coverage * counted.total:
             break
         chosen.append(HotObject(path=path, share=count / counted.total))
         covered += count
     return HotSet(
-        method="perf" if counted.method == "perf" else "bolt",
+        method=counted.method,
         objects=tuple(chosen),
         coverage=min(1.0, covered / counted.total),
         all_objects=len(compiles),
-        samples=counted.total,
+        samples=counted.seen,
         functions=_hot_functions(counted),
     )
 
@@ -158,10 +160,10 @@ def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) 
 
     The build makes more: programs that it runs itself, and archive members that nothing calls.
     """
-    compiles = [step.output for step in steps(shell, plain.tree, kind.server_target) if step.source]
+    compiles = _compiles(shell, kind, plain)
     members = archive_members(shell, plain.tree, kind.server_target)
     held = {path for origin in set(link_map.origins) for path in members.get(origin, [origin])}
-    objects = [path for path in compiles if path in held]
+    objects = [path for path, again in compiles.items() if again and path in held]
     return HotSet(
         method="all",
         objects=tuple(HotObject(path=path, share=1 / len(objects)) for path in objects),
@@ -170,6 +172,12 @@ def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) 
         samples=0,
         functions=(),
     )
+
+
+def _compiles(shell: Shell, kind: ServerKind, plain: Build) -> dict[str, bool]:
+    """The server's object files, and whether each may be compiled again: not those of ``kind.opaque``."""
+    found = (step for step in steps(shell, plain.tree, kind.server_target) if step.source)
+    return {step.output: not step.source.endswith(kind.opaque) for step in found}
 
 
 def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str]]:
@@ -186,9 +194,9 @@ def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str
 
 
 def _hot_functions(counted: Counted) -> tuple[HotFunction, ...]:
-    found, covered = [], 0
+    found, covered = [], 0.0
     total = sum(counted.by_symbol.values())
-    for symbol, count in counted.by_symbol.most_common():
+    for symbol, count in _hottest(counted.by_symbol):
         if covered >= _FUNCTION_COVERAGE * total:
             break
         found.append(HotFunction(symbol=symbol, share=count / total))
@@ -216,11 +224,16 @@ def _virtual(ip: int, mapped: list[tuple[int, int, int]], segments: list[tuple[i
     return None
 
 
-def merged(counted: Iterable[Counted]) -> Counted:
-    """Several workloads' counts together."""
-    each = list(counted)
-    return Counted(
-        by_origin=sum((one.by_origin for one in each), Counter()),
-        by_symbol=sum((one.by_symbol for one in each), Counter()),
-        method=each[0].method if each else "perf",
-    )
+def merged(counted: Sequence[tuple[Counted, float]]) -> Counted:
+    """Several workloads' counts together, each multiplied by its share."""
+    by_origin: defaultdict[str, float] = defaultdict(float)
+    by_symbol: defaultdict[str, float] = defaultdict(float)
+    for one, share in counted:
+        for into, counts in ((by_origin, one.by_origin), (by_symbol, one.by_symbol)):
+            for name, count in counts.items():
+                into[name] += share * count
+    return Counted(by_origin, by_symbol, sum(one.seen for one, _share in counted), counted[0][0].method)
+
+
+def _hottest(counts: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(counts.items(), key=lambda item: -item[1])

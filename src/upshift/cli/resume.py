@@ -1,0 +1,52 @@
+"""`--resume`: the options of the run that it goes on with, and no others."""
+
+from __future__ import annotations
+
+import typer
+
+from upshift.errors import UsageError
+from upshift.options import Options
+from upshift.run.directory import RunDirectory
+from upshift.values import checked
+
+_FIELDS = {
+    "source": "source",
+    "level": "level",
+    "toolchain": "toolchain",
+    "scope": "scope",
+    "recipe": "recipe",
+    "workload": "workloads",
+    "held_out": "held_out",
+    "baseline": "baseline",
+    "verify": "verify",
+    "connections": "connections",
+    "trials": "trials",
+    "rounds": "rounds",
+    "slice_seconds": "slice_s",
+    "train_seconds": "train_s",
+    "sample_seconds": "sample_s",
+    "jobs": "jobs",
+}
+"""What a run is made of: each parameter of `optimize` with its name in Options."""
+
+
+def typed(context: typer.Context) -> tuple[str, ...]:
+    """The parameters that were typed, and do not have their default."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return tuple(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
+
+
+def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
+    """The run's own options. Raises UsageError when an option that was ``typed`` asks for something else."""
+    manifest = RunDirectory.open(resume, ("optimize",)).manifest
+    if manifest.verb != "optimize":
+        raise UsageError(f"run '{resume}' is not one of `upshift optimize`", "`upshift runs` lists them; name one that is")
+    options = checked(Options, manifest.options)
+    other = [name for name in typed if name in _FIELDS and getattr(asked, _FIELDS[name]) != getattr(options, _FIELDS[name])]
+    if other:
+        named = ", ".join("--" + name.replace("_", "-") for name in other)
+        raise UsageError(
+            f"--resume goes on with the run's own options, and this run has another value of {named}",
+            f"leave {named} out, or start a new run without --resume: it takes over the builds that are the same",
+        )
+    return options

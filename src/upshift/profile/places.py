@@ -1,0 +1,101 @@
+"""Where trainings run side by side: each on CPUs of its own, as many as memory holds, and all of them stopped together."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from upshift.errors import ServerFailed
+from upshift.server.kind import ServerKind
+from upshift.shell import Command, Completed, Process, Shell
+from upshift.workload.model import Workload
+
+# What a server and its load take beside the server's own pool of pages.
+_BESIDE_POOL_BYTES = 1_000_000_000
+
+
+class Places:
+    """Sets of CPUs, each for one server with its load."""
+
+    def __init__(self, sets: Sequence[tuple[int, ...]]) -> None:
+        self._sets = tuple(sets)
+        self._free: queue.SimpleQueue[tuple[int, ...]] = queue.SimpleQueue()
+        for cpus in self._sets:
+            self._free.put(cpus)
+
+    @classmethod
+    def for_workloads(cls, kind: ServerKind, workloads: Sequence[Workload]) -> Places:
+        """As many as there are workloads, at most one a CPU, and no more than the free memory holds."""
+        pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
+        by_memory = psutil.virtual_memory().available // (max(pools, default=0) + _BESIDE_POOL_BYTES)
+        return cls(divided(sorted(os.sched_getaffinity(0)), min(len(workloads), by_memory)))
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[tuple[int, ...]]:
+        """A set that nobody else has; waits for one."""
+        cpus = self._free.get()
+        try:
+            yield cpus
+        finally:
+            self._free.put(cpus)
+
+
+def divided(cpus: Sequence[int], parts: int) -> list[tuple[int, ...]]:
+    """``cpus`` in at most ``parts`` sets of neighbours, at least one, whose sizes differ by one at most.
+
+    A single set is empty, which stands for all: nothing need be pinned then.
+    """
+    parts = max(1, min(parts, len(cpus)))
+    if parts == 1:
+        return [()]
+    edges = [len(cpus) * part // parts for part in range(parts + 1)]
+    return [tuple(cpus[start:end]) for start, end in itertools.pairwise(edges)]
+
+
+class Trainees:
+    """A shell that remembers what it started in the background, so that all of it can be stopped at once."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._lock = threading.Lock()
+        self._started: list[Process] = []
+        self._stopped = False
+
+    def run(
+        self,
+        command: Command,
+        *,
+        log: Path | None = None,
+        timeout_s: float | None = None,
+        on_line: Callable[[str], None] | None = None,
+        check: bool = True,
+    ) -> Completed:
+        return self._shell.run(command, log=log, timeout_s=timeout_s, on_line=on_line, check=check)
+
+    def spawn(self, command: Command, *, log: Path) -> Process:
+        """Raises ServerFailed once the others have been stopped."""
+        with self._lock:
+            if self._stopped:
+                raise ServerFailed("the training was stopped", "another workload's training failed or was interrupted")
+            process = self._shell.spawn(command, log=log)
+            self._started.append(process)
+            return process
+
+    def stop(self) -> None:
+        """Kill what still runs; nothing further starts."""
+        with self._lock:
+            self._stopped = True
+            for process in self._started:
+                if process.poll() is None:
+                    process.signal(signal.SIGKILL)

@@ -1,0 +1,108 @@
+"""What the cache holds, which runs use it, and the removal of what no run that is kept uses."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from upshift.run.directory import RunDirectory, all_runs
+from upshift.values import Value
+
+Kind = Literal["run", "stage", "source", "other"]
+
+_REMOVED = ".removed-"
+
+
+class Entry(Value):
+    """A folder of the cache."""
+
+    kind: Kind
+    name: str
+    path: Path
+    size_bytes: int
+    """On disk; a file with several links counts once."""
+    used_by: tuple[str, ...]
+    """Runs that use a stage or a source."""
+    removed: bool
+    """Whether cleaning removes it: a run that is not kept, or what no kept run uses."""
+
+
+def survey(
+    cache: Path, *, older_than: datetime.timedelta | None, keep: int | None, now: datetime.datetime
+) -> tuple[Entry, ...]:
+    """All that the cache holds. A run is kept when one of the two limits keeps it; without limits all are."""
+    runs = all_runs()
+    leaving = {run.name for number, run in enumerate(runs) if _leaves(run, number, older_than, keep, now)}
+    found = [
+        Entry(
+            kind="run", name=run.name, path=run.path, size_bytes=_size_bytes(run.path), used_by=(), removed=run.name in leaving
+        )
+        for run in runs
+    ]
+    stages = {run.name: run.uses() for run in runs}
+    sources = {run.name: frozenset(_sources(run, cache / "sources")) for run in runs}
+    found += _used("stage", cache / "stages", stages, leaving)
+    found += _used("source", cache / "sources", sources, leaving)
+    for folder in sorted(cache.iterdir()) if cache.is_dir() else ():
+        if folder.is_dir() and folder.name not in ("runs", "stages", "sources"):
+            found.append(_entry("other", folder, (), removed=False))
+    return tuple(found)
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove folders. One is never met half removed under its own name."""
+    for path in paths:
+        aside = path.with_name(f"{_REMOVED}{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+        shutil.rmtree(aside)
+
+
+def remove_leftovers(cache: Path) -> None:
+    """What an interrupted cleaning left."""
+    for folder in cache.glob(f"*/{_REMOVED}*"):
+        shutil.rmtree(folder)
+
+
+def _entry(kind: Kind, path: Path, used_by: tuple[str, ...], removed: bool) -> Entry:
+    return Entry(kind=kind, name=path.name, path=path, size_bytes=_size_bytes(path), used_by=used_by, removed=removed)
+
+
+def _leaves(
+    run: RunDirectory, number: int, older_than: datetime.timedelta | None, keep: int | None, now: datetime.datetime
+) -> bool:
+    """Whether a run goes that is the ``number``-th newest, from 0."""
+    if older_than is None and keep is None:
+        return False
+    old = older_than is None or now - datetime.datetime.fromisoformat(run.manifest.started_at) > older_than
+    return old and (keep is None or number >= keep)
+
+
+def _used(kind: Kind, folder: Path, uses: Mapping[str, frozenset[str]], leaving: set[str]) -> Iterator[Entry]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir() and not path.name.startswith(_REMOVED):
+            by = tuple(run for run, used in uses.items() if path.name in used)
+            unused = set(by) <= leaving
+            yield _entry(kind, path, by, unused)
+
+
+def _sources(run: RunDirectory, sources: Path) -> Iterator[str]:
+    """The folders of ``sources`` that a run's source lies in."""
+    for file in run.path.glob("stages/source-*/stage.json"):
+        path = Path(json.loads(file.read_text())["output"]["path"])
+        if path.is_relative_to(sources):
+            yield path.relative_to(sources).parts[0]
+
+
+def _size_bytes(folder: Path) -> int:
+    seen: dict[int, int] = {}
+    for parent, _folders, names in os.walk(folder):
+        for name in names:
+            status = Path(parent, name).lstat()
+            seen[status.st_ino] = status.st_blocks * 512
+    return sum(seen.values())

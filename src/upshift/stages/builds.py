@@ -1,0 +1,135 @@
+"""The stages that compile: the plain server, the instrumented one and the optimised one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.build import bitcode
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.build.relink import build_hot, objects_folder
+from upshift.build.whole import build_whole
+from upshift.profile import gcc
+from upshift.profile.model import Gated, HotSet, Profile
+from upshift.run.stages import Workbench
+from upshift.source.model import Source
+from upshift.stages.keys import SOMEWHERE, configured, headers_key
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+from upshift.toolchain import flags
+from upshift.toolchain.flags import Flags
+from upshift.toolchain.model import Toolchain
+from upshift.values import Value
+
+
+class Instrumented(Value):
+    """An instrumented server and the folder into which it writes its counters."""
+
+    build: Build
+    counters: Path
+    objects: Path
+    """Where its compiled objects lie: GCC names counters after them."""
+    parsed: Path | None = None
+    """The bitcode that they were compiled from, for the optimised build; None: there is none."""
+
+
+def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, *, relocations: bool) -> Build:
+    """The whole tree by a recipe without a profile; with ``relocations``, for BOLT to rewrite it or what is linked like it."""
+    shared = recipe.before_post_link()
+
+    def action(bench: Workbench) -> Build:
+        extra = lto_flags(lab, recipe)
+        return build_whole(bench, lab.kind, source, shared, toolchain, extra=extra, relocations=relocations, jobs=lab.jobs)
+
+    inputs = {
+        "source": source,
+        "recipe": shared,
+        "toolchain": toolchain,
+        "targets": lab.kind.targets,
+        "configure": configured(lab.kind, source, shared, toolchain, _lto(recipe, jobs=1), relocations),
+        "headers": headers_key(lab.kind, shared),
+    }
+    made = lab.stages.run(Stage.PLAIN_BUILD, Build, action, inputs=inputs, goes_on=True)
+    return made.model_copy(update={"recipe": recipe})
+
+
+def build_instrumented(
+    lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, plain: Build, hot_set: HotSet, first: Profile | None = None
+) -> Instrumented:
+    """The hot set compiled to count its branches, in the plain server; after ``first``, once more behind its inlining."""
+
+    shared = recipe.before_profile() if first is None else recipe.before_post_link()
+
+    def action(bench: Workbench) -> Instrumented:
+        counters = bench.folder / "counters"
+        if first is None:
+            extra = flags.instrument(recipe.toolchain, counters)
+        else:
+            # Link-time optimisation too, so that the inlining is that of the optimised build.
+            extra = flags.instrument_again(recipe.toolchain, first.path, counters) + lto_flags(lab, recipe)
+        made = build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, jobs=lab.jobs)
+        parsed = bitcode.folder_of(bench.folder)
+        return Instrumented(
+            build=made, counters=counters, objects=objects_folder(bench), parsed=parsed if parsed.is_dir() else None
+        )
+
+    added = flags.instrument(recipe.toolchain, SOMEWHERE)
+    if first is not None:
+        added = flags.instrument_again(recipe.toolchain, first.path, SOMEWHERE) + _lto(recipe, jobs=1)
+    headers = headers_key(lab.kind, shared)
+    inputs = {
+        "recipe": shared,
+        "parsed": bitcode.PARSE_FLAGS,
+        "flags": added,
+        "headers": headers,
+        "toolchain": toolchain,
+        "plain": plain,
+        "hot_set": hot_set,
+    }
+    name = Stage.INSTRUMENTED_BUILD
+    if first is not None:
+        name, inputs = Stage.SECOND_INSTRUMENTED_BUILD, {**inputs, "first": first}
+    return lab.stages.run(name, Instrumented, action, inputs=inputs, goes_on=True)
+
+
+def build_optimised(
+    lab: Lab,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    plain: Build,
+    hot_set: HotSet,
+    gated: Gated,
+    parsed: Path | None,
+) -> Build:
+    """The hot set compiled with its profile and LTO, in the plain server; from the bitcode that was instrumented."""
+    shared = recipe.before_post_link()
+
+    def action(bench: Workbench) -> Build:
+        profile = gated.profile.path
+        if gated.profile.kind == "gcc":
+            profile = gcc.place(profile, objects_folder(bench), bench.folder / "counters")
+        extra = flags.use(recipe.toolchain, profile) + lto_flags(lab, recipe)
+        return build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed=parsed, jobs=lab.jobs)
+
+    inputs = {
+        "recipe": shared,
+        "parsed": bitcode.PARSE_FLAGS,
+        "toolchain": toolchain,
+        "plain": plain,
+        "hot_set": hot_set,
+        "flags": flags.use(recipe.toolchain, SOMEWHERE) + _lto(recipe, jobs=1),
+        "headers": headers_key(lab.kind, shared),
+        "profile": gated.profile,
+    }
+    made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, goes_on=True)
+    return made.model_copy(update={"recipe": recipe})
+
+
+def lto_flags(lab: Lab, recipe: Recipe) -> Flags:
+    return _lto(recipe, jobs=lab.jobs)
+
+
+def _lto(recipe: Recipe, *, jobs: int) -> Flags:
+    """In keys with one job: how many there are changes the time alone."""
+    return flags.thin_lto(recipe.toolchain, jobs=jobs) if recipe.lto != "none" else Flags()

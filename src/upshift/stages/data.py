@@ -1,0 +1,38 @@
+"""The stage that fills data folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.run.stages import Workbench
+from upshift.server import data
+from upshift.server.kind import Program
+from upshift.stages.keys import program_key, workloads_key
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+from upshift.values import Value
+from upshift.workload.model import Workload
+
+
+class Filled(Value):
+    """A data folder that the workloads have filled."""
+
+    path: Path
+    sha256: str
+    """Of its contents: what is found out or trained on these data belongs to them alone."""
+
+
+def fill_data(lab: Lab, program: Program, workloads: tuple[Workload, ...], name: Stage = Stage.DATA) -> Filled:
+    """A data template made by the program that is measured against (its data format is then the program's own)."""
+
+    def action(bench: Workbench) -> Filled:
+        folder = data.template(bench.shell, lab.kind, program, workloads, bench.folder / "data", bench.log)
+        return Filled(path=folder, sha256=data.contents_sha256(folder))
+
+    inputs = {
+        "program": program_key(program),
+        "fills": sorted({workload.fill.model_dump_json() for workload in workloads}),
+        "files": workloads_key(workloads)["files"],
+        "settings": {**lab.kind.settings(), **data.settings_of(workloads)},
+    }
+    return lab.stages.run(name, Filled, action, inputs=inputs)

@@ -1,0 +1,59 @@
+"""What stages' keys are made of, where a value alone does not say what a stage will do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from upshift.build import pch_launcher
+from upshift.build.recipe import Recipe
+from upshift.build.whole import configure_command
+from upshift.native.programs import programs_dir
+from upshift.server.kind import Program, ServerKind
+from upshift.source.model import Source
+from upshift.toolchain.flags import Flags
+from upshift.toolchain.model import Toolchain
+from upshift.values import file_sha256
+from upshift.workload.model import Workload
+
+SOMEWHERE = Path("/somewhere")
+"""Stands in keys for a folder that is named by the key itself."""
+
+
+def program_key(program: Program) -> Mapping[str, Any]:
+    """A program by its contents: an upgrade leaves the path as it was."""
+    return {"program": program, "sha256": file_sha256(program.binary)}
+
+
+def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
+    """Workloads with the contents of their drivers and of every other file that their commands name."""
+    words = [word for each in workloads for word in (*each.fill.command, *each.load.command)]
+    drivers = [command[0] for each in workloads for command in (each.fill.command, each.load.command)]
+    named = [Path(word.replace("{programs}", str(programs_dir()))) for word in words]
+    found = {*(path for path in named if path.is_absolute()), *(Path(shutil.which(name) or name) for name in drivers)}
+    files = {str(path): file_sha256(path) for path in sorted(found) if path.is_file()}
+    # What a workload says of itself changes nothing.
+    return {"workloads": [each.model_copy(update={"description": ""}) for each in workloads], "files": files}
+
+
+def configured(
+    kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain, extra: Flags, relocations: bool
+) -> tuple[str, ...]:
+    """The CMake command of a whole build."""
+    command = configure_command(kind, source, recipe, toolchain, SOMEWHERE, (), extra=extra, relocations=relocations)
+    return command.argv
+
+
+def headers_key(kind: ServerKind, recipe: Recipe) -> Mapping[str, Any]:
+    """Which precompiled headers a build gets, and how."""
+    if not recipe.precompiled_headers:
+        return {}
+    return {"headers": dict(kind.precompiled_headers()), "launcher": file_sha256(Path(pch_launcher.__file__))}
+
+
+def servers_key(kind: ServerKind, program: Program, workloads: tuple[Workload, ...]) -> list[Any]:
+    """How ``program`` is started for each workload."""
+    configured = [{**kind.settings(), **workload.settings} for workload in workloads]
+    return [kind.start(program, SOMEWHERE, SOMEWHERE, settings).argv for settings in configured]

@@ -1,0 +1,106 @@
+"""The stage that asks whether it is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from upshift.build.model import Build
+from upshift.door import version_of
+from upshift.measure.bench import SystemClock
+from upshift.measure.experiment import Progress as Measured
+from upshift.measure.experiment import run_experiment
+from upshift.measure.model import BASELINE, Arm, Experiment, Load
+from upshift.measure.server_bench import ServerBench
+from upshift.run.stages import Workbench
+from upshift.server.data import settings_of
+from upshift.server.kind import Program
+from upshift.source.model import Source
+from upshift.stages.data import Filled, fill_data
+from upshift.stages.keys import program_key, workloads_key
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+from upshift.stages.work import Measuring
+from upshift.workload.model import Workload
+
+
+def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Path | None) -> tuple[Arm, ...]:
+    """Plain first: it is what the others are compared with. The user's own server runs with its own message files."""
+    found = [
+        Arm(name="plain", program=lab.kind.program(source.path, plain.tree, plain.server)),
+        Arm(name="optimised", program=lab.kind.program(source.path, optimised.tree, optimised.server)),
+    ]
+    return (*found, *arms_of(lab, {BASELINE: baseline} if baseline else {}))
+
+
+def arms_of(lab: Lab, binaries: Mapping[str, Path]) -> tuple[Arm, ...]:
+    """Arms for servers that are installed, or built and runnable from where they lie."""
+    return tuple(
+        Arm(name=name, program=Program(kind=lab.kind.name, binary=binary.resolve())) for name, binary in binaries.items()
+    )
+
+
+def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, measuring: Measuring) -> Experiment:
+    """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
+
+    Never taken from another run.
+    """
+    workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
+    settings = settings_of(tuple(workloads.values()))
+    measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
+    templates = _templates(lab, measured, data, tuple(workloads.values()))
+    connections = measuring.options.connections
+    loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
+    loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
+
+    driven = {
+        "workloads": workloads_key(tuple(workloads.values())),
+        "data": {name: template.sha256 for name, template in templates.items()},
+    }
+
+    def action(bench: Workbench) -> Experiment:
+        def on_progress(at: Measured) -> None:
+            latency = f", p99 {at.latency_ms_p99:.2f} ms" if at.latency_ms_p99 is not None else ""
+            detail = f"{at.arm}: {at.workload} x{at.connections}, {at.qps:,.0f} QPS{latency}"
+            bench.progress.update(at.done, at.total, detail)
+
+        folders = {name: template.path for name, template in templates.items()}
+        servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
+        experiment = run_experiment(
+            measuring.plan,
+            measured,
+            _baselines(measured),
+            loads,
+            servers,
+            clock=SystemClock(),
+            samples=lab.run.path / "samples.parquet",
+            on_progress=on_progress,
+            pool_bytes=lab.kind.pool_bytes({**lab.kind.settings(), **settings}),
+            data_bytes=lab.kind.data_bytes(data.path),
+            driven=driven,
+        )
+        return experiment
+
+    inputs = {
+        "arms": measured,
+        "programs": [program_key(arm.program) for arm in measured],
+        "loads": loads,
+        "driven": driven,
+        "plan": measuring.plan,
+    }
+    return lab.stages.run(Stage.MEASURE, Experiment, action, inputs=inputs, keep=False)
+
+
+def _templates(lab: Lab, measured: tuple[Arm, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
+    """The first arm's data for all servers of its version; one of another version, and so of another format, fills its own."""
+    versions = {arm.name: version_of(lab.shell, lab.kind, arm.program.binary) for arm in measured}
+    shared = versions[measured[0].name]
+    return {
+        arm.name: data if versions[arm.name] == shared else fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA)
+        for arm in measured
+    }
+
+
+def _baselines(measured: tuple[Arm, ...]) -> tuple[str, ...]:
+    """The first arm, and the server that the user runs today: both are compared with what was built."""
+    return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name == BASELINE))))

@@ -1,0 +1,53 @@
+"""What the stages are called, in the terminal, the store, the results and the estimates."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from upshift.build.recipe import Recipe
+
+
+class Stage(StrEnum):
+    """A stage's name, in the order of ``optimize``."""
+
+    SOURCE = "source"
+    PLAIN_BUILD = "plain build"
+    DATA = "data"
+    HOT_SET = "hot set"
+    INSTRUMENTED_BUILD = "instrumented build"
+    TRAIN = "train"
+    PROFILE_GATE = "profile gate"
+    SECOND_INSTRUMENTED_BUILD = "second instrumented build"
+    SECOND_TRAIN = "second train"
+    SECOND_PROFILE_GATE = "second profile gate"
+    OPTIMISED_BUILD = "optimised build"
+    POST_LINK = "post-link"
+    VERIFY = "verify"
+    BASELINE_DATA = "baseline data"
+    MEASURE = "measure"
+    PACKAGE = "package"
+    REPORT = "report"
+
+
+_PROFILE = (Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE)
+_SECOND_PROFILE = (Stage.SECOND_INSTRUMENTED_BUILD, Stage.SECOND_TRAIN, Stage.SECOND_PROFILE_GATE)
+
+
+def training_stages(recipe: Recipe) -> tuple[Stage, ...]:
+    """The stages that lead to a profile, in order."""
+    again = _SECOND_PROFILE if recipe.profile == "csir" else ()
+    return (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.HOT_SET, *_PROFILE, *again)
+
+
+def building_stages(recipe: Recipe) -> tuple[Stage, ...]:
+    """The stages that ``build`` goes through, in order."""
+    if recipe.profile != "none":
+        return (*training_stages(recipe), Stage.OPTIMISED_BUILD, Stage.POST_LINK)
+    return (Stage.SOURCE, Stage.PLAIN_BUILD, *((Stage.DATA, Stage.POST_LINK) if recipe.post_link != "none" else ()))
+
+
+def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
+    """The stages that ``optimize`` goes through, in order."""
+    quick = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.POST_LINK)
+    build = building_stages(recipe) if level == "full" else quick
+    return (*build, Stage.VERIFY, Stage.MEASURE, Stage.PACKAGE, Stage.REPORT)

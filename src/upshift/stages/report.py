@@ -1,0 +1,131 @@
+"""The last stage: the result as JSON and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from upshift import __version__
+from upshift.build.model import Build
+from upshift.machine import describe_machine
+from upshift.measure.model import Experiment
+from upshift.profile.model import HotSet
+from upshift.report.html import write_html
+from upshift.report.result import BuildSummary, HotSetSummary, Result
+from upshift.report.store import save_result
+from upshift.source.model import Source
+from upshift.stages.lab import Lab
+from upshift.stages.package import Packaged
+from upshift.stages.post_link import PostLinked
+from upshift.stages.verify import Verified
+from upshift.stages.work import Measuring, Trained, Work
+from upshift.verify import hardening
+
+
+def report(
+    lab: Lab,
+    source: Source,
+    plain: Build,
+    trained: Trained | None,
+    post_linked: PostLinked,
+    verified: Verified,
+    experiment: Experiment,
+    packaged: Packaged,
+    work: Work,
+) -> Result:
+    """The result as JSON and as a page."""
+    hot_set = trained.hot_set if trained else None
+    profile = trained.gated.profile if trained else None
+    summary = BuildSummary(
+        name="optimised",
+        compiler=_compiler(verified.build),
+        flags=verified.build.recipe.flags,
+        recipe=verified.build.recipe.name,
+        scope=verified.build.recipe.scope if trained else "none",
+        objects=verified.build.objects if trained else 0,
+        profile=f"{profile.kind} {profile.sha256[:12]}" if profile else "",
+        post_link=verified.post_link,
+        binary_bytes=verified.build.server.stat().st_size,
+        text_bytes=hardening.text_bytes(verified.build.server),
+    )
+    warnings = [*verified.warnings]
+    for build in (plain, verified.build) if trained else (plain,):
+        if build.fallbacks:
+            warnings.append(
+                f"files of {build.recipe.name} that were compiled without precompiled headers: {len(build.fallbacks)}"
+            )
+    result = Result(
+        **_common(lab, experiment, work),
+        source=source,
+        builds=(_plain_summary(plain), summary),
+        hot_set=_hot_set_summary(hot_set) if hot_set else None,
+        profile_notes=trained.gated.notes if trained else (),
+        verify=verified.summary,
+        warnings=tuple(warnings),
+        package=str(packaged.tarball),
+    )
+    return _publish(lab, result)
+
+
+def report_measured(lab: Lab, experiment: Experiment, measuring: Measuring) -> Result:
+    """The result of measuring servers that exist already."""
+    nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
+    result = Result(
+        **_common(lab, experiment, measuring),
+        source=nowhere,
+        builds=(),
+        hot_set=None,
+        profile_notes=(),
+        verify=None,
+        warnings=(),
+        package="",
+    )
+    return _publish(lab, result)
+
+
+def _publish(lab: Lab, result: Result) -> Result:
+    save_result(result, lab.run.path)
+    write_html(result, lab.run.path / "report.html")
+    return result
+
+
+def _common(lab: Lab, experiment: Experiment, measuring: Measuring) -> dict[str, Any]:
+    return {
+        "run": lab.run.name,
+        "started_at": lab.run.manifest.started_at,
+        "command": " ".join(lab.run.manifest.command),
+        "upshift_version": __version__,
+        "level": measuring.options.level,
+        "machine": describe_machine(),
+        "stages": lab.run.records(),
+        "experiment": experiment,
+    }
+
+
+def _hot_set_summary(hot_set: HotSet) -> HotSetSummary:
+    return HotSetSummary(
+        method=hot_set.method,
+        objects=len(hot_set.objects),
+        all_objects=hot_set.all_objects,
+        coverage=hot_set.coverage,
+        top=tuple((each.path, each.share) for each in hot_set.objects[:15]),
+    )
+
+
+def _plain_summary(plain: Build) -> BuildSummary:
+    return BuildSummary(
+        name="plain",
+        compiler=_compiler(plain),
+        flags=plain.recipe.flags,
+        recipe=plain.recipe.name,
+        scope="all",
+        objects=plain.objects,
+        profile="",
+        post_link="",
+        binary_bytes=plain.server.stat().st_size,
+        text_bytes=hardening.text_bytes(plain.server),
+    )
+
+
+def _compiler(build: Build) -> str:
+    return f"{build.toolchain.family} {build.toolchain.version}"

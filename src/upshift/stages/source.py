@@ -1,0 +1,41 @@
+"""The stage that gets the source tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.errors import SourceError
+from upshift.run.directory import write_json
+from upshift.run.stages import Workbench
+from upshift.source.fetch import obtain
+from upshift.source.model import Source
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+
+
+def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
+    """The source that ``spec`` names; a run that is resumed keeps what it got, whatever the distribution has by then.
+
+    ``identity`` tells one state of a directory or tarball from another.
+    """
+
+    def action(bench: Workbench) -> Source:
+        return obtain(spec, kind=lab.kind, cache=lab.cache, shell=bench.shell, say=bench.progress.note, log=bench.log)
+
+    inputs = {"spec": spec, "identity": identity, "kind": lab.kind.name}
+    source = lab.stages.run(Stage.SOURCE, Source, action, inputs=inputs, keep=False)
+    _refuse_another(lab.run.path / "source.json", source)
+    return source
+
+
+def _refuse_another(began_with: Path, source: Source) -> None:
+    """One run has one source, also when what it unpacked was deleted meanwhile and the distribution has a newer one."""
+    if not began_with.is_file():
+        write_json(began_with, source.model_dump(mode="json"))
+        return
+    earlier = Source.model_validate_json(began_with.read_text())
+    if earlier.sha256 != source.sha256:
+        raise SourceError(
+            f"this run began with the source {earlier.origin}, and now there is {source.origin}",
+            "start a new run without --resume: what it was built from has changed",
+        )

@@ -1,0 +1,126 @@
+"""The stages that make a profile and judge it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.profile import gate, gcc, llvm
+from upshift.profile.model import Gated, HotSet, Profile, Provenance
+from upshift.profile.training import Trained as TrainedOn
+from upshift.profile.training import train
+from upshift.run.stages import Workbench
+from upshift.source.model import Source
+from upshift.stages.builds import Instrumented
+from upshift.stages.data import Filled
+from upshift.stages.keys import servers_key, workloads_key
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+from upshift.toolchain.model import Toolchain
+from upshift.values import file_sha256
+from upshift.workload.model import Workload
+
+
+def train_profile(
+    lab: Lab,
+    source: Source,
+    recipe: Recipe,
+    instrumented: Instrumented,
+    workloads: tuple[Workload, ...],
+    filled: Filled,
+    first: Profile | None = None,
+    *,
+    seconds: float,
+) -> Profile:
+    """The workloads on the instrumented server; their counters merged by share, and with those of the ``first`` training."""
+    build = instrumented.build
+    program = lab.kind.program(source.path, build.tree, build.server)
+    provenance = _provenance_of(build, workloads)
+
+    def exercise(bench: Workbench, environment: Callable[[str], Mapping[str, str]]) -> tuple[TrainedOn, ...]:
+        """Load the server, or run its own tests, as the recipe asks."""
+        if recipe.training == "mtr":
+            started = time.monotonic()
+            lab.kind.verify(source.path, build.tree, build.server, recipe.training_tests, bench, lab.jobs, environment("mtr"))
+            return (TrainedOn("mtr", 1.0, time.monotonic() - started, None),)
+        return train(
+            bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda each: environment(each.name)
+        )
+
+    def llvm_action(bench: Workbench) -> Profile:
+        raw = bench.folder / "raw"
+        trained = exercise(bench, lambda name: {"LLVM_PROFILE_FILE": str(raw / name / "%p.profraw")})
+        shares = [(file, each.share) for each in trained for file in (raw / each.name).glob("*.profraw")]
+        if first is not None and shares:
+            # Counts of the two trainings never meet: a function's context-sensitive ones are a record of their own.
+            shares.append((first.path, min(share for _file, share in shares)))
+        merged, corrupt = llvm.merge(bench.shell, build.toolchain, shares, bench.folder, bench.log)
+        if corrupt:
+            bench.progress.note(f"{corrupt} warnings while merging the counters: see {bench.log}")
+        return _profile("ir", merged, file_sha256(merged), provenance, trained, corrupt)
+
+    def gcc_action(bench: Workbench) -> Profile:
+        raw = bench.folder / "raw"
+        trained = exercise(bench, lambda _name: gcc.redirected(raw))
+        merged, sha256 = gcc.collect(raw, instrumented.counters, instrumented.objects, bench.folder)
+        return _profile("gcc", merged, sha256, provenance, trained)
+
+    action = gcc_action if build.toolchain.family == "gcc" else llvm_action
+    trains = (recipe.training, recipe.training_tests, lab.kind.suites.get(recipe.training_tests))
+    inputs = {
+        "build": build,
+        "first": first,
+        "trains": trains,
+        "servers": servers_key(lab.kind, program, workloads),
+        "workloads": workloads_key(workloads),
+        "data": filled.sha256,
+        "seconds": seconds,
+    }
+    return lab.stages.run(Stage.TRAIN if first is None else Stage.SECOND_TRAIN, Profile, action, inputs=inputs)
+
+
+def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotSet, *, again: bool = False) -> Gated:
+    """Refuse a profile that would not help. Raises ProfileRefused."""
+
+    def action(bench: Workbench) -> Gated:
+        if profile.kind == "gcc":
+            # GCC's counter files name no functions, so only their presence and size can be judged.
+            notes = gate.examine(gcc.counts(profile.path), hot_set.model_copy(update={"functions": ()}), profile)
+        else:
+            notes = gate.examine(llvm.read(bench.shell, toolchain, profile.path), hot_set, profile)
+        for note in notes:
+            bench.progress.note(note)
+        return Gated(profile=profile, notes=notes)
+
+    name = Stage.SECOND_PROFILE_GATE if again else Stage.PROFILE_GATE
+    limits = (gate.LEAST_EXECUTED, gate.LEAST_QUERIES, gate.LEAST_HOT_SHARE)
+    inputs = {"profile": profile, "hot_set": hot_set, "toolchain": toolchain, "limits": limits}
+    return lab.stages.run(name, Gated, action, inputs=inputs)
+
+
+def _provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:
+    return Provenance(
+        source_sha256=build.source_sha256,
+        compiler=f"{build.toolchain.family} {build.toolchain.version}",
+        flags=build.recipe.flags,
+        workloads=tuple(workload.name for workload in workloads),
+    )
+
+
+def _profile(
+    kind: str, path: Path, sha256: str, provenance: Provenance, trained: tuple[TrainedOn, ...], corrupt: int = 0
+) -> Profile:
+    return Profile.model_validate(
+        {
+            "kind": kind,
+            "path": path,
+            "sha256": sha256,
+            "provenance": provenance,
+            "duration_s": round(sum(each.duration_s for each in trained), 3),
+            "queries": None if any(each.queries is None for each in trained) else sum(each.queries or 0 for each in trained),
+            "corrupt": corrupt,
+        }
+    )

@@ -1,0 +1,48 @@
+"""What the pipeline is told, and what training hands on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.measure.model import Plan
+from upshift.options import Options
+from upshift.profile.model import Gated, HotSet
+from upshift.source.model import Source
+from upshift.stages.data import Filled
+from upshift.toolchain.model import Toolchain
+from upshift.values import Value
+from upshift.workload.model import Workload
+
+
+class Measuring(Value):
+    """What servers are loaded with, and how that is measured."""
+
+    options: Options
+    train_on: tuple[Workload, ...]
+    hold_out: tuple[Workload, ...]
+    plan: Plan
+
+
+class Work(Measuring):
+    """Everything that the pipeline is told, resolved: files read, tools found."""
+
+    source_identity: str
+    plain: Recipe
+    recipe: Recipe
+    toolchain: Toolchain
+    perf: bool
+    """Whether perf can sample here."""
+
+
+class Trained(Value):
+    """What training led to: the plain build, its hot set, and a profile that passed the gate."""
+
+    source: Source
+    plain: Build
+    data: Filled
+    hot_set: HotSet
+    gated: Gated
+    parsed: Path | None
+    """The bitcode of the hot set, which the optimised build is compiled from; None: there is none."""

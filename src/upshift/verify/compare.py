@@ -1,0 +1,65 @@
+"""The server's own tests on the optimised server and, for what fails there, on the plain one, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from upshift.errors import NotTested, VerifyFailed
+from upshift.values import Value
+from upshift.verify.model import TestOutcome
+
+_OUTSIDE = 0.01
+"""The share of the levels that frames outside of the expression may take."""
+
+Run = Callable[[str], TestOutcome]
+"""Runs a suite, or tests named with commas between them, on one server. Raises NotTested."""
+
+
+class Compared(Value):
+    """Tests of the optimised server, none of which fails on it alone."""
+
+    run: int
+    passed: int
+    failed_on_both: tuple[str, ...]
+
+
+def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
+    """Run ``suite`` on the optimised server, and what fails there on the plain one, too.
+
+    Raises VerifyFailed with the names of the tests that fail on the optimised server alone, or when only the plain server
+    can be tested at all; NotTested when neither can.
+    """
+    try:
+        outcome = optimised(suite)
+    except NotTested as error:
+        plain(suite)
+        message = f"the tests run on the plain server, and not on the optimised one: {error.message}"
+        raise VerifyFailed(message, error.hint) from error
+    if not outcome.failed:
+        return Compared(run=outcome.run, passed=outcome.passed, failed_on_both=())
+    # A test can fail in one combination of options alone ("main.ps 'ps-protocol'"), but is asked for by its name. What is no
+    # test, such as MTR's report on shutdowns, needs the whole suite.
+    named = [name.split()[0] for name in outcome.failed]
+    again = plain(",".join(dict.fromkeys(named)) if all("." in name for name in named) else suite)
+    alone = sorted(set(outcome.failed) - set(again.failed))
+    if alone:
+        raise VerifyFailed(
+            f"{len(alone)} of {outcome.run} tests fail on the optimised server alone: {', '.join(alone)}",
+            "the log of this stage has what they expected and got",
+        )
+    return Compared(run=outcome.run, passed=outcome.passed, failed_on_both=outcome.failed)
+
+
+def compare_nesting(plain: Mapping[str, int], optimised: Mapping[str, int]) -> tuple[tuple[str, int, int], ...]:
+    """Each shape of expression with the levels that either takes. Raises VerifyFailed when the optimised one takes fewer.
+
+    One level in a hundred may go to the frames between the thread's start and the expression, which are a few hundred bytes
+    larger or smaller in another build.
+    """
+    compared = tuple((shape, levels, optimised.get(shape, 0)) for shape, levels in plain.items())
+    if fewer := [f"{shape} ({before} -> {after})" for shape, before, after in compared if after < before * (1 - _OUTSIDE)]:
+        raise VerifyFailed(
+            f"the optimised server takes less deeply nested expressions: {', '.join(fewer)}",
+            "its stack frames are larger: look at the recipe's flags",
+        )
+    return compared

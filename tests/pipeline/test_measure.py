@@ -1,0 +1,72 @@
+"""Servers that exist already are measured: `upshift measure`, and `upshift optimize --baseline`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import SOURCE, Cli, workload
+
+from upshift.report.result import Result
+
+pytestmark = pytest.mark.pipeline
+
+
+@pytest.fixture(scope="module")
+def plain(cli: Cli) -> Path:
+    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
+    assert built.code == 0, built.stderr
+    return Path(built.stdout.strip())
+
+
+@pytest.fixture
+def today(plain: Path, tmp_path: Path) -> Path:
+    """The same server where a package would have put it."""
+    folder = tmp_path / "today" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("smallserver", "smallload"):
+        shutil.copy2(plain.parent / name, folder)
+    return folder / "smallserver"
+
+
+def pairs(result: Result) -> set[tuple[str, str]]:
+    return {(one.arm, one.baseline) for one in result.comparisons}
+
+
+def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path) -> None:
+    quick = ("--connections", "2,4", "--trials", "2", "--slice-seconds", "1", "--no-install")
+    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *quick, "--json")
+    assert done.code == 0, done.stderr
+    result = done.result()
+    assert [arm.name for arm in result.experiment.arms] == ["plain", "today"]
+    assert pairs(result) == {("today", "plain")}
+    qps = [one for one in result.comparisons if one.metric == "qps"]
+    assert {(one.workload, one.connections, one.held_out) for one in qps} == {("mix", 2, False), ("mix", 4, False)}
+    assert all(one.trials == 2 and 0 < one.ci_low < one.ratio < one.ci_high for one in qps)
+    assert result.builds == () and result.package == ""
+    run = cli.runs()[-1]
+    assert {"samples.parquet", "report.html", "result.json", "commands.log"} <= {file.name for file in run.iterdir()}
+    again = cli("report", "--json")
+    assert again.result() == result
+
+
+def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "smallserver"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    before = cli.runs()
+    done = cli("measure", f"plain={plain}", f"today={broken}", "--workload", workload("mix"), "--no-install")
+    assert done.code in (1, 2)
+    assert str(broken) in done.stderr and "hint:" in done.stderr and "Traceback" not in done.stderr
+    assert cli.runs() == before
+
+
+def test_the_server_of_today_is_a_further_arm(cli: Cli, today: Path) -> None:
+    done = cli.optimize("--baseline", str(today))
+    assert done.code == 0, done.stderr
+    result = done.result()
+    assert [arm.name for arm in result.experiment.arms] == ["plain", "optimised", "baseline"]
+    assert {("optimised", "plain"), ("optimised", "baseline")} <= pairs(result)
+    held_out = [one for one in result.comparisons if one.held_out and one.baseline == "baseline" and one.metric == "qps"]
+    assert [(one.workload, one.arm) for one in held_out if one.arm == "optimised"] == [("scan", "optimised")]

@@ -1,0 +1,138 @@
+"""`upshift clean` and `upshift runs rm`: what a kept run uses stays, all else goes, and never under a command that works."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upshift.cli import app as cli_app
+from upshift.run.directory import Manifest, RunDirectory, all_runs
+from upshift.run.lock import exclusive
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs, years apart, that share a plain build; each has a training and a source of its own. Nobody uses a third."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    for day, name in (("2020-01-01", "old"), ("2026-01-02", "new")):
+        manifest = Manifest(command=("upshift",), options={}, started_at=f"{day}T00:00:00+00:00", upshift_version="0.1.0")
+        run = RunDirectory.create(name, manifest)
+        run.add_use("plain-build-1")
+        run.add_use(f"train-{name}")
+        source = run.path / "stages" / "source-1"
+        source.mkdir(parents=True)
+        output = {"output": {"path": str(tmp_path / "sources" / name / "mysql")}}
+        (source / "stage.json").write_text(json.dumps(output))
+    for folder in ("stages/plain-build-1", "stages/train-old", "stages/train-new", "stages/train-lost", "target"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").write_bytes(b"x" * 50_000)
+    for name in ("old", "new", "lost"):
+        (tmp_path / "sources" / name / "mysql").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["upshift", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli_app.main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def cleaned(upshift: Run, *options: str) -> dict[str, Any]:
+    code, out, err = upshift("clean", "--json", *options)
+    assert code == 0, err
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+def stay(cache: Path) -> set[str]:
+    return {path.name for folder in ("stages", "sources") for path in (cache / folder).iterdir()}
+
+
+def test_what_no_run_uses_goes(upshift: Run, cache: Path) -> None:
+    told = cleaned(upshift)
+    assert {each["name"] for each in told["entries"] if each["removed"]} == {"train-lost", "lost"}
+    assert stay(cache) == {"plain-build-1", "train-old", "train-new", "old", "new"}
+    assert len(all_runs()) == 2 and (cache / "target").is_dir()
+    assert told["freed_bytes"] >= 50_000
+
+
+@pytest.mark.parametrize("limits", [("--keep", "1"), ("--older-than", "52w"), ("--keep", "1", "--older-than", "52w")])
+def test_a_run_goes_with_what_it_alone_used(upshift: Run, cache: Path, limits: tuple[str, ...]) -> None:
+    cleaned(upshift, *limits)
+    assert [run.name for run in all_runs()] == ["20260102-000000-new"]
+    assert stay(cache) == {"plain-build-1", "train-new", "new"}
+
+
+def test_a_run_that_one_of_two_limits_keeps_stays(upshift: Run, cache: Path) -> None:
+    cleaned(upshift, "--keep", "2", "--older-than", "1h")
+    assert len(all_runs()) == 2
+
+
+def test_a_dry_run_removes_nothing_and_says_what_is_used_by_whom(upshift: Run, cache: Path) -> None:
+    before = sorted(cache.rglob("*"))
+    told = cleaned(upshift, "--dry-run", "--keep", "0")
+    assert sorted(cache.rglob("*")) == before
+    plain = next(each for each in told["entries"] if each["name"] == "plain-build-1")
+    assert plain["removed"] and plain["size_bytes"] >= 50_000
+    assert plain["used_by"] == ["20260102-000000-new", "20200101-000000-old"]
+    code, out, _err = upshift("clean", "--dry-run")
+    assert code == 0 and "keep" in out and "train-lost" in out and "would free" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("arguments", [("clean",), ("clean", "--keep", "0"), ("runs", "rm", "old")])
+def test_nothing_is_removed_while_a_command_works(upshift: Run, cache: Path, arguments: tuple[str, ...]) -> None:
+    with exclusive(cache):
+        code, _out, err = upshift(*arguments)
+    assert code == 1 and "another run" in err
+    assert len(stay(cache)) == 7 and len(all_runs()) == 2
+
+
+def test_an_interrupted_cleaning_is_finished_by_the_next(upshift: Run, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.rmtree
+
+    def interrupted(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise KeyboardInterrupt
+        real(path, ignore_errors=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        assert upshift("clean")[0] == 130
+    # What is half gone has no name that a stage could find.
+    assert "train-lost" not in stay(cache)
+    cleaned(upshift)
+    assert stay(cache) == {"plain-build-1", "train-old", "train-new", "old", "new"}
+
+
+def test_one_run_is_removed_by_its_name(upshift: Run, cache: Path) -> None:
+    assert upshift("runs", "rm", "old")[0] == 0
+    assert [run.name for run in all_runs()] == ["20260102-000000-new"]
+    assert len(stay(cache)) == 7
+    code, _out, err = upshift("runs", "rm", "old")
+    assert code == 2 and "there is no run" in err
+
+
+@pytest.mark.parametrize("text", ["7", "d", "7 d", "7m", "-1d"])
+def test_an_age_has_a_unit(upshift: Run, cache: Path, text: str) -> None:
+    code, _out, err = upshift("clean", f"--older-than={text}")
+    assert code == 2 and "a number and a unit" in err
+
+
+def test_an_empty_cache(upshift: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "none"))
+    assert cleaned(upshift, "--dry-run")["entries"] == []

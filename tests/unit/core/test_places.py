@@ -1,0 +1,84 @@
+"""Where trainings run side by side, and how all of them are stopped."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes import FakeKind, FakeProcess, FakeShell
+
+from upshift.errors import ServerFailed
+from upshift.profile.places import Places, Trainees, divided
+from upshift.shell import Command
+from upshift.workload.model import Workload
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What stands in for ``psutil.virtual_memory``'s answer."""
+
+    available: int
+
+
+@pytest.mark.parametrize(
+    ("cpus", "parts", "sets"),
+    [
+        ((0, 1), 3, [(0,), (1,)]),
+        ((0, 1, 2, 3, 4), 2, [(0, 1), (2, 3, 4)]),
+        ((4, 6, 8), 3, [(4,), (6,), (8,)]),
+        ((0, 1), 1, [()]),
+        ((3,), 4, [()]),
+        ((0, 1), 0, [()]),
+    ],
+)
+def test_cpus_are_divided_among_trainings(cpus: tuple[int, ...], parts: int, sets: list[tuple[int, ...]]) -> None:
+    assert divided(cpus, parts) == sets
+
+
+def workloads(count: int) -> list[Workload]:
+    made = {"fill": {"command": ["f"]}, "load": {"command": ["l"]}}
+    return [Workload.model_validate({"name": str(number), **made}) for number in range(count)]
+
+
+class Pooled(FakeKind):
+    def pool_bytes(self, settings: object) -> int | None:
+        return 1_000_000_000
+
+
+@pytest.mark.parametrize(("available_bytes", "places"), [(100e9, 3), (4.5e9, 2), (1e9, 1)])
+def test_memory_bounds_how_many_trainings_run(monkeypatch: pytest.MonkeyPatch, available_bytes: float, places: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
+    assert len(Places.for_workloads(Pooled(), workloads(3))) == places
+
+
+def test_a_place_belongs_to_one_training_at_a_time() -> None:
+    places, seen = Places([(0,), (1,)]), []
+    both = threading.Barrier(2)
+
+    def work() -> None:
+        with places.taken() as cpus:
+            seen.append(cpus)
+            both.wait(10)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(seen) == [(0,), (0,), (1,), (1,)]
+
+
+def test_all_that_was_started_is_stopped_and_nothing_starts_any_more(tmp_path: Path) -> None:
+    running, ended = FakeProcess(), FakeProcess(code=0)
+    trainees = Trainees(FakeShell(processes=iter([running, ended])))
+    for _ in range(2):
+        trainees.spawn(Command(("server",)), log=tmp_path / "log")
+    trainees.stop()
+    assert running.signals == [9] and ended.signals == []
+    with pytest.raises(ServerFailed, match="was stopped"):
+        trainees.spawn(Command(("server",)), log=tmp_path / "log")

@@ -1,0 +1,55 @@
+"""The page as a browser draws it: `charts.js` runs, paints every chart and leaves no colour token behind."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from example import example
+
+from upshift.report.html import write_html
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The page's elements after its scripts have run, and what it wrote to its console."""
+    folder = tmp_path_factory.mktemp("page")
+    page = folder / "report.html"
+    write_html(example(loss=True, third_arm=True), page)
+    return browse(folder, "--dump-dom", page.as_uri())
+
+
+def browse(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    assert BROWSER
+    quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage")
+    settings = (f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--virtual-time-budget=10000")
+    return subprocess.run(
+        [BROWSER, *quiet, *settings, "--window-size=1100,3000", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+
+
+def test_every_chart_is_drawn(drawn: subprocess.CompletedProcess[str]) -> None:
+    charts = re.split(r'(?=<div class="chart[^>]* data-figure=)', drawn.stdout)[1:]
+    assert len(charts) > 10
+    assert all("<svg" in each for each in charts)
+
+
+def test_its_scripts_complain_of_nothing(drawn: subprocess.CompletedProcess[str]) -> None:
+    assert "CONSOLE" not in drawn.stderr, drawn.stderr
+
+
+def test_colours_are_those_of_the_style_sheet(drawn: subprocess.CompletedProcess[str]) -> None:
+    shown = re.sub(r"<script.*?</script>", "", drawn.stdout, flags=re.S)
+    assert not re.search(r"""[:"']\s*@[a-z]+[0-9]?["';]""", shown)
+    fills = set(re.findall(r"fill: (rgb\([^)]+\))", shown))
+    assert len(fills) > 3

@@ -1,0 +1,203 @@
+"""A stage's key says all that its result depends on: the contents of what it reads, not their paths, and never the day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import FakeKind, FakeShell, Output, toolchain
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.measure.model import Arm, Plan
+from upshift.options import Options
+from upshift.profile.model import Gated, HotSet, Profile
+from upshift.server.kind import Program
+from upshift.shell import Command
+from upshift.source.model import Source
+from upshift.stages import builds, data, hot_set, measure, post_link, training, verify
+from upshift.stages.builds import Instrumented
+from upshift.stages.data import Filled
+from upshift.stages.lab import Lab
+from upshift.stages.post_link import PostLinked
+from upshift.stages.work import Measuring
+from upshift.values import content_hash
+from upshift.workload.model import Workload
+
+
+class Recorder:
+    """Stands in for ``Stages``: runs nothing, and remembers each stage's key."""
+
+    def __init__(self, result: Any = None) -> None:
+        self.keys: list[tuple[str, str]] = []
+        self._result = result
+
+    def run(self, name: str, *_given: Any, inputs: Mapping[str, Any], version: int = 1, **_named: Any) -> Any:
+        self.keys.append((name, content_hash([version, inputs])))
+        return self._result
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Program:
+    binary = tmp_path / "server"
+    binary.write_text("server 1")
+    return Program(kind="fake", binary=binary)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    file = tmp_path / "driver"
+    file.write_text("load 1")
+    return file
+
+
+def workload(driver: Path, **changed: Any) -> Workload:
+    commands = {"fill": {"command": (str(driver), "fill")}, "load": {"command": (str(driver), "load")}}
+    return Workload.model_validate({"name": "w", **commands, **changed})
+
+
+def lab_with(stages: Any, shell: FakeShell | None = None, kind: FakeKind | None = None, jobs: int = 2) -> Lab:
+    lab: Any = SimpleNamespace(stages=stages, kind=kind or FakeKind(), shell=shell or FakeShell(), jobs=jobs)
+    return lab  # type: ignore[no-any-return]
+
+
+def filling_key(server: Program, load: Workload) -> str:
+    stages = Recorder()
+    data.fill_data(lab_with(stages), server, (load,))
+    return stages.keys[0][1]
+
+
+def test_data_follow_the_server_s_contents_the_driver_s_the_fill_and_the_settings(server: Program, driver: Path) -> None:
+    """A server that was upgraded in place must not start on the data of the version before."""
+    changes: list[Callable[[], object]] = [
+        lambda: server.binary.write_text("server 2"),
+        lambda: driver.write_text("load 2"),
+    ]
+    keys = [filling_key(server, workload(driver))]
+    for change in changes:
+        change()
+        keys.append(filling_key(server, workload(driver)))
+    keys.append(filling_key(server, workload(driver, settings={"innodb_page_size": "8K"})))
+    keys.append(filling_key(server, workload(driver, fill={"command": (str(driver), "fill more")})))
+    assert len(set(keys)) == len(keys)
+    assert filling_key(server, workload(driver, description="said otherwise")) == keys[2]
+
+
+PLAIN = Build.model_construct(
+    recipe=Recipe(), toolchain=toolchain(), source_sha256="0", tree=Path("/tree"), server=Path("/tree/server"), objects=1
+)
+SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
+HOT_SET = HotSet(method="perf", objects=(), coverage=1, all_objects=1, samples=1000, functions=())
+DONE = PostLinked(build=PLAIN, applied="bolt 22", reason="")
+
+
+def trained_keys(load: Workload, filled: str = "0", kind: FakeKind | None = None) -> list[str]:
+    stages = Recorder()
+    lab = lab_with(stages, kind=kind)
+    on = Filled(path=Path("/data"), sha256=filled)
+    hot_set.find_hot_set(lab, SOURCE, PLAIN, (load,), on, seconds=1, use_perf=True)
+    instrumented = Instrumented.model_construct(build=PLAIN)
+    training.train_profile(lab, SOURCE, Recipe(), instrumented, (load,), on, seconds=1)
+    post_link.post_link(lab, SOURCE, PLAIN, None, (load,), on, Recipe(), seconds=1)
+    assert [name for name, _key in stages.keys] == ["hot set", "train", "post-link"]
+    return [key for _name, key in stages.keys]
+
+
+def test_what_is_trained_follows_the_data_the_drivers_and_how_the_server_is_started(driver: Path) -> None:
+    """Data that were deleted and filled again are others."""
+
+    class Configured(FakeKind):
+        def settings(self) -> Mapping[str, str]:
+            return {"pool": "2G"}
+
+    made = [
+        trained_keys(workload(driver)),
+        trained_keys(workload(driver), filled="1"),
+        trained_keys(workload(driver), kind=Configured()),
+    ]
+    driver.write_text("load 2")
+    made.append(trained_keys(workload(driver)))
+    for keys in zip(*made, strict=True):
+        assert len(set(keys)) == len(keys)
+
+
+def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True) -> list[str]:
+    stages = Recorder(PLAIN)
+    lab = lab_with(stages, kind=kind)
+    builds.build_plain(lab, SOURCE, Recipe(), toolchain("gcc"), relocations=relocations)
+    builds.build_instrumented(lab, SOURCE, Recipe(), toolchain(), PLAIN, HOT_SET)
+    gated = Gated.model_construct(profile=Profile.model_construct(kind="ir", path=Path("/profile"), sha256=profile))
+    builds.build_optimised(lab, SOURCE, Recipe(), toolchain(), PLAIN, HOT_SET, gated, None)
+    return [key for _name, key in stages.keys]
+
+
+def test_builds_follow_their_commands() -> None:
+    class Otherwise(FakeKind):
+        def configure(self, *given: Any, **named: Any) -> Command:
+            command = super().configure(*given, **named)
+            return Command((*command.argv, "-DWITH_MORE=1"))
+
+    plain, instrumented, optimised = built_keys(FakeKind())
+    assert built_keys(Otherwise())[0] != plain
+    assert built_keys(FakeKind(), relocations=False)[0] != plain
+    assert not {plain, instrumented, optimised} & set(built_keys(FakeKind(headers={"sql": ("a.h",)})))
+    same_plain, same_instrumented, other = built_keys(FakeKind(), profile="1")
+    assert (same_plain, same_instrumented) == (plain, instrumented) and other != optimised
+
+
+def test_how_many_compilers_run_side_by_side_makes_no_other_build() -> None:
+    recipe = Recipe(lto="thin")
+    keys = []
+    for jobs in (2, 8):
+        stages = Recorder(PLAIN)
+        builds.build_plain(lab_with(stages, jobs=jobs), SOURCE, recipe, toolchain(), relocations=True)
+        keys += stages.keys
+    assert keys[0] == keys[1]
+
+
+def test_verifying_follows_what_a_suite_runs() -> None:
+    keys = []
+    for tests in (("a.b",), ("a.b", "a.c")):
+        stages = Recorder()
+        verify.verify(lab_with(stages, kind=FakeKind(suites={"short": tests})), SOURCE, PLAIN, PLAIN, DONE, "short", None)
+        keys.append(stages.keys[0])
+    assert keys[0] != keys[1]
+
+
+def measuring_key(server: Program, load: Workload, filled: str = "0") -> str:
+    stages = Recorder()
+    plan = Plan.model_construct(trials=1)
+    measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=plan)
+    arms = (Arm(name="a", program=server), Arm(name="b", program=server))
+    measure.measure(lab_with(stages), arms, Filled(path=Path("/data"), sha256=filled), measuring)
+    return stages.keys[-1][1]
+
+
+def test_a_measurement_follows_the_contents_of_servers_workloads_and_data(server: Program, driver: Path) -> None:
+    keys = [measuring_key(server, workload(driver))]
+    keys.append(measuring_key(server, workload(driver), filled="1"))
+    keys.append(measuring_key(server, workload(driver, load={"command": (str(driver), "otherwise")})))
+    server.binary.write_text("server 2")
+    keys.append(measuring_key(server, workload(driver)))
+    driver.write_text("load 2")
+    keys.append(measuring_key(server, workload(driver)))
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(("other", "own_data"), [("Ver 9.7.4", False), ("Ver 8.4.2", True)])
+def test_a_server_of_another_version_has_data_of_its_own(server: Program, driver: Path, other: str, own_data: bool) -> None:
+    second = server.model_copy(update={"binary": server.binary.with_name("other")})
+    second.binary.write_text("")
+    said = {
+        f"{server.binary} --version": Output(f"{server.binary}  Ver 9.7.4"),
+        f"{second.binary} --version": Output(f"{second.binary}  {other}"),
+    }
+    stages = Recorder(Filled(path=Path("/own"), sha256="own"))
+    shared = Filled(path=Path("/shared"), sha256="shared")
+    lab = lab_with(stages, FakeShell(said))
+    arms = (Arm(name="today", program=server), Arm(name="other", program=second))
+    found = measure._templates(lab, arms, shared, (workload(driver),))
+    assert (found["today"], found["other"] != shared) == (shared, own_data)

@@ -1,0 +1,63 @@
+"""Without BOLT: for good when the recipe or the machine says so, and for this once when it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import FakeKind, FakeProgress, FakeShell, toolchain
+
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.errors import LoadFailed, NotEnoughRoom
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.run.stages import Stages
+from upshift.source.model import Source
+from upshift.stages import post_link
+from upshift.stages.data import Filled
+from upshift.stages.post_link import PostLinked
+
+SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
+PLAIN = Build(
+    recipe=Recipe(), toolchain=toolchain(), source_sha256="0", tree=Path("/tree"), server=Path("/tree/server"), objects=1
+)
+
+
+def linked(folder: Path, recipe: Recipe, build: Build = PLAIN) -> PostLinked:
+    manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0")
+    shell, progress = FakeShell(), FakeProgress()
+    stages = Stages(RunDirectory.create("x", manifest), folder / "stages", shell, progress)
+    lab: Any = SimpleNamespace(stages=stages, kind=FakeKind(), shell=shell, progress=progress, jobs=2)
+    filled = Filled(path=Path("/data"), sha256="0")
+    return post_link.post_link(lab, SOURCE, build, None, (), filled, recipe, seconds=1)
+
+
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[BaseException]:
+    """What BOLT's training raises, one a time."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    waiting: list[BaseException] = [NotEnoughRoom("memory is short"), LoadFailed("the load failed")]
+
+    def counts(*_given: Any, **_named: Mapping[str, Any]) -> None:
+        raise waiting.pop(0)
+
+    monkeypatch.setattr(post_link, "bolt_counts", counts)
+    return waiting
+
+
+def test_a_failure_is_not_kept(tmp_path: Path, failures: list[BaseException]) -> None:
+    with_bolt = Recipe(post_link="bolt")
+    assert linked(tmp_path, with_bolt).reason == "memory is short"
+    assert linked(tmp_path, with_bolt).reason == "the load failed"
+    assert failures == []
+
+
+def test_what_the_recipe_or_the_machine_says_is_kept(tmp_path: Path, failures: list[BaseException]) -> None:
+    assert linked(tmp_path, Recipe()).reason == "the recipe has none"
+    no_bolt = PLAIN.model_copy(update={"toolchain": toolchain().model_copy(update={"bolt": None})})
+    assert "there is no BOLT" in linked(tmp_path, Recipe(post_link="bolt"), no_bolt).reason
+    kept = list((tmp_path / "stages").glob("*/stage.json"))
+    assert len(kept) == 2 and len(failures) == 2

@@ -1,0 +1,64 @@
+"""Tests on the optimised server beside the plain one: what is its fault, what is no news, and what nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from upshift.errors import NotTested, VerifyFailed
+from upshift.verify.compare import Compared, Run, compare_nesting, compare_tests
+from upshift.verify.model import TestOutcome
+
+
+def fails(*names: str, asked: list[str] | None = None) -> Run:
+    def run(suite: str) -> TestOutcome:
+        if asked is not None:
+            asked.append(suite)
+        return TestOutcome(run=10, passed=10 - len(names), failed=names)
+
+    return run
+
+
+def cannot_run(_suite: str) -> TestOutcome:
+    raise NotTested("no perl", "install perl")
+
+
+def test_the_plain_server_is_asked_only_for_what_failed() -> None:
+    asked: list[str] = []
+    assert compare_tests(fails(), fails(asked=asked), "main") == Compared(run=10, passed=10, failed_on_both=())
+    assert asked == []
+
+
+def test_what_fails_on_both_is_no_news() -> None:
+    asked: list[str] = []
+    names = ("main.a", "main.b 'row'", "main.b 'mixed'")
+    compared = compare_tests(fails(*names), fails(*names, asked=asked), "main")
+    assert compared == Compared(run=10, passed=7, failed_on_both=names)
+    assert asked == ["main.a,main.b"]
+
+
+def test_what_fails_on_the_optimised_server_alone_is_named() -> None:
+    with pytest.raises(VerifyFailed, match=r"1 of 10 tests fail on the optimised server alone: main\.b 'row'"):
+        compare_tests(fails("main.a", "main.b 'row'"), fails("main.a", "main.b 'mixed'"), "main")
+
+
+def test_a_crash_at_the_end_is_looked_for_in_the_whole_suite_of_the_plain_server() -> None:
+    asked: list[str] = []
+    with pytest.raises(VerifyFailed, match="shutdown_report"):
+        compare_tests(fails("shutdown_report"), fails(asked=asked), "main")
+    assert asked == ["main"]
+
+
+def test_only_the_plain_server_can_be_tested() -> None:
+    with pytest.raises(VerifyFailed, match="not on the optimised one: no perl"):
+        compare_tests(cannot_run, fails(), "short")
+
+
+def test_neither_server_can_be_tested() -> None:
+    with pytest.raises(NotTested, match="no perl"):
+        compare_tests(cannot_run, cannot_run, "short")
+
+
+def test_an_optimised_server_takes_no_less_nesting() -> None:
+    assert compare_nesting({"IF": 2080, "CASE": 5}, {"IF": 2079, "CASE": 7}) == (("IF", 2080, 2079), ("CASE", 5, 7))
+    with pytest.raises(VerifyFailed, match=r"less deeply nested expressions: CASE \(5 -> 4\)"):
+        compare_nesting({"IF": 10, "CASE": 5}, {"IF": 11, "CASE": 4})
