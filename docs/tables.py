@@ -1,0 +1,116 @@
+"""Draws the tables of the documents from the result.json of a measurement. `python docs/tables.py`; `--check` changes nothing.
+
+A document marks where a table stands and what it is drawn from:
+
+    <!-- gains docs/measurements/2026-11-22-main-job/result.json -->
+    ...
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
+METRICS = {
+    "qps": "QPS",
+    "latency_ms_p99": "p99 latency",
+    "total_cpu_us_per_query": "CPU a query",
+    "user_cpu_us_per_query": "user CPU a query",
+    "system_cpu_us_per_query": "kernel CPU a query",
+}
+
+
+def gains(result: dict[str, Any]) -> Iterator[str]:
+    """A row a load: the optimised server against the plain one."""
+    found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == "plain"]
+    metrics = [name for name in METRICS if any(one["metric"] == name for one in found)]
+    yield from _head("workload", "connections", *(METRICS[name] for name in metrics))
+    for workload, connections, held_out in dict.fromkeys(
+        (one["workload"], one["connections"], one["held_out"]) for one in found
+    ):
+        by_metric = {
+            one["metric"]: f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})"
+            for one in found
+            if (one["workload"], one["connections"]) == (workload, connections)
+        }
+        name = f"{workload}, held out" if held_out else workload
+        yield _row(name, connections, *(by_metric.get(metric, "") for metric in metrics))
+
+
+def stages(result: dict[str, Any]) -> Iterator[str]:
+    """A row a stage: what it took."""
+    yield from _head("stage", "wall", "CPU", "peak memory")
+    for stage in result["stages"]:
+        kept = ", kept from an earlier run" if stage["cached"] else ""
+        memory_gib = stage["peak_memory_bytes"] / 2**30
+        yield _row(f"{stage['name']}{kept}", _time(stage["wall_s"]), _time(stage["cpu_s"]), f"{memory_gib:.1f} GiB")
+
+
+def conditions(result: dict[str, Any]) -> Iterator[str]:
+    """The machine and what the figures hold under, as a list."""
+    machine, plan = result["machine"], result["experiment"]["plan"]
+    settings = result["experiment"]["arms"][0]["settings"]
+    flags = sorted({flag["name"] for flag in result["experiment"]["flags"]})
+    compilers = ", ".join(dict.fromkeys(build["compiler"] for build in result["builds"]))
+    server, client = (", ".join(map(str, plan[name])) for name in ("server_cpus", "client_cpus"))
+    yield f"- {result['started_at'][:10]}, run `{result['run']}`, MySQL {result['source']['version']}, {compilers}"
+    memory_gib = machine["memory_bytes"] / 2**30
+    yield f"- {machine['cpus']} x {machine['cpu']}, {memory_gib:.0f} GiB, {machine['os']}"
+    yield f"- server on CPU {server}, load on CPU {client}"
+    yield f"- {plan['trials']} trials, slices of {plan['slice_s']:g} s"
+    named = ", ".join(f"`{name}={value}`" for name, value in sorted(settings.items()))
+    yield f"- settings: {named or 'those of the server kind'}"
+    pool = "larger than the pool" if "buffer-pool-smaller-than-data" in flags else "within the buffer pool"
+    yield f"- data {pool}; what the report flags: {', '.join(flags) or 'nothing'}"
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {"gains": gains, "stages": stages, "conditions": conditions}
+
+
+def drawn(text: str) -> str:
+    """A document with all its tables as their results have them."""
+
+    def draw(found: re.Match[str]) -> str:
+        lines = KINDS[found[2]](json.loads((ROOT / found[3]).read_text()))
+        return found[1] + "\n".join(lines) + "\n" + found[4]
+
+    return MARKED.sub(draw, text)
+
+
+def documents() -> list[Path]:
+    """All that may hold a table."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def _head(*names: str) -> Iterator[str]:
+    yield _row(*names)
+    yield "|---" * len(names) + "|"
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
+
+
+def main(check: bool) -> int:
+    """0 when all tables are as their results have them, or were drawn; 1 when ``check`` finds others."""
+    stale = [file for file in documents() if drawn(text := file.read_text()) != text]
+    for file in stale:
+        sys.stdout.write(f"{file.relative_to(ROOT)}: {'not as its result.json has it' if check else 'drawn'}\n")
+        if not check:
+            file.write_text(drawn(file.read_text()))
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
