@@ -23,10 +23,10 @@ from fakes import FakeProgress
 
 from upshift.native.programs import programs_dir
 from upshift.paths import CHECKOUT
-from upshift.run.stages import Workbench
+from upshift.server import mtr
+from upshift.server.kind import TestOutcome
 from upshift.shell import SystemShell
-from upshift.verify import mtr
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 pytestmark = pytest.mark.full
 

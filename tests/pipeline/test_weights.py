@@ -15,13 +15,13 @@ from upshift.build.whole import build_whole
 from upshift.console import ConsoleProgress
 from upshift.profile import llvm
 from upshift.profile.training import Trained, train
-from upshift.run.stages import Workbench
 from upshift.server.data import template
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.find import find
+from upshift.workbench import Workbench
 from upshift.workload.library import find_workload
 from upshift.workload.model import Workload
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from upshift.errors import CommandFailed, NotTested, ServerFailed
-from upshift.run.stages import Workbench
 from upshift.server.instance import running
-from upshift.server.kind import Counters, Program, ServerKind
+from upshift.server.kind import Counters, Program, ServerKind, TestOutcome
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 _HERE = Path(__file__).resolve().parent
 _CHECKS = _HERE / "checks.toml"

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from upshift.errors import CommandFailed
 from upshift.run.record import StageRecord
-from upshift.run.stages import Workbench
-from upshift.server.kind import Counters, Program
+from upshift.server.kind import Counters, Program, TestOutcome
 from upshift.shell import Command, Completed
 from upshift.toolchain.model import Toolchain
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 Effect = Callable[[Command], None]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.errors import CommandFailed, UpshiftError
-from upshift.run.stages import Workbench
 from upshift.shell import Command, Shell
+from upshift.workbench import Workbench
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
 

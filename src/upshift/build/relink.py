@@ -13,11 +13,11 @@ from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
-from upshift.run.stages import Workbench
 from upshift.server.kind import ServerKind
 from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.workbench import Workbench
 
 
 def build_hot(

@@ -16,13 +16,13 @@ from upshift.build.ninja import run_ninja, steps
 from upshift.build.recipe import Recipe
 from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
-from upshift.run.stages import Workbench
 from upshift.server.kind import ServerKind
 from upshift.shell import Command
 from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.workbench import Workbench
 
 # A clang compiling MySQL takes up to 1.2 GB; GCC's LTO link more. Build trees of MySQL take 3 to 4 GB, of precompiled headers
 # clang's 0.8 GB more while it builds, GCC's 5 GB.

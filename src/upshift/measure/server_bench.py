@@ -68,7 +68,7 @@ class ServerBench:
             self._kind,
             self._workloads[load.workload],
             running,
-            threads=load.connections,
+            connections=load.connections,
             seconds=seconds,
             seed=seed,
             cpus=self._plan.client_cpus,

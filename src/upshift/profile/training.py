@@ -14,11 +14,11 @@ from pathlib import Path
 from upshift.errors import LoadFailed, ProfileRefused
 from upshift.profile.hotness import record_command
 from upshift.profile.places import Places, Trainees
-from upshift.run.stages import Workbench
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Process
+from upshift.workbench import Workbench
 from upshift.workload.driver import run_load
 from upshift.workload.model import Workload
 

@@ -47,6 +47,8 @@ class VerifySummary(Value):
     tests_passed: int
     failed_on_both: tuple[str, ...] = ()
     """Tests that fail on the plain server as well: no fault of the optimised one."""
+    passed_again: tuple[str, ...] = ()
+    """Tests that failed in the suite and passed when the optimised server ran them again."""
     suite: str
     nesting: tuple[tuple[str, int, int], ...] = ()
     """(shape of an expression, levels that the plain server takes at its default stack, the optimised one)."""

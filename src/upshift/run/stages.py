@@ -13,7 +13,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +23,7 @@ from upshift.run.directory import RunDirectory, write_json
 from upshift.run.record import StageRecord
 from upshift.shell import Shell
 from upshift.values import Value, content_hash
+from upshift.workbench import Progress, Workbench
 
 _LOOK_S = 1.0
 _SPENT = "spent.json"
@@ -32,36 +32,17 @@ _DONE = "stage.json"
 T = TypeVar("T", bound=Value)
 
 
-class Progress(Protocol):
-    """Where a stage says how far it is; ``upshift.console`` shows it with the time that remains."""
+class StageProgress(Progress, Protocol):
+    """Where stages say how far they are; ``upshift.console`` shows it with the time that remains."""
 
     def stage_started(self, name: str) -> None: ...
-    def update(self, done: float, total: float, detail: str = "") -> None:
-        """``done`` of ``total``, in any unit of one length."""
-        ...
-
-    def note(self, text: str) -> None:
-        """One line worth keeping: a fallback, a choice that was made."""
-        ...
-
     def stage_ended(self, record: StageRecord) -> None: ...
-
-
-@dataclass(frozen=True)
-class Workbench:
-    """What a stage's action works with."""
-
-    folder: Path
-    """Its own, named by the hash of its inputs; empty, unless the stage goes on from what an interrupted attempt left."""
-    shell: Shell
-    log: Path
-    progress: Progress
 
 
 class Stages:
     """Runs stages for one run: looks results up by the hash of their inputs, and records what each took."""
 
-    def __init__(self, run: RunDirectory, store: Path, shell: Shell, progress: Progress) -> None:
+    def __init__(self, run: RunDirectory, store: Path, shell: Shell, progress: StageProgress) -> None:
         self._run = run
         self._store = store
         self._shell = shell

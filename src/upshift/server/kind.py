@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
-from upshift.verify.model import TestOutcome
-
-if TYPE_CHECKING:
-    from upshift.run.stages import Workbench
+from upshift.workbench import Workbench
 
 
 class Program(Value):
@@ -30,6 +27,16 @@ class Counters(Value):
 
     queries: int
     """Statements that clients sent (MySQL: ``Questions``)."""
+
+
+class TestOutcome(Value):
+    """Tests of the server's own that ran against one server."""
+
+    __test__ = False  # pytest: not a test class
+
+    run: int
+    passed: int
+    failed: tuple[str, ...]
 
 
 class ServerKind(Protocol):

@@ -12,14 +12,13 @@ from pathlib import Path
 import pymysql
 
 from upshift.errors import ServerFailed
-from upshift.run.stages import Workbench
+from upshift.server import mtr
 from upshift.server.instance import running
-from upshift.server.kind import Counters, Program
+from upshift.server.kind import Counters, Program, TestOutcome
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
-from upshift.verify import mtr
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 # The parts of a server that Debian's and Ubuntu's packages of MySQL switch on (the CMakeCache.txt in Debian's mysql-source
 # has them), with the same system libraries: the server that is packaged takes the place of theirs. Unit tests, NDB and

@@ -11,7 +11,6 @@ from upshift.build.relink import build_hot, objects_folder
 from upshift.build.whole import build_whole
 from upshift.profile import gcc
 from upshift.profile.model import Gated, HotSet, Profile
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.keys import SOMEWHERE, configured, headers_key
 from upshift.stages.lab import Lab
@@ -20,6 +19,7 @@ from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
+from upshift.workbench import Workbench
 
 
 class Instrumented(Value):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upshift.run.stages import Workbench
 from upshift.server import data
 from upshift.server.kind import Program
 from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.values import Value
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 

@@ -6,13 +6,13 @@ from upshift.build.model import Build
 from upshift.profile import hotness
 from upshift.profile.model import HotSet
 from upshift.profile.training import train
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.data import Filled
 from upshift.stages.keys import servers_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.post_link import bolt_counts
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 

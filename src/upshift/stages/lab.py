@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.run.directory import RunDirectory
-from upshift.run.stages import Progress, Stages
+from upshift.run.stages import StageProgress, Stages
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
 
@@ -18,7 +18,7 @@ class Lab:
     stages: Stages
     kind: ServerKind
     shell: Shell
-    progress: Progress
+    progress: StageProgress
     cache: Path
     jobs: int
     run: RunDirectory

@@ -12,7 +12,6 @@ from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
 from upshift.measure.model import BASELINE, Arm, Experiment, Load
 from upshift.measure.server_bench import ServerBench
-from upshift.run.stages import Workbench
 from upshift.server.data import settings_of
 from upshift.server.kind import Program
 from upshift.source.model import Source
@@ -21,6 +20,7 @@ from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 

@@ -10,13 +10,13 @@ from upshift.build.model import Build
 from upshift.measure.model import Experiment
 from upshift.package.bundle import make_package
 from upshift.profile.model import Gated
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.verify import Verified
 from upshift.stages.work import Work
 from upshift.values import Value
+from upshift.workbench import Workbench
 
 
 class Packaged(Value):

@@ -11,7 +11,6 @@ from upshift.build.recipe import Recipe
 from upshift.errors import CommandFailed, UpshiftError
 from upshift.profile import llvm
 from upshift.profile.training import train
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.data import Filled
 from upshift.stages.keys import servers_key, workloads_key
@@ -19,6 +18,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Trained
 from upshift.values import Value
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 

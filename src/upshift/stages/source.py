@@ -6,11 +6,11 @@ from pathlib import Path
 
 from upshift.errors import SourceError
 from upshift.run.directory import write_json
-from upshift.run.stages import Workbench
 from upshift.source.fetch import obtain
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
+from upshift.workbench import Workbench
 
 
 def get_source(lab: Lab, spec: str | None, identity: str) -> Source:

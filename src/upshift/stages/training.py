@@ -12,7 +12,6 @@ from upshift.profile import gate, gcc, llvm
 from upshift.profile.model import Gated, HotSet, Profile, Provenance
 from upshift.profile.training import Trained as TrainedOn
 from upshift.profile.training import train
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
@@ -21,6 +20,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from upshift.build.model import Build
 from upshift.errors import ServerFailed, VerifyFailed
 from upshift.report.result import VerifySummary
-from upshift.run.stages import Workbench
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
@@ -18,6 +17,7 @@ from upshift.stages.post_link import PostLinked
 from upshift.values import Value
 from upshift.verify import hardening
 from upshift.verify.compare import Run, compare_nesting, compare_tests
+from upshift.workbench import Workbench
 
 
 class Verified(Value):
@@ -92,6 +92,8 @@ def _verified(
     compared = compare_tests(test(build.server), test(plain.server), suite)
     if compared.failed_on_both:
         bench.progress.note(f"these tests fail on the plain server, too: {', '.join(compared.failed_on_both)}")
+    if compared.passed_again:
+        bench.progress.note(f"these tests failed and passed when run again: {', '.join(compared.passed_again)}")
     taken = _nesting(lab, bench, source, plain, plain.server)
     try:
         nesting = compare_nesting(taken, _nesting(lab, bench, source, plain, build.server))
@@ -101,6 +103,7 @@ def _verified(
         tests_run=compared.run,
         tests_passed=compared.passed,
         failed_on_both=compared.failed_on_both,
+        passed_again=compared.passed_again,
         suite=suite,
         nesting=nesting,
         hardening=tuple((name, before[name], after.get(name, "")) for name in before),

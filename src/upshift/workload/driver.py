@@ -34,7 +34,7 @@ class LoadReport(Value):
 
 def fill(shell: Shell, kind: ServerKind, workload: Workload, server: RunningServer, log: Path) -> None:
     """Fill the database. Raises LoadFailed with the command's output."""
-    command = _command(workload.fill.command, kind, server, threads=2, seconds=0, seed=0)
+    command = _command(workload.fill.command, kind, server, connections=2, seconds=0, seed=0)
     try:
         shell.run(command, log=log, timeout_s=3600)
     except CommandFailed as error:
@@ -87,7 +87,7 @@ def begin_load(
     workload: Workload,
     server: RunningServer,
     *,
-    threads: int,
+    connections: int,
     seconds: float,
     seed: int,
     cpus: tuple[int, ...],
@@ -95,7 +95,7 @@ def begin_load(
 ) -> RunningLoad:
     """Start a load of ``whole_seconds(seconds)``."""
     whole_s = whole_seconds(seconds)
-    command = _command(workload.load.command, kind, server, threads=threads, seconds=whole_s, seed=seed, cpus=cpus)
+    command = _command(workload.load.command, kind, server, connections=connections, seconds=whole_s, seed=seed, cpus=cpus)
     own_log = log.with_suffix(".load")
     own_log.write_bytes(b"")
     before_s = _children_cpu_s()
@@ -112,7 +112,7 @@ def run_load(
     seconds: float,
     cpus: tuple[int, ...],
     log: Path,
-    threads: int | None = None,
+    connections: int | None = None,
     seed: int = 1,
 ) -> tuple[LoadReport, int]:
     """Load to the end; the report and how many queries the server counted meanwhile.
@@ -125,7 +125,7 @@ def run_load(
         kind,
         workload,
         server,
-        threads=threads or workload.threads,
+        connections=connections or workload.connections,
         seconds=seconds,
         seed=seed,
         cpus=cpus,
@@ -217,7 +217,7 @@ def _command(
     kind: ServerKind,
     server: RunningServer,
     *,
-    threads: int,
+    connections: int,
     seconds: int,
     seed: int,
     cpus: tuple[int, ...] = (),
@@ -227,7 +227,7 @@ def _command(
         "database": kind.database,
         "tools": str(server.tools),
         "programs": str(programs_dir()),
-        "threads": str(threads),
+        "connections": str(connections),
         "seconds": str(seconds),
         "seed": str(seed),
     }

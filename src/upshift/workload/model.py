@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from upshift.values import Value
 
-PLACEHOLDERS = ("socket", "database", "tools", "programs", "threads", "seconds", "seed")
+PLACEHOLDERS = ("socket", "database", "tools", "programs", "connections", "seconds", "seed")
 
 
 def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fi
 class Fill(Value):
     """The command that fills the database.
 
-    ``{socket}``, ``{database}``, ``{threads}``, ``{tools}`` (the folder of the server's own client programs) and
+    ``{socket}``, ``{database}``, ``{connections}``, ``{tools}`` (the folder of the server's own client programs) and
     ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
     """
 
@@ -44,7 +44,7 @@ class Fill(Value):
 class LoadCommand(Value):
     """The command that loads the server.
 
-    ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{threads}``, ``{seconds}`` (whole) and ``{seed}`` are
+    ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{connections}``, ``{seconds}`` (whole) and ``{seed}`` are
     replaced in it; it must end by itself.
     """
 
@@ -62,8 +62,8 @@ class Workload(Value):
     server: str = "mysql"
     fill: Fill
     load: LoadCommand
-    threads: int = Field(default=8, ge=1)
-    """Client threads while training."""
+    connections: int = Field(default=8, ge=1)
+    """Client connections while training."""
     weight: float = Field(default=1.0, gt=0)
     """Share of the merged profile, relative to the other workloads trained on."""
     settings: Mapping[str, str] = {}

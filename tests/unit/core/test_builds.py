@@ -25,13 +25,13 @@ from upshift.profile import llvm
 from upshift.profile.hotness import archive_members, map_plain_server
 from upshift.profile.model import HotObject, HotSet
 from upshift.run.directory import write_json
-from upshift.run.stages import Workbench
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.find import find
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.workbench import Workbench
 
 PROJECT = {
     "CMakeLists.txt": """

@@ -26,10 +26,10 @@ from upshift.profile.hotness import (
 )
 from upshift.profile.link_map import LinkMap, read_link_map
 from upshift.profile.training import train
-from upshift.run.stages import Workbench
 from upshift.server import instance
 from upshift.server.kind import Program
 from upshift.shell import Command, SystemShell
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 # As lld prints it: a static function of two objects, an archive's member, an empty section, and data.

@@ -14,9 +14,9 @@ from fakes import FakeKind, FakeProgress
 
 from upshift.errors import LoadFailed
 from upshift.profile.training import train
-from upshift.run.stages import Workbench
 from upshift.server.kind import Program
 from upshift.shell import Command, SystemShell
+from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 _SERVER = ("sleep", "59")

@@ -17,8 +17,9 @@ from fakes import FakeProgress, FakeShell
 from upshift.errors import LoadFailed
 from upshift.paths import CHECKOUT
 from upshift.run.directory import Manifest, RunDirectory
-from upshift.run.stages import Stages, Workbench
+from upshift.run.stages import Stages
 from upshift.values import Value
+from upshift.workbench import Workbench
 
 
 class Made(Value):

@@ -21,7 +21,7 @@ GOOD = 'fill = { command = ["fill"] }\nload = { command = ["load"] }\n'
 
 
 def workload(
-    load: tuple[str, ...] = ("load", "{socket}", "{threads}", "{seconds}", "{seed}"), latency: str = "none"
+    load: tuple[str, ...] = ("load", "{socket}", "{connections}", "{seconds}", "{seed}"), latency: str = "none"
 ) -> Workload:
     return Workload.model_validate(
         {"name": "w", "fill": {"command": ("fill", "{database}", "{tools}")}, "load": {"command": load, "latency": latency}}
@@ -57,14 +57,14 @@ def test_every_shipped_workloads_placeholders_are_known(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ended())
     for each in shipped_workloads():
         fill(bench.shell, bench.kind, each, bench.server, bench.log)
-        begin_load(bench.shell, bench.kind, each, bench.server, threads=1, seconds=1, seed=1, cpus=(), log=bench.log)
+        begin_load(bench.shell, bench.kind, each, bench.server, connections=1, seconds=1, seed=1, cpus=(), log=bench.log)
     assert not any("{" in part for command in (*bench.shell.ran, *bench.shell.spawned) for part in command.argv)
 
 
 def test_what_others_write_into_the_log_is_not_the_loads(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ended())
     made = workload(latency="json")
-    load = begin_load(bench.shell, bench.kind, made, bench.server, threads=1, seconds=1, seed=1, cpus=(), log=bench.log)
+    load = begin_load(bench.shell, bench.kind, made, bench.server, connections=1, seconds=1, seed=1, cpus=(), log=bench.log)
     load.own_log.write_text('{"latency_ms_p99": 2.5}\n')
     bench.log.write_text("[ perf record: Captured and wrote 1.2 MB ]\n")
     assert load.finish().latency_ms_p99 == 2.5
@@ -91,8 +91,8 @@ def test_a_workload_of_ones_own(tmp_path: Path) -> None:
         ("fill = [", "is not TOML"),
         ("", "fill: Field required; load: Field required"),
         (GOOD + "thraeds = 4", "thraeds: Extra inputs are not permitted"),
-        (GOOD + 'threads = "many"', "threads: "),
-        (GOOD + "threads = 0", "threads: "),
+        (GOOD + 'connections = "many"', "connections: "),
+        (GOOD + "connections = 0", "connections: "),
         (GOOD + "weight = 0", "weight: "),
         (GOOD + "weight = -1.0", "weight: "),
         (GOOD + "settings = { pool = 1 }", "settings.pool: "),

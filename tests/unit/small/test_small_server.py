@@ -14,7 +14,6 @@ from upshift.build.whole import build_whole
 from upshift.errors import LoadFailed, ServerFailed, UpshiftError, WorkloadError
 from upshift.paths import CHECKOUT
 from upshift.run.record import StageRecord
-from upshift.run.stages import Workbench
 from upshift.server import instance
 from upshift.server.data import copy, template
 from upshift.server.instance import RunningServer, running
@@ -23,6 +22,7 @@ from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
 from upshift.source.model import Source
 from upshift.toolchain.find import find
+from upshift.workbench import Workbench
 from upshift.workload import driver
 from upshift.workload.driver import run_load
 from upshift.workload.library import find_workload
@@ -103,7 +103,7 @@ def test_precompiled_headers_apply_and_the_one_file_that_cannot_have_them_falls_
 def test_each_workload_loads_the_server_and_reports(
     kind: ServerKind, bench: Workbench, server: RunningServer, name: str
 ) -> None:
-    report, queries = run_load(bench.shell, kind, workload(name), server, seconds=1, cpus=(), log=bench.log, threads=2)
+    report, queries = run_load(bench.shell, kind, workload(name), server, seconds=1, cpus=(), log=bench.log, connections=2)
     counted = json.loads(bench.log.read_text().splitlines()[-1])
     assert counted["statements"] == queries > 0
     assert report.errors == 0
@@ -184,7 +184,9 @@ def test_a_fill_that_fails_is_told(kind: ServerKind, bench: Workbench, server: R
 
 
 def test_statements_that_fail_are_counted(kind: ServerKind, bench: Workbench, server: RunningServer) -> None:
-    report, queries = run_load(bench.shell, kind, misbehaving("errors"), server, seconds=1, cpus=(), log=bench.log, threads=1)
+    report, queries = run_load(
+        bench.shell, kind, misbehaving("errors"), server, seconds=1, cpus=(), log=bench.log, connections=1
+    )
     assert 0.9 * queries < report.errors <= queries
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from upshift.errors import NotTested, VerifyFailed
+from upshift.server.kind import TestOutcome
 from upshift.verify.compare import Compared, Run, compare_nesting, compare_tests
-from upshift.verify.model import TestOutcome
 
 
 def fails(*names: str, asked: list[str] | None = None) -> Run:
@@ -39,6 +39,18 @@ def test_what_fails_on_both_is_no_news() -> None:
 def test_what_fails_on_the_optimised_server_alone_is_named() -> None:
     with pytest.raises(VerifyFailed, match=r"1 of 10 tests fail on the optimised server alone: main\.b 'row'"):
         compare_tests(fails("main.a", "main.b 'row'"), fails("main.a", "main.b 'mixed'"), "main")
+
+
+def test_what_fails_only_in_the_whole_suite_says_nothing() -> None:
+    asked: list[str] = []
+
+    def optimised(tests: str) -> TestOutcome:
+        asked.append(tests)
+        return TestOutcome(run=10, passed=8, failed=("main.a", "main.b 'row'") if tests == "main" else ())
+
+    compared = compare_tests(optimised, fails("main.a"), "main")
+    assert compared == Compared(run=10, passed=8, failed_on_both=("main.a",), passed_again=("main.b 'row'",))
+    assert asked == ["main", "main.b"]
 
 
 def test_a_crash_at_the_end_is_looked_for_in_the_whole_suite_of_the_plain_server() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import CommandFailed, NotTested
-from upshift.run.stages import Workbench
+from upshift.server.kind import TestOutcome
 from upshift.shell import Command
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 # Where compilers hurt: some minutes on two CPUs. Left out: main.ps, which needs mysql_client_test built, and main.range_icp,
 # whose plans hang on when statistics are gathered.

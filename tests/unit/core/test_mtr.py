@@ -8,10 +8,10 @@ import pytest
 from fakes import FakeProgress, FakeShell, Output
 
 from upshift.errors import NotTested
-from upshift.run.stages import Workbench
+from upshift.server import mtr
+from upshift.server.kind import TestOutcome
 from upshift.shell import Command
-from upshift.verify import mtr
-from upshift.verify.model import TestOutcome
+from upshift.workbench import Workbench
 
 HEADER = "Logging: mysql-test-run.pl  --force\nCollecting tests\n"
 PASSING = """\
