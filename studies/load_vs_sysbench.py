@@ -31,6 +31,7 @@ TABLES, ROWS = 4, 10_000
 CONNECTIONS_MAX = 600
 POINTS = [("point_select", 1), ("point_select", 8), ("point_select", 64), ("point_select", 512), ("read_write", 8)]
 START_S = 60
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def measure(args: argparse.Namespace, socket: Path, script: str, connections: in
 def ratio(pairs: Pairs, name: str) -> dict[str, float]:
     """upshift-load / sysbench: the geometric mean over the rounds and its interval."""
     logs = [math.log(max(getattr(ours, name), 0.01) / max(getattr(theirs, name), 0.01)) for ours, theirs in pairs]
-    value, low, high = geometric_mean(logs)
+    value, low, high = geometric_mean(logs, CONFIDENCE)
     return {"ratio": value, "ci_low": low, "ci_high": high}
 
 

@@ -42,6 +42,7 @@ TABLES = 4
 ROW_BYTES = 240
 """A row of sysbench's table in InnoDB, its secondary index included; measured."""
 BASELINE = "without"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def compare(rounds: list[dict[str, dict[str, float]]]) -> list[dict[str, object]
     for workload in [name for name in rounds[0][BASELINE] if not name.startswith("served")]:
         for arm in rounds[0]:
             logs = [math.log(one[arm][workload] / one[BASELINE][workload]) for one in rounds]
-            ratio = geometric_mean(logs)
+            ratio = geometric_mean(logs, CONFIDENCE)
             mean = math.exp(sum(math.log(one[arm][workload]) for one in rounds) / len(rounds))
             limits = {"ratio": ratio.value, "ci_low": ratio.low, "ci_high": ratio.high}
             rows.append({"workload": workload, "arm": arm, "per_s": mean, **limits})

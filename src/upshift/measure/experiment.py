@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ def run_experiment(
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
-    In a trial all arms run at once, warmed up one after the other; then each slice loads one of them while
+    In a trial all arms run at once, warmed up together; then each slice loads one of them while
     the others idle, once the background work of all of them has calmed down. Every slice is appended to
     ``samples.partial.jsonl`` at once; at the end ``samples`` is a Parquet file. Called again with the
     same plan after an interruption, it measures only the trials that were not completed.
@@ -126,13 +126,13 @@ def _run_trial(
         running: dict[str, RunningArm] = {}
         for arm in start_order(plan, trial, arms):
             running[arm.name] = stack.enter_context(bench.arm(arm, trial))
-        servers = tuple(running.values())
-        for name, server in running.items():
-            settle(servers, clock)
-            _warm_up(name, server, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
+        _warm_up(running, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
+        # A server that was seen calm stays so until it is loaded again.
+        loaded: tuple[RunningArm, ...] = tuple(running.values())
         for turn in turns(plan, trial, arms, loads):
             server = running[turn.arm.name]
-            settled = settle(servers, clock)
+            settled = settle(loaded, clock)
+            loaded = (server,) if settled else tuple(running.values())
             add(
                 measure_slice(
                     bench, server, turn, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
@@ -153,17 +153,21 @@ def settle(servers: Sequence[RunningArm], clock: Clock) -> bool:
     return True
 
 
-def _warm_up(name: str, server: RunningArm, bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int) -> None:
-    """Each workload for its share of the time; a load that does nothing is found here, not after an hour."""
+def _warm_up(running: Mapping[str, RunningArm], bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int) -> None:
+    """Each workload for its share of the time, on all servers at once; a load that does nothing is found here, not after an
+    hour.
+    """
     chosen = warmup_loads(loads) if seconds > 0 else ()
     for load in chosen:
-        before = server.queries()
-        bench.begin(server, load, seconds / len(chosen), seed).finish()
-        if server.queries() - before < _LEAST_QUERIES:
-            raise LoadFailed(
-                f"workload '{load.workload}' left the server idle (arm '{name}')",
-                "the load command must use {socket}; try it by hand against a server that you started",
-            )
+        before = {name: server.queries() for name, server in running.items()}
+        for handle in [bench.begin(server, load, seconds / len(chosen), seed) for server in running.values()]:
+            handle.finish()
+        for name, server in running.items():
+            if server.queries() - before[name] < _LEAST_QUERIES:
+                raise LoadFailed(
+                    f"workload '{load.workload}' left the server idle (arm '{name}')",
+                    "the load command must use {socket}; try it by hand against a server that you started",
+                )
 
 
 def _check(plan: Plan, arms: Sequence[Arm], baselines: Sequence[str], loads: Sequence[Load]) -> None:

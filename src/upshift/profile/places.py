@@ -1,4 +1,4 @@
-"""Where trainings run side by side: each on CPUs of its own, as many as memory holds, and all of them stopped together."""
+"""Where trainings run side by side: as many as CPUs and memory hold, and all of them stopped together."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from upshift.workload.model import Workload
 
 # What a server and its load take beside the server's own pool of pages.
 _BESIDE_POOL_BYTES = 1_000_000_000
+# A server and its load seldom use a CPU whole, and what they leave would be idle in the last round of trainings.
+_MOST_A_CPU = 2
 
 
 class Places:
-    """Sets of CPUs, each for one server with its load."""
+    """Sets of CPUs, each for one server with its load; an empty set stands for all CPUs."""
 
     def __init__(self, sets: Sequence[tuple[int, ...]]) -> None:
         self._sets = tuple(sets)
@@ -33,10 +35,14 @@ class Places:
 
     @classmethod
     def for_workloads(cls, kind: ServerKind, workloads: Sequence[Workload]) -> Places:
-        """As many as there are workloads, at most one a CPU, and no more than the free memory holds."""
+        """As many as there are workloads, at most two a CPU, and no more than the free memory holds.
+
+        Each has CPUs of its own, if there are as many: a profile counts what was executed, not how fast.
+        """
         pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
         by_memory = psutil.virtual_memory().available // (max(pools, default=0) + _BESIDE_POOL_BYTES)
-        return cls(divided(sorted(os.sched_getaffinity(0)), min(len(workloads), by_memory)))
+        cpus = sorted(os.sched_getaffinity(0))
+        return cls(divided(cpus, min(len(workloads), by_memory, _MOST_A_CPU * len(cpus))))
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -52,13 +58,12 @@ class Places:
 
 
 def divided(cpus: Sequence[int], parts: int) -> list[tuple[int, ...]]:
-    """``cpus`` in at most ``parts`` sets of neighbours, at least one, whose sizes differ by one at most.
+    """``cpus`` in ``parts`` sets of neighbours, at least one, whose sizes differ by one at most.
 
-    A single set is empty, which stands for all: nothing need be pinned then.
+    A single set, or more sets than CPUs, are empty, which stands for all: nothing need be pinned then.
     """
-    parts = max(1, min(parts, len(cpus)))
-    if parts == 1:
-        return [()]
+    if parts <= 1 or parts > len(cpus):
+        return [()] * max(1, parts)
     edges = [len(cpus) * part // parts for part in range(parts + 1)]
     return [tuple(cpus[start:end]) for start, end in itertools.pairwise(edges)]
 

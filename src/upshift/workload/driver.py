@@ -96,7 +96,7 @@ def begin_load(
     """Start a load of ``whole_seconds(seconds)``."""
     whole_s = whole_seconds(seconds)
     command = _command(workload.load.command, kind, server, connections=connections, seconds=whole_s, seed=seed, cpus=cpus)
-    own_log = log.with_suffix(".load")
+    own_log = log.with_name(f"{log.stem}-{server.pid}.load")
     own_log.write_bytes(b"")
     before_s = _children_cpu_s()
     process = shell.spawn(command, log=own_log)

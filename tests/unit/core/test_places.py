@@ -27,11 +27,11 @@ class Memory:
 @pytest.mark.parametrize(
     ("cpus", "parts", "sets"),
     [
-        ((0, 1), 3, [(0,), (1,)]),
+        ((0, 1), 3, [(), (), ()]),
         ((0, 1, 2, 3, 4), 2, [(0, 1), (2, 3, 4)]),
         ((4, 6, 8), 3, [(4,), (6,), (8,)]),
         ((0, 1), 1, [()]),
-        ((3,), 4, [()]),
+        ((3,), 2, [(), ()]),
         ((0, 1), 0, [()]),
     ],
 )
@@ -49,9 +49,13 @@ class Pooled(FakeKind):
         return 1_000_000_000
 
 
-@pytest.mark.parametrize(("available_bytes", "places"), [(100e9, 3), (4.5e9, 2), (1e9, 1)])
-def test_memory_bounds_how_many_trainings_run(monkeypatch: pytest.MonkeyPatch, available_bytes: float, places: int) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+@pytest.mark.parametrize(
+    ("cpus", "available_bytes", "places"), [(8, 100e9, 3), (8, 4.5e9, 2), (8, 1e9, 1), (2, 100e9, 3), (1, 100e9, 2)]
+)
+def test_memory_and_cpus_bound_how_many_trainings_run(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, available_bytes: float, places: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cpus)))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
     assert len(Places.for_workloads(Pooled(), workloads(3))) == places
 

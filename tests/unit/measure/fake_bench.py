@@ -83,20 +83,20 @@ class FakeServer:
 @dataclass
 class FakeLoad:
     world: World
+    server: FakeServer
     ends_s: float
     seconds: float
 
     def finish(self) -> LoadReport:
         self.world.sleep(self.ends_s - self.world.time_s)
-        if self.world.loaded:
-            self.world.loaded.busy_until_s = self.world.time_s + self.world.flushing_s
-        self.world.loaded = None
+        self.server.busy_until_s = self.world.time_s + self.world.flushing_s
+        self.world.loaded.remove(self.server)
         return LoadReport(client_cpu_s=0.3 * self.seconds, latency_ms_p99=self.world.latency_ms_p99)
 
 
 @dataclass
 class World:
-    """Bench, clock and counters in one: time passes only by ``sleep``, and the loaded server works meanwhile.
+    """Bench, clock and counters in one: time passes only by ``sleep``, and loaded servers work meanwhile.
 
     A server makes ``qps`` queries a second for 0.8 s of user and 0.1 s of system CPU time a second; the rest
     of the machine uses ``other`` CPUs, and the hypervisor takes ``steal``.
@@ -111,7 +111,7 @@ class World:
     on_begin: Callable[[World], None] = lambda _world: None
     time_s: float = 100.0
     client_s: float = 0.0
-    loaded: FakeServer | None = None
+    loaded: list[FakeServer] = field(default_factory=list)
     alive: dict[int, FakeServer] = field(default_factory=dict)
     started: list[tuple[str, int]] = field(default_factory=list)
     loads: list[tuple[str, Load, float, int]] = field(default_factory=list)
@@ -121,9 +121,9 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         self.time_s += max(0.0, seconds)
-        if self.loaded:
-            self.loaded.total += self.qps[self.loaded.name] * seconds
-            self.loaded.cpu_s += seconds
+        for server in self.loaded:
+            server.total += self.qps[server.name] * seconds
+            server.cpu_s += seconds
             self.client_s += 0.3 * seconds
 
     def usage(self, pid: int) -> Usage:
@@ -149,10 +149,11 @@ class World:
             del self.alive[server.pid]
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> FakeLoad:
-        self.loaded = self.alive[running.pid]
-        self.loads.append((self.loaded.name, load, seconds, seed))
+        server = self.alive[running.pid]
+        self.loaded.append(server)
+        self.loads.append((server.name, load, seconds, seed))
         self.on_begin(self)
-        return FakeLoad(self, self.time_s + seconds, seconds)
+        return FakeLoad(self, server, self.time_s + seconds, seconds)
 
 
 def names(arms: Sequence[Arm]) -> list[str]:

@@ -93,6 +93,15 @@ def test_every_arm_is_warmed_up_before_the_first_slice(tmp_path: Path) -> None:
     assert first[2] == 3
 
 
+def test_servers_are_warmed_up_together(tmp_path: Path) -> None:
+    bench = world()
+    beside: list[int] = []
+    bench.on_begin = lambda at: beside.append(len(at.loaded))
+    run(bench, tmp_path, measured=plan(trials=1, warmup_s=4.0))
+    assert beside[:4] == [1, 2, 1, 2]
+    assert set(beside[4:]) == {1}
+
+
 def test_a_slice_waits_for_the_background_work_of_every_server(tmp_path: Path) -> None:
     bench = world()
     bench.flushing_s = 7.0

@@ -73,8 +73,7 @@ def test_a_dead_server_is_a_better_reason_than_its_failed_load(monkeypatch: pyte
         def dead() -> int:
             raise ServerFailed("killed by SIGSEGV")
 
-        assert self.world.loaded
-        monkeypatch.setattr(self.world.loaded, "queries", dead)
+        monkeypatch.setattr(self.world.loaded[0], "queries", dead)
         return failing(self)
 
     monkeypatch.setattr(FakeLoad, "finish", dies)
