@@ -58,9 +58,10 @@ def server(mysqld: Path, folder: Path) -> Iterator[Path]:
     data, socket, log = folder / "data", folder / "s.sock", folder / "log.err"
     own = [str(mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--log-error={log}"]
     subprocess.run([*own, "--initialize-insecure"], check=True)
-    options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--skip-networking", "--loose-mysqlx=OFF", "--skip-log-bin"]
-    sizes = [f"--max-connections={CONNECTIONS_MAX}", "--innodb-buffer-pool-size=512M", "--innodb-flush-log-at-trx-commit=2"]
-    running = subprocess.Popen([*own, *options, *sizes], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--skip-networking", "--secure-file-priv=NULL"]
+    logs = ["--loose-mysqlx=OFF", "--skip-log-bin", f"--max-connections={CONNECTIONS_MAX}"]
+    sizes = ["--innodb-buffer-pool-size=512M", "--innodb-flush-log-at-trx-commit=2"]
+    running = subprocess.Popen([*own, *options, *logs, *sizes], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         client = [str(mysqld.parent / "mysql"), "--no-defaults", "-uroot", f"-S{socket}"]
         create = [*client, "-e", "CREATE DATABASE IF NOT EXISTS sbtest"]

@@ -102,7 +102,12 @@ class Bench:
     def server(self, arm: Arm) -> Iterator[None]:
         """The arm's server, stopped at the end by its process id."""
         command = [str(self.args.mysqld), "--no-defaults", "--user=root", f"--datadir={self.work / 'data'}"]
-        command += [f"--socket={self.work / 'socket'}", f"--pid-file={self.work / 'pid'}", "--skip-networking"]
+        command += [
+            f"--socket={self.work / 'socket'}",
+            f"--pid-file={self.work / 'pid'}",
+            "--skip-networking",
+            "--secure-file-priv=NULL",
+        ]
         command += ["--loose-mysqlx=OFF", "--disable-log-bin", "--innodb-buffer-pool-load-at-startup=OFF"]
         command += ["--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-redo-log-capacity=512M"]
         command += [f"--innodb-buffer-pool-size={arm.pool * self.args.pool_mb}M", *arm.options]
