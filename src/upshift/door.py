@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import CommandFailed, SourceError, UsageError
+from upshift.measure.variant import Variant
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
 
@@ -28,6 +29,16 @@ def versions_of(shell: Shell, kind: ServerKind, servers: Mapping[str, Path]) -> 
             hint = "it must run where it lies: try it with --version"
             raise UsageError(f"{name}: {server} does not start: {said[0]}", hint) from error
     return found
+
+
+def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:
+    """The variant's settings that hold for a data folder's whole life, so that its data are its own."""
+    return {name: value for name, value in sorted(variant.settings.items()) if name in kind.lasting}
+
+
+def data_format(kind: ServerKind, version: str, variant: Variant) -> tuple[str, ...]:
+    """What two servers must have in common to start on copies of the same data."""
+    return (version, *(f"{name}={value}" for name, value in lasting_settings(kind, variant).items()))
 
 
 def refuse_source(kind: ServerKind, source: str | None) -> None:

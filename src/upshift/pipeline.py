@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
-from upshift.door import refuse_unknown_tests
+from upshift.door import lasting_settings, refuse_unknown_tests
+from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.source.model import Source
@@ -14,7 +14,7 @@ from upshift.stages.builds import build_instrumented, build_optimised, build_pla
 from upshift.stages.data import Filled, fill_data
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
-from upshift.stages.measure import arms, arms_of, measure
+from upshift.stages.measure import arms, measure
 from upshift.stages.package import package
 from upshift.stages.post_link import post_link
 from upshift.stages.report import report, report_measured
@@ -72,11 +72,12 @@ def build(lab: Lab, work: Work) -> Build:
     return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds).build
 
 
-def measure_programs(lab: Lab, measuring: Measuring, binaries: Mapping[str, Path]) -> Result:
+def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Result:
     """Servers that exist already, measured against the first of them."""
-    servers = arms_of(lab, binaries)
-    data = fill_data(lab, servers[0].program, measuring.train_on + measuring.hold_out)
-    experiment = measure(lab, servers, data, measuring)
+    first = variants[0]
+    workloads = measuring.train_on + measuring.hold_out
+    data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
+    experiment = measure(lab, variants, data, measuring)
     return report_measured(lab, experiment, measuring)
 
 

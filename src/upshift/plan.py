@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -12,10 +11,11 @@ import psutil
 from upshift import console
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.build.whole import headers_bytes
-from upshift.door import refuse_source, refuse_unknown_tests, versions_of
+from upshift.door import data_format, refuse_source, refuse_unknown_tests, versions_of
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
 from upshift.measure.placement import assign, read_topology
+from upshift.measure.variant import Variant
 from upshift.native.programs import build_programs
 from upshift.options import Options
 from upshift.paths import cache_dir
@@ -79,7 +79,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
         shell.close()
 
 
-def prepare_measuring(options: Options, *, allow_install: bool) -> Measuring:
+def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_install: bool) -> Measuring:
     """The part of `prepare` that servers which exist already need: no compiler, and less room.
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
@@ -88,23 +88,25 @@ def prepare_measuring(options: Options, *, allow_install: bool) -> Measuring:
     try:
         train_on, hold_out = _workloads(options)
         _check_room(MEASURING_DISK_BYTES, MEASURING_MEMORY_BYTES)
-        _install("measure", train_on + hold_out, allow_install, shell)
+        tiers = any(variant.tier for variant in variants)
+        _install("measure", train_on + hold_out, allow_install, shell, programs=tiers)
         return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:
         shell.close()
 
 
-def refuse_unstartable(servers: Mapping[str, Path]) -> int:
-    """How many stages measuring these servers takes: those of another version than the first have data of their own.
+def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
+    """How many stages measuring these servers takes: those of another data format than the first have data of their own.
 
     Raises UsageError when one does not start.
     """
-    shell = SystemShell()
+    shell, kind = SystemShell(), default_kind()
     try:
-        versions = tuple(versions_of(shell, default_kind(), servers).values())
+        versions = versions_of(shell, kind, {variant.name: variant.program.binary for variant in variants})
     finally:
         shell.close()
-    return len((Stage.DATA, Stage.MEASURE)) + sum(version != versions[0] for version in versions)
+    formats = {data_format(kind, versions[variant.name], variant) for variant in variants}
+    return len((Stage.DATA, Stage.MEASURE)) + len(formats) - 1
 
 
 def refuse_pointless(options: Options) -> None:
@@ -214,10 +216,12 @@ def _check_room(disk_bytes: int, memory_bytes: int) -> None:
         )
 
 
-def _install(purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell) -> None:
+def _install(
+    purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell, *, programs: bool = False
+) -> None:
     if default_kind().name == "mysql":
         ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
-    if any(workload.needs_programs for workload in workloads):
+    if programs or any(workload.needs_programs for workload in workloads):
         ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
         build_programs(shell, say=console.say)
 

@@ -51,6 +51,16 @@ def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, toda
     assert again.result() == result
 
 
+def test_a_variant_is_measured_beside_an_executable(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    variant = tmp_path / "niced.toml"
+    variant.write_text(f'binary = "{plain}"\nunder = ["nice", "-n", "5"]\n[environment]\nMALLOC_ARENA_MAX = "1"\n')
+    quick = ("--connections", "2", "--trials", "2", "--slice-seconds", "1", "--no-install")
+    done = cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), *quick, "--json")
+    assert done.code == 0, done.stderr
+    _, niced = done.result().experiment.arms
+    assert (niced.name, niced.under, niced.environment) == ("niced", ("nice", "-n", "5"), {"MALLOC_ARENA_MAX": "1"})
+
+
 def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: Cli, plain: Path, tmp_path: Path) -> None:
     broken = tmp_path / "smallserver"
     broken.write_text("#!/no/such/interpreter\n")

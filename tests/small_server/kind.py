@@ -30,6 +30,7 @@ class SmallServer:
     server_target = "smallserver"
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("smallserver", "smallload")
+    lasting: tuple[str, ...] = ()
     database = "small"
     suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 

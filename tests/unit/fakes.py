@@ -143,6 +143,7 @@ class FakeKind:
     server_target: str = "server"
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
+    lasting: tuple[str, ...] = ("page_size",)
     database: str = "db"
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True

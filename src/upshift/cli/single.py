@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -102,7 +101,9 @@ def train(
 def measure(
     arms: Annotated[
         list[str],
-        typer.Argument(help="Executables to measure, as PATH or NAME=PATH; the first is the baseline."),
+        typer.Argument(
+            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
+        ),
     ],
     workload: Annotated[
         list[str] | None, typer.Option(help="Measure on this workload (name or .toml file); repeatable.")
@@ -119,14 +120,16 @@ def measure(
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
     from upshift.errors import UsageError
+    from upshift.measure.variant import find_variant
     from upshift.options import Options
-    from upshift.pipeline import measure_programs
+    from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
+    from upshift.server.kinds import default_kind
 
     if len(arms) < 2:
         raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
-    named = dict(_named(arm) for arm in arms)
-    if len(named) < len(arms):
+    variants = tuple(find_variant(arm, default_kind().name) for arm in arms)
+    if len({variant.name for variant in variants}) < len(variants):
         raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     options = Options(
         connections=parse_connections(connections),
@@ -136,20 +139,8 @@ def measure(
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    stages = refuse_unstartable(named)
-    measuring = prepare_measuring(options, allow_install=not no_install)
+    stages = refuse_unstartable(variants)
+    measuring = prepare_measuring(options, variants, allow_install=not no_install)
     with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-        result = measure_programs(at_work.lab, measuring, named)
+        result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=json)
-
-
-def _named(arm: str) -> tuple[str, Path]:
-    import os
-
-    from upshift.errors import UsageError
-
-    name, _, path = arm.rpartition("=")
-    binary = Path(path).resolve()
-    if not os.access(binary, os.X_OK) or binary.is_dir():
-        raise UsageError(f"{path} is not an executable", "name the server's binary, mysqld")
-    return name or binary.parent.name + "/" + binary.name, binary

@@ -6,7 +6,8 @@ import time
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from upshift.measure.model import Arm, Load
+from upshift.measure.model import Load
+from upshift.measure.variant import Variant
 from upshift.workload.driver import LoadReport
 
 
@@ -36,7 +37,7 @@ class LoadHandle(Protocol):
 class Bench(Protocol):
     """Starts arms and loads them. The pipeline brings the real one; unit tests bring a fake."""
 
-    def arm(self, arm: Arm, trial: int) -> AbstractContextManager[RunningArm]:
+    def arm(self, arm: Variant, trial: int) -> AbstractContextManager[RunningArm]:
         """A fresh server for ``arm`` on its own copy of the data; stopped at the context's end."""
         ...
 

@@ -11,13 +11,14 @@ from typing import Any
 from upshift.errors import LoadFailed, UsageError
 from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock, RunningArm
-from upshift.measure.model import Arm, Experiment, Load, Plan, Slice
+from upshift.measure.model import Experiment, Load, Plan, Slice
 from upshift.measure.placement import kept_to
 from upshift.measure.quality import find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import start_order, turns, warmup_loads
 from upshift.measure.slice import Sample, measure_slice
 from upshift.measure.statistics import LEVEL, comparisons, levels
+from upshift.measure.variant import Variant
 
 SETTLE_S = 20.0
 """The longest wait before a slice for the background work of all servers of the trial."""
@@ -42,7 +43,7 @@ class Progress:
 
 def run_experiment(
     plan: Plan,
-    arms: Sequence[Arm],
+    arms: Sequence[Variant],
     baselines: Sequence[str],
     loads: Sequence[Load],
     bench: Bench,
@@ -113,7 +114,7 @@ def run_experiment(
 def _run_trial(
     trial: int,
     plan: Plan,
-    arms: Sequence[Arm],
+    arms: Sequence[Variant],
     loads: Sequence[Load],
     bench: Bench,
     *,
@@ -170,7 +171,7 @@ def _warm_up(running: Mapping[str, RunningArm], bench: Bench, loads: Sequence[Lo
                 )
 
 
-def _check(plan: Plan, arms: Sequence[Arm], baselines: Sequence[str], loads: Sequence[Load]) -> None:
+def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads: Sequence[Load]) -> None:
     names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
         raise UsageError(f"two arms have the same name: {', '.join(names)}", "name each arm differently")

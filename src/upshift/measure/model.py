@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
-from upshift.server.kind import Program
+from upshift.measure.variant import Variant
 from upshift.values import Value
 
 Metric = Literal["qps", "latency_ms_p99", "total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query"]
@@ -14,18 +13,6 @@ Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 BASELINE = "baseline"
 """The name of the arm of ``--baseline``: the server that the user runs today."""
-
-
-class Arm(Value):
-    """One server in an experiment: a program with its configuration and environment.
-
-    The environment is where a preloaded library or an allocator comes in.
-    """
-
-    name: str
-    program: Program
-    settings: Mapping[str, str] = {}
-    environment: Mapping[str, str] = {}
 
 
 class Load(Value):
@@ -161,7 +148,7 @@ class Experiment(Value):
     """All that was measured."""
 
     plan: Plan
-    arms: tuple[Arm, ...]
+    arms: tuple[Variant, ...]
     baseline: str
     loads: tuple[Load, ...]
     levels: tuple[Level, ...]

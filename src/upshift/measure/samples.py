@@ -18,14 +18,15 @@ from typing import Any
 import duckdb
 from pydantic import ValidationError
 
-from upshift.measure.model import Arm, Load, Plan, Slice
+from upshift.measure.model import Load, Plan, Slice
+from upshift.measure.variant import Variant
 from upshift.values import content_hash, file_sha256
 
 _KEY = "experiment"
 _SQL_TYPES = {bool: "BOOLEAN", int: "BIGINT", str: "VARCHAR"}
 
 
-def experiment_hash(plan: Plan, arms: Sequence[Arm], loads: Sequence[Load], driven: Any = None) -> str:
+def experiment_hash(plan: Plan, arms: Sequence[Variant], loads: Sequence[Load], driven: Any = None) -> str:
     """What samples of one experiment have in common; the servers' binaries count by their contents.
 
     ``driven`` says what the loads run and on which data.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from upshift.measure.model import Arm, Load, Plan
+from upshift.measure.model import Load, Plan
+from upshift.measure.variant import Variant
 from upshift.values import Value
 
 _LARGEST_SEED = 2**31 - 1
@@ -15,13 +16,13 @@ class Turn(Value):
     """One slice that is to be measured."""
 
     round: int
-    arm: Arm
+    arm: Variant
     load: Load
     load_seed: int
     """For the driver's own random numbers, 1 to 2^31 - 1: the same for all arms: they do the same work."""
 
 
-def turns(plan: Plan, trial: int, arms: Sequence[Arm], loads: Sequence[Load]) -> tuple[Turn, ...]:
+def turns(plan: Plan, trial: int, arms: Sequence[Variant], loads: Sequence[Load]) -> tuple[Turn, ...]:
     """The slices of one trial in their order.
 
     A round takes the loads in random order, and for each load all arms one after the other. Each order of a load's arms
@@ -40,12 +41,12 @@ def turns(plan: Plan, trial: int, arms: Sequence[Arm], loads: Sequence[Load]) ->
     return tuple(found)
 
 
-def start_order(plan: Plan, trial: int, arms: Sequence[Arm]) -> list[Arm]:
+def start_order(plan: Plan, trial: int, arms: Sequence[Variant]) -> list[Variant]:
     """The order in which the servers of a trial are started and warmed up, turned around from one trial to the next."""
     return _turned(arms, f"{plan.seed}/start", trial)
 
 
-def _turned(arms: Sequence[Arm], seed: str, number: int) -> list[Arm]:
+def _turned(arms: Sequence[Variant], seed: str, number: int) -> list[Variant]:
     """The ``number``-th order: a random one for each even number, its reverse for the odd one that follows."""
     order = random.Random(f"{seed}/{number // 2}").sample(list(arms), len(arms))
     return order[::-1] if number % 2 else order

@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from upshift.errors import ServerFailed
 from upshift.measure.bench import RunningArm
-from upshift.measure.model import Arm, Load, Plan
+from upshift.measure.model import Load, Plan
+from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import ServerKind
@@ -37,15 +39,14 @@ class ServerBench:
         self._templates = templates
         self._folder = folder
         self._log = log
+        self._variants: dict[int, Variant] = {}
+        """What runs now, by process."""
 
     @contextlib.contextmanager
-    def arm(self, arm: Arm, trial: int) -> Iterator[RunningServer]:
-        """A fresh server on its own copy of the data; stopped, and its data removed, at the end."""
-        data = copy(
-            self._shell,
-            self._templates[arm.name],
-            self._folder / f"trial-{trial}-{arm.name.replace('/', '-')}",
-        )
+    def arm(self, arm: Variant, trial: int) -> Iterator[RunningServer]:
+        """A fresh server on its own copy of the data; stopped, and its folder removed, at the end."""
+        folder = self._folder / f"trial-{trial}-{arm.name.replace('/', '-')}"
+        data = copy(self._shell, self._templates[arm.name], folder / "data")
         try:
             with running(
                 self._shell,
@@ -55,14 +56,19 @@ class ServerBench:
                 log=self._log,
                 settings=arm.settings,
                 environment=arm.environment,
-                cpus=self._plan.server_cpus,
+                under=arm.before_server(folder),
+                cpus=arm.server_cpus or self._plan.server_cpus,
             ) as server:
+                self._variants[server.pid] = arm
                 yield server
+        except ServerFailed as error:
+            raise ServerFailed(f"arm '{arm.name}': {error.message}", error.hint) from error
         finally:
-            shutil.rmtree(data, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> RunningLoad:
         assert isinstance(running, RunningServer)
+        variant = self._variants[running.pid]
         return begin_load(
             self._shell,
             self._kind,
@@ -71,6 +77,7 @@ class ServerBench:
             connections=load.connections,
             seconds=seconds,
             seed=seed,
-            cpus=self._plan.client_cpus,
+            options=variant.client,
+            cpus=variant.client_cpus or self._plan.client_cpus,
             log=self._log,
         )

@@ -10,7 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from upshift.measure.model import Arm, Comparison, Load, Metric
+from upshift.measure.model import Comparison, Load, Metric
+from upshift.measure.variant import Variant
 from upshift.report import charts, words
 from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
 from upshift.report.result import BuildSummary, Result
@@ -118,7 +119,7 @@ def _facts(findings: Findings, each: Comparison) -> list[str]:
     return facts
 
 
-def _role(findings: Findings, arm: Arm) -> str:
+def _role(findings: Findings, arm: Variant) -> str:
     if arm.name == findings.baseline:
         return "what the others are compared with"
     if arm.name == OPTIMISED:

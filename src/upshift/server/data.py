@@ -17,13 +17,20 @@ from upshift.workload.model import Workload
 
 
 def template(
-    shell: Shell, kind: ServerKind, program: Program, workloads: tuple[Workload, ...], folder: Path, log: Path
+    shell: Shell,
+    kind: ServerKind,
+    program: Program,
+    workloads: tuple[Workload, ...],
+    folder: Path,
+    log: Path,
+    settings: Mapping[str, str] = {},
 ) -> Path:
     """Make the data folder ``folder``, which every workload of ``workloads`` has filled, each distinct fill once.
 
-    The server has their settings from the first: some, such as InnoDB's page size, hold for a data folder's whole life.
+    The server has their settings, and ``settings`` over them, from the first: some, such as InnoDB's page size, hold for a
+    data folder's whole life.
     """
-    settings = settings_of(workloads)
+    settings = {**settings_of(workloads), **settings}
     fills = {content_hash(workload.fill): workload for workload in workloads}
     shell.run(kind.initialise(program, folder, settings), log=log, timeout_s=300)
     with running(shell, kind, program, folder, log=log, settings=settings) as server:

@@ -82,10 +82,13 @@ def running(
     log: Path,
     settings: Mapping[str, str] = {},
     environment: Mapping[str, str] = {},
+    under: tuple[str, ...] = (),
     cpus: tuple[int, ...] = (),
     start_timeout_s: float = START_TIMEOUT_S,
 ) -> Iterator[RunningServer]:
     """Start ``program`` on ``data`` and stop it cleanly at the end, so that profiles get written.
+
+    ``under`` is a command that becomes the server.
 
     The socket lies in a short temporary folder of its own (a unix socket's path is limited to 107 bytes).
     Raises ServerFailed when it does not start, dies, or does not stop.
@@ -95,7 +98,8 @@ def running(
     process: Process | None = None
     try:
         command = kind.start(program, data, socket, {**kind.settings(), **settings})
-        process = shell.spawn(replace(command, env={**command.env, **environment}, cpus=cpus), log=log)
+        command = replace(command, argv=(*under, *command.argv), env={**command.env, **environment}, cpus=cpus)
+        process = shell.spawn(command, log=log)
         server = RunningServer(kind, program, process, socket, log)
         _await_ready(server, start_timeout_s)
         yield server

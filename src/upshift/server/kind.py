@@ -50,6 +50,8 @@ class ServerKind(Protocol):
     """Ends of the paths of sources that stay as the plain build has them: their callers must not be optimised with them."""
     suites: Mapping[str, tuple[str, ...]]
     """Groups of the server's own tests, by the names that ``verify`` takes, with the arguments that say what they run."""
+    lasting: tuple[str, ...]
+    """Settings that hold for a data folder's whole life."""
     database: str
     """The database that workloads fill and use; ``initialise`` leaves it there."""
 

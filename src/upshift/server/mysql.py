@@ -120,6 +120,9 @@ _SETTINGS: Mapping[str, str] = {
     "thread_stack": "2M",
 }
 
+# InnoDB's are read from the data folder's first day on; lower_case_table_names is compared with the data dictionary's.
+_LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
+
 _DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
 
 _PACKAGED = (
@@ -164,6 +167,7 @@ class MySQL:
     opaque: tuple[str, ...] = ("sql/check_stack.cc",)
     targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
+    lasting: tuple[str, ...] = _LASTING
     database = "upshift"
 
     def recognise(self, tree: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.server import data
@@ -22,17 +23,27 @@ class Filled(Value):
     """Of its contents: what is found out or trained on these data belongs to them alone."""
 
 
-def fill_data(lab: Lab, program: Program, workloads: tuple[Workload, ...], name: Stage = Stage.DATA) -> Filled:
-    """A data template made by the program that is measured against (its data format is then the program's own)."""
+def fill_data(
+    lab: Lab,
+    program: Program,
+    workloads: tuple[Workload, ...],
+    name: Stage = Stage.DATA,
+    *,
+    settings: Mapping[str, str] = {},
+) -> Filled:
+    """A data template made by the program that is measured against (its data format is then the program's own).
+
+    The server has ``settings`` over those of the workloads.
+    """
 
     def action(bench: Workbench) -> Filled:
-        folder = data.template(bench.shell, lab.kind, program, workloads, bench.folder / "data", bench.log)
+        folder = data.template(bench.shell, lab.kind, program, workloads, bench.folder / "data", bench.log, settings)
         return Filled(path=folder, sha256=data.contents_sha256(folder))
 
     inputs = {
         "program": program_key(program),
         "fills": sorted({workload.fill.model_dump_json() for workload in workloads}),
         "files": workloads_key(workloads)["files"],
-        "settings": {**lab.kind.settings(), **data.settings_of(workloads)},
+        "settings": {**lab.kind.settings(), **data.settings_of(workloads), **settings},
     }
     return lab.stages.run(name, Filled, action, inputs=inputs)

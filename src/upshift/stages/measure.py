@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
-from upshift.door import version_of
+from upshift.door import data_format, lasting_settings, version_of
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
-from upshift.measure.model import BASELINE, Arm, Experiment, Load
+from upshift.measure.model import BASELINE, Experiment, Load
 from upshift.measure.server_bench import ServerBench
+from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
 from upshift.server.kind import Program
 from upshift.source.model import Source
@@ -24,23 +24,18 @@ from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 
-def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Path | None) -> tuple[Arm, ...]:
+def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Path | None) -> tuple[Variant, ...]:
     """Plain first: it is what the others are compared with. The user's own server runs with its own message files."""
     found = [
-        Arm(name="plain", program=lab.kind.program(source.path, plain.tree, plain.server)),
-        Arm(name="optimised", program=lab.kind.program(source.path, optimised.tree, optimised.server)),
+        Variant(name="plain", program=lab.kind.program(source.path, plain.tree, plain.server)),
+        Variant(name="optimised", program=lab.kind.program(source.path, optimised.tree, optimised.server)),
     ]
-    return (*found, *arms_of(lab, {BASELINE: baseline} if baseline else {}))
+    if baseline:
+        found.append(Variant(name=BASELINE, program=Program(kind=lab.kind.name, binary=baseline.resolve())))
+    return tuple(found)
 
 
-def arms_of(lab: Lab, binaries: Mapping[str, Path]) -> tuple[Arm, ...]:
-    """Arms for servers that are installed, or built and runnable from where they lie."""
-    return tuple(
-        Arm(name=name, program=Program(kind=lab.kind.name, binary=binary.resolve())) for name, binary in binaries.items()
-    )
-
-
-def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, measuring: Measuring) -> Experiment:
+def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Measuring) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
     Never taken from another run.
@@ -91,16 +86,17 @@ def measure(lab: Lab, measured: tuple[Arm, ...], data: Filled, measuring: Measur
     return lab.stages.run(Stage.MEASURE, Experiment, action, inputs=inputs, keep=False)
 
 
-def _templates(lab: Lab, measured: tuple[Arm, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
-    """The first arm's data for all servers of its version; one of another version, and so of another format, fills its own."""
-    versions = {arm.name: version_of(lab.shell, lab.kind, arm.program.binary) for arm in measured}
-    shared = versions[measured[0].name]
-    return {
-        arm.name: data if versions[arm.name] == shared else fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA)
-        for arm in measured
-    }
+def _templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
+    """The first arm's data for all of its format, see ``data_format``; servers of another format fill their own."""
+    formats = {arm.name: data_format(lab.kind, version_of(lab.shell, lab.kind, arm.program.binary), arm) for arm in measured}
+    filled = {formats[measured[0].name]: data}
+    for arm in measured:
+        if (found := formats[arm.name]) not in filled:
+            settings = lasting_settings(lab.kind, arm)
+            filled[found] = fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA, settings=settings)
+    return {name: filled[found] for name, found in formats.items()}
 
 
-def _baselines(measured: tuple[Arm, ...]) -> tuple[str, ...]:
+def _baselines(measured: tuple[Variant, ...]) -> tuple[str, ...]:
     """The first arm, and the server that the user runs today: both are compared with what was built."""
     return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name == BASELINE))))

@@ -90,12 +90,14 @@ def begin_load(
     connections: int,
     seconds: float,
     seed: int,
+    options: tuple[str, ...] = (),
     cpus: tuple[int, ...],
     log: Path,
 ) -> RunningLoad:
-    """Start a load of ``whole_seconds(seconds)``."""
+    """Start a load of ``whole_seconds(seconds)``, with ``options`` behind those of the workload."""
     whole_s = whole_seconds(seconds)
-    command = _command(workload.load.command, kind, server, connections=connections, seconds=whole_s, seed=seed, cpus=cpus)
+    words = (*workload.load.command, *options)
+    command = _command(words, kind, server, connections=connections, seconds=whole_s, seed=seed, cpus=cpus)
     own_log = log.with_name(f"{log.stem}-{server.pid}.load")
     own_log.write_bytes(b"")
     before_s = _children_cpu_s()

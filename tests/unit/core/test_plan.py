@@ -195,11 +195,11 @@ def test_gcc_s_headers_need_room_where_the_recipe_has_them(monkeypatch: pytest.M
 def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(4_000_000_000))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(2_500_000_000))
-    purposes: list[str] = []
-    monkeypatch.setattr(plan, "_install", lambda purpose, *_given: purposes.append(purpose))
-    found = prepare_measuring(Options(held_out=()), allow_install=False)
+    purposes: list[tuple[str, bool]] = []
+    monkeypatch.setattr(plan, "_install", lambda purpose, *_given, programs: purposes.append((purpose, programs)))
+    found = prepare_measuring(Options(held_out=()), (), allow_install=False)
     assert [each.name for each in found.train_on] == ["oltp_read_write", "oltp_read_only", "oltp_point_select"]
-    assert purposes == ["measure"]
+    assert purposes == [("measure", False)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from upshift.measure.bench import RunningArm
 from upshift.measure.kernel import Usage
-from upshift.measure.model import Arm, Load, Plan, Slice
+from upshift.measure.model import Load, Plan, Slice
+from upshift.measure.variant import Variant
 from upshift.server.kind import Program
 from upshift.workload.driver import LoadReport
 
@@ -17,8 +18,8 @@ READS = Load(workload="reads", connections=8, held_out=False)
 WRITES = Load(workload="writes", connections=8, held_out=True)
 
 
-def arm(name: str) -> Arm:
-    return Arm(name=name, program=Program(kind="fake", binary=Path("/nowhere") / name))
+def arm(name: str) -> Variant:
+    return Variant(name=name, program=Program(kind="fake", binary=Path("/nowhere") / name))
 
 
 def plan(**changes: object) -> Plan:
@@ -139,7 +140,7 @@ class World:
         )
 
     @contextlib.contextmanager
-    def arm(self, arm: Arm, trial: int) -> Iterator[RunningArm]:
+    def arm(self, arm: Variant, trial: int) -> Iterator[RunningArm]:
         server = FakeServer(arm.name, pid=1000 + len(self.started), world=self)
         self.started.append((arm.name, trial))
         self.alive[server.pid] = server
@@ -156,5 +157,5 @@ class World:
         return FakeLoad(self, server, self.time_s + seconds, seconds)
 
 
-def names(arms: Sequence[Arm]) -> list[str]:
+def names(arms: Sequence[Variant]) -> list[str]:
     return [each.name for each in arms]

@@ -9,8 +9,9 @@ from fake_bench import READS, WRITES, World, arm, plan
 
 from upshift.errors import LoadFailed, UsageError
 from upshift.measure.experiment import SETTLE_S, Progress, run_experiment
-from upshift.measure.model import Arm, Experiment, Load, Plan
+from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.samples import read_samples
+from upshift.measure.variant import Variant
 
 ARMS = [arm("plain"), arm("pgo")]
 LOADS = [READS, WRITES]
@@ -26,7 +27,7 @@ def run(
     folder: Path,
     *,
     measured: Plan | None = None,
-    arms: Sequence[Arm] = ARMS,
+    arms: Sequence[Variant] = ARMS,
     loads: Sequence[Load] = LOADS,
     progress: list[Progress] | None = None,
     baseline: str = "plain",
@@ -248,7 +249,7 @@ def test_a_load_that_leaves_the_server_idle_is_found_while_warming_up(tmp_path: 
     ],
 )
 def test_an_impossible_plan_is_refused_before_anything_runs(
-    tmp_path: Path, arms: list[Arm], baseline: str, loads: list[Load], measured: Plan
+    tmp_path: Path, arms: list[Variant], baseline: str, loads: list[Load], measured: Plan
 ) -> None:
     bench = world()
     with pytest.raises(UsageError):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from upshift.machine import Machine
-from upshift.measure.model import Arm, Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
+from upshift.measure.model import Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
+from upshift.measure.variant import Variant
 from upshift.report.result import (
     BuildSummary,
     HotSetSummary,
@@ -177,9 +178,9 @@ def _scaled(level: Level, factor: float) -> dict[str, float]:
     return {name: getattr(level, name) * factor for name in ("value", "ci_low", "ci_high")}
 
 
-def _arm(name: str) -> Arm:
+def _arm(name: str) -> Variant:
     binary = Path("/var/cache/upshift/stages") / name / "bin/mysqld"
-    return Arm(name=name, program=Program(kind="mysql", binary=binary), settings={"innodb_buffer_pool_size": "1G"})
+    return Variant(name=name, program=Program(kind="mysql", binary=binary), settings={"innodb_buffer_pool_size": "1G"})
 
 
 def _levels(trials: int) -> Iterator[Level]:

@@ -11,7 +11,7 @@ import pytest
 from example import comparison, example, measured_only
 from plotly.offline import get_plotlyjs
 
-from upshift.measure.model import Arm
+from upshift.measure.variant import Variant
 from upshift.report import words
 from upshift.report.html import render, write_html
 from upshift.report.result import Result
@@ -165,7 +165,7 @@ def test_lost_hardening_is_said() -> None:
 def test_an_arms_environment_is_shown() -> None:
     result = example()
     program = Program(kind="mysql", binary=Path("/x/mysqld"))
-    arms = (*result.experiment.arms, Arm(name="tier", program=program, environment={"LD_PRELOAD": "/x/libtier.so"}))
+    arms = (*result.experiment.arms, Variant(name="tier", program=program, environment={"LD_PRELOAD": "/x/libtier.so"}))
     experiment = result.experiment.model_copy(update={"arms": arms})
     assert "LD_PRELOAD=/x/libtier.so" in text_of(page_of(result.model_copy(update={"experiment": experiment})))
 

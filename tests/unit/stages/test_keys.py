@@ -12,7 +12,8 @@ from fakes import FakeKind, FakeShell, Output, toolchain
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.measure.model import Arm, Plan
+from upshift.measure.model import Plan
+from upshift.measure.variant import Variant
 from upshift.options import Options
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.server.kind import Program
@@ -171,7 +172,7 @@ def measuring_key(server: Program, load: Workload, filled: str = "0") -> str:
     stages = Recorder()
     plan = Plan.model_construct(trials=1)
     measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=plan)
-    arms = (Arm(name="a", program=server), Arm(name="b", program=server))
+    arms = (Variant(name="a", program=server), Variant(name="b", program=server))
     measure.measure(lab_with(stages), arms, Filled(path=Path("/data"), sha256=filled), measuring)
     return stages.keys[-1][1]
 
@@ -198,6 +199,18 @@ def test_a_server_of_another_version_has_data_of_its_own(server: Program, driver
     stages = Recorder(Filled(path=Path("/own"), sha256="own"))
     shared = Filled(path=Path("/shared"), sha256="shared")
     lab = lab_with(stages, FakeShell(said))
-    arms = (Arm(name="today", program=server), Arm(name="other", program=second))
+    arms = (Variant(name="today", program=server), Variant(name="other", program=second))
     found = measure._templates(lab, arms, shared, (workload(driver),))
     assert (found["today"], found["other"] != shared) == (shared, own_data)
+
+
+@pytest.mark.parametrize(("settings", "own_data"), [({"pool": "2"}, False), ({"page_size": "4k"}, True)])
+def test_a_setting_that_lasts_asks_for_data_of_its_own(
+    server: Program, driver: Path, settings: dict[str, str], own_data: bool
+) -> None:
+    stages = Recorder(Filled(path=Path("/own"), sha256="own"))
+    shared = Filled(path=Path("/shared"), sha256="shared")
+    arms = (Variant(name="today", program=server), Variant(name="other", program=server, settings=settings))
+    found = measure._templates(lab_with(stages), arms, shared, (workload(driver),))
+    assert (found["today"], found["other"] != shared) == (shared, own_data)
+    assert [name for name, _key in stages.keys] == (["baseline data"] if own_data else [])

@@ -1,0 +1,107 @@
+"""A variant: all that two servers under test may differ in, as one value that a user can write in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from upshift.errors import UsageError
+from upshift.native.programs import programs_dir
+from upshift.server.kind import Program
+from upshift.values import Value, describe_invalid
+
+_FOLDER = "{folder}"
+
+
+class Tier(Value):
+    """A page cache under the server, by ``upshift cache run``."""
+
+    size: str
+    medium: str = "memory"
+    """As for ``--medium``; ``{folder}`` in it is a folder of the trial's own, beside its data."""
+    mode: str = "write-through"
+    options: tuple[str, ...] = ()
+    """Further options of ``upshift cache run``."""
+
+    def words(self, folder: Path) -> tuple[str, ...]:
+        """What stands before the server's command."""
+        medium = self.medium.replace(_FOLDER, str(folder))
+        named = ("--size", self.size, "--medium", medium, "--mode", self.mode)
+        return (str(programs_dir() / "upshift-cache"), "run", *named, *self.options, "--")
+
+
+class Surroundings(Value):
+    """What a server runs with and in, and who loads it."""
+
+    settings: Mapping[str, str] = {}
+    """Server configuration, over what the workloads ask for."""
+    environment: Mapping[str, str] = {}
+    """Where a preloaded library or an allocator comes in."""
+    under: tuple[str, ...] = ()
+    """A command that becomes the server, such as ``numactl`` or ``chrt`` with its options."""
+    tier: Tier | None = None
+    client: tuple[str, ...] = ()
+    """Options behind those of each workload's load command."""
+    server_cpus: tuple[int, ...] = ()
+    """In place of the plan's; empty: the plan's."""
+    client_cpus: tuple[int, ...] = ()
+
+    def before_server(self, folder: Path) -> tuple[str, ...]:
+        """The words before the server's own command; ``folder`` is the trial's own."""
+        return (*self.under, *(self.tier.words(folder) if self.tier else ()))
+
+
+class Variant(Surroundings):
+    """One server in an experiment."""
+
+    name: str
+    program: Program
+
+
+class _File(Surroundings):
+    """A variant as a user writes it: docs/reference/variants.md lists the keys."""
+
+    binary: Path
+
+
+def find_variant(named: str, kind: str) -> Variant:
+    """A variant of ``PATH`` or ``NAME=PATH``: an executable, or a TOML file that describes a variant.
+
+    Raises UsageError when it is neither.
+    """
+    name, _, given = named.rpartition("=")
+    path = Path(given).expanduser().resolve()
+    if path.suffix == ".toml":
+        return _read(name or path.stem, path, kind)
+    return Variant(name=name or f"{path.parent.name}/{path.name}", program=Program(kind=kind, binary=_executable(path, given)))
+
+
+def _read(name: str, file: Path, kind: str) -> Variant:
+    hint = "docs/reference/variants.md lists the keys, with an example"
+    try:
+        found = _File.model_validate(tomllib.loads(file.read_text()))
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no variant file {file}", "name an executable, or a .toml file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} is not TOML: {error}", hint) from error
+    except ValidationError as error:
+        raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
+    if missing := set(found.server_cpus + found.client_cpus) - os.sched_getaffinity(0):
+        cpus = ", ".join(map(str, sorted(missing)))
+        raise UsageError(f"{file}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
+    if found.under and shutil.which(found.under[0]) is None:
+        raise UsageError(f"{file}: there is no program {found.under[0]}", "install it, or leave `under` out")
+    # A relative path is the file's own: it means the same from every folder.
+    binary = _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    return Variant(name=name, program=Program(kind=kind, binary=binary), **found.model_dump(exclude={"binary"}))
+
+
+def _executable(path: Path, given: str) -> Path:
+    if not os.access(path, os.X_OK) or path.is_dir():
+        raise UsageError(f"{given} is not an executable", "name the server's binary, mysqld")
+    return path

@@ -1,0 +1,132 @@
+"""Variants as a user writes them, and what they do to a server's command and its load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_bench import plan
+from fakes import FakeKind, FakeProcess, FakeShell
+
+from upshift.errors import ServerFailed, UsageError
+from upshift.measure.model import Load
+from upshift.measure.server_bench import ServerBench
+from upshift.measure.variant import Surroundings, Tier, Variant, find_variant
+from upshift.paths import CHECKOUT
+from upshift.server.kind import Program
+from upshift.workload.model import Workload
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    binary = tmp_path / "bin" / "mysqld"
+    binary.parent.mkdir()
+    binary.write_text("#!/bin/sh\n")
+    binary.chmod(0o755)
+    return binary
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "tuned.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_an_executable_is_a_variant(server: Path) -> None:
+    assert find_variant(str(server), "mysql") == Variant(name="bin/mysqld", program=Program(kind="mysql", binary=server))
+    assert find_variant(f"today={server}", "mysql").name == "today"
+
+
+def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> None:
+    text = """
+        binary = "bin/mysqld"
+        under = ["env", "-u", "HOME"]
+        client = ["--protocol", "text"]
+        server_cpus = [0]
+        [settings]
+        innodb_buffer_pool_size = "64M"
+        [environment]
+        LD_PRELOAD = "/lib/jemalloc.so"
+        [tier]
+        size = "1G"
+        medium = "file:{folder}/tier"
+        options = ["--read-ahead"]
+    """
+    found = find_variant(f"tuned={written(tmp_path, text)}", "mysql")
+    assert (found.name, found.program.binary, found.server_cpus) == ("tuned", server, (0,))
+    assert (found.settings, found.environment) == ({"innodb_buffer_pool_size": "64M"}, {"LD_PRELOAD": "/lib/jemalloc.so"})
+    under = found.before_server(Path("/trial"))
+    assert under[:3] == ("env", "-u", "HOME") and under[3].endswith("upshift-cache")
+    tier = ("run", "--size", "1G", "--medium", "file:/trial/tier", "--mode", "write-through", "--read-ahead", "--")
+    assert under[4:] == tier
+
+
+def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
+    assert find_variant(written(tmp_path, f'binary = "{server}"'), "mysql").name == "tuned"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("binary = ", "not TOML"),
+        ("", "binary: Field required"),
+        ('binary = "/no/such/mysqld"', "/no/such/mysqld is not an executable"),
+        ('binary = "bin/mysqld"\nbinaries = 2', "binaries: Extra inputs"),
+        ('binary = "bin/mysqld"\n[tier]\nmedium = "memory"', "tier.size: Field required"),
+        ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
+        ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
+    ],
+)
+def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        find_variant(written(tmp_path, text), "mysql")
+
+
+def test_a_variant_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no variant file"):
+        find_variant(str(tmp_path / "absent.toml"), "mysql")
+
+
+def test_every_key_of_a_file_is_documented() -> None:
+    page = (CHECKOUT / "docs" / "reference" / "variants.md").read_text()
+    named = [*Surroundings.model_fields, *(f"tier.{name}" for name in Tier.model_fields)]
+    assert [name for name in named if name != "tier" and f"`{name}`" not in page] == []
+
+
+SERVER = Program(kind="fake", binary=Path("/opt/server"))
+TUNED = Variant(
+    name="a/tuned",
+    program=SERVER,
+    settings={"pool": "2G"},
+    environment={"LD_PRELOAD": "/lib/jemalloc.so"},
+    under=("chrt", "0"),
+    client=("--text",),
+    server_cpus=(2,),
+    client_cpus=(3,),
+)
+LOAD = Load(workload="reads", connections=8, held_out=False)
+
+
+def bench_with(shell: FakeShell, folder: Path) -> ServerBench:
+    made = {"name": "reads", "fill": {"command": ["fill"]}, "load": {"command": ["load", "{connections}"]}}
+    return ServerBench(
+        shell, FakeKind(), plan(), {"reads": Workload.model_validate(made)}, {TUNED.name: folder}, folder, folder / "log"
+    )
+
+
+def test_a_server_starts_with_its_surroundings_and_is_loaded_by_its_client(tmp_path: Path) -> None:
+    shell = FakeShell()
+    bench = bench_with(shell, tmp_path)
+    with bench.arm(TUNED, trial=3) as server:
+        bench.begin(server, LOAD, 1.0, 7)
+    started, loaded = shell.spawned
+    assert started.argv[:3] == ("chrt", "0", "/opt/server") and "--pool=2G" in started.argv
+    assert f"--data={tmp_path}/trial-3-a-tuned/data" in started.argv
+    assert (started.env, started.cpus) == ({"OWN": "1", "LD_PRELOAD": "/lib/jemalloc.so"}, (2,))
+    assert (loaded.argv, loaded.cpus) == (("load", "8", "--text"), (3,))
+
+
+def test_a_server_that_does_not_start_is_named_by_its_arm(tmp_path: Path) -> None:
+    bench = bench_with(FakeShell(processes=iter([FakeProcess(code=1)])), tmp_path)
+    with pytest.raises(ServerFailed, match="arm 'a/tuned': the server did not start"), bench.arm(TUNED, trial=0):
+        pass
