@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from upshift.profile.hotness import (
     whole_tree,
 )
 from upshift.profile.link_map import LinkMap, read_link_map
+from upshift.profile.places import Places
 from upshift.profile.training import train
 from upshift.server import instance
 from upshift.server.kind import Program
@@ -264,8 +264,8 @@ class Class:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(instance, "time", FakeClock())
-    # One after the other, as on one CPU: the fake processes come in their order.
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0})
+    # One after the other, as with little memory: the fake processes come in their order.
+    monkeypatch.setattr(Places, "for_workloads", lambda _kind, _workloads: Places([()]))
     monkeypatch.setattr(training, "cpu_s", FakeCpuClock())
     yield
 
