@@ -36,9 +36,10 @@ def clean(
 
     cache, age = cache_dir(), parse_age(older_than) if older_than else None
     with contextlib.nullcontext() if dry_run else exclusive(cache):
-        entries = survey(cache, older_than=age, keep=keep, now=datetime.datetime.now(datetime.UTC))
         if not dry_run:
             remove_leftovers(cache)
+        entries = survey(cache, older_than=age, keep=keep, now=datetime.datetime.now(datetime.UTC))
+        if not dry_run:
             remove(entry.path for entry in entries if entry.removed)
     _show(entries, dry_run=dry_run, as_json=json)
 

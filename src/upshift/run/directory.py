@@ -150,7 +150,8 @@ def runs_dir() -> Path:
 
 def all_runs() -> tuple[RunDirectory, ...]:
     """All runs, newest first."""
-    found = [RunDirectory(file.parent) for file in runs_dir().glob("*/manifest.json")]
+    # A name that begins with a dot is what an interrupted cleaning left.
+    found = [RunDirectory(file.parent) for file in runs_dir().glob("[!.]*/manifest.json")]
     return tuple(sorted(found, key=lambda run: (run.manifest.started_at, run.name), reverse=True))
 
 

@@ -113,10 +113,17 @@ def test_an_interrupted_cleaning_is_finished_by_the_next(upshift: Run, cache: Pa
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", interrupted)
         assert upshift("clean")[0] == 130
-    # What is half gone has no name that a stage could find.
-    assert "train-lost" not in stay(cache)
+        # What is half gone has no name that a stage could find.
+        assert "train-lost" not in stay(cache)
     cleaned(upshift)
     assert stay(cache) == {"plain-build-1", "train-old", "train-new", "old", "new"}
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        assert upshift("clean", "--keep", "1")[0] == 130
+    assert [run.name for run in all_runs()] == ["20260102-000000-new"]
+    cleaned(upshift, "--keep", "1")
+    assert stay(cache) == {"plain-build-1", "train-new", "new"}
+    assert [path.name for path in (cache / "runs").iterdir()] == ["20260102-000000-new"]
 
 
 def test_one_run_is_removed_by_its_name(upshift: Run, cache: Path) -> None:
