@@ -25,9 +25,8 @@ _FIELDS = {
     "slice_seconds": "slice_s",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
-    "jobs": "jobs",
 }
-"""What a run is made of: each parameter of `optimize` with its name in Options."""
+"""What decides a run's result: parameters of `optimize` with their names in Options."""
 
 
 def typed(context: typer.Context) -> tuple[str, ...]:
@@ -37,7 +36,9 @@ def typed(context: typer.Context) -> tuple[str, ...]:
 
 
 def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
-    """The run's own options. Raises UsageError when an option that was ``typed`` asks for something else."""
+    """The run's own options, but for ``--jobs``, which changes no result. Raises UsageError when another option that was
+    ``typed`` asks for something else.
+    """
     manifest = RunDirectory.open(resume, ("optimize",)).manifest
     if manifest.verb != "optimize":
         raise UsageError(f"run '{resume}' is not one of `upshift optimize`", "`upshift runs` lists them; name one that is")
@@ -49,4 +50,4 @@ def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
             f"--resume goes on with the run's own options, and this run has another value of {named}",
             f"leave {named} out, or start a new run without --resume: it takes over the builds that are the same",
         )
-    return options
+    return options.model_copy(update={"jobs": asked.jobs}) if "jobs" in typed else options
