@@ -22,27 +22,27 @@ class Estimate(Value):
 
 # CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/measurements/2026-11-21-main-job.
 _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
-    "source": (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
-    "plain build": (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
-    "data": (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
-    "hot set": (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
-    "instrumented build": (500, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
-    "train": (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
-    "profile gate": (5, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
-    "optimised build": (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
-    "post-link": (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
-    "verify": (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
-    "measure": (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
-    "package": (30, 0.6e9, 0.2e9, ("tar -c",)),
-    "report": (5, 0.01e9, 0.2e9, ()),
+    Stage.SOURCE: (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
+    Stage.PLAIN_BUILD: (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
+    Stage.DATA: (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
+    Stage.HOT_SET: (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
+    Stage.INSTRUMENTED_BUILD: (500, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
+    Stage.TRAIN: (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
+    Stage.PROFILE_GATE: (5, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
+    Stage.OPTIMISED_BUILD: (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    Stage.POST_LINK: (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
+    Stage.VERIFY: (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
+    Stage.MEASURE: (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
+    Stage.PACKAGE: (30, 0.6e9, 0.2e9, ("tar -c",)),
+    Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
 }
 # Where there was a training, BOLT instruments what that executed and no more: 2.3 GiB for all functions of the hot objects.
 _BOLT_AFTER_TRAINING_BYTES = 3.0e9
 # What `--scope all` costs in place of the hot set's: every object of the server is compiled again.
 _COSTS_OF_ALL: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
-    "hot set": (5, 0.1e9, 1.0e9, ()),
-    "instrumented build": (2300, 2.0e9, 4.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
-    "optimised build": (2900, 1.5e9, 6.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    Stage.HOT_SET: (5, 0.1e9, 1.0e9, ()),
+    Stage.INSTRUMENTED_BUILD: (2300, 2.0e9, 4.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
+    Stage.OPTIMISED_BUILD: (2900, 1.5e9, 6.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
 }
 # MySQL's suites main, innodb or those that train vendor-pgo: a guess, none was run to its end on that machine.
 _TEST_SUITES_S = 7200.0
@@ -57,7 +57,7 @@ def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
     timed = _timed(options)
     if recipe.scope == "all" and recipe.profile != "none":
         costs = {**_COSTS, **_COSTS_OF_ALL}
-        timed["hot set"] = 0.0
+        timed[Stage.HOT_SET] = 0.0
 
     def of(name: str) -> Estimate:
         like = name.removeprefix("second ")
@@ -84,9 +84,9 @@ def _timed(options: Options) -> dict[str, float]:
     recipe = recipe_of(options)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))
     return {
-        "hot set": len(options.workloads) * (options.sample_s + 6),
-        "train": tests_s if recipe.training == "mtr" else training_s,
-        "post-link": training_s,
-        "measure": plan.trials * arms * (plan.rounds * loads * (load_s(plan) + 0.2) + plan.warmup_s + 7),
-        "verify": _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
+        Stage.HOT_SET: len(options.workloads) * (options.sample_s + 6),
+        Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
+        Stage.POST_LINK: training_s,
+        Stage.MEASURE: plan.trials * arms * (plan.rounds * loads * (load_s(plan) + 0.2) + plan.warmup_s + 7),
+        Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

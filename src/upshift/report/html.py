@@ -16,9 +16,14 @@ from upshift.report import charts, words
 from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
+from upshift.stages.names import Stage
 
 _HERE = Path(__file__).parent
-_REBUILDING = ("hot set", "instrumented build", "train", "profile gate", "optimised build", "post-link")
+_REBUILDING = (
+    *(Stage.HOT_SET, Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE),
+    *(Stage.SECOND_INSTRUMENTED_BUILD, Stage.SECOND_TRAIN, Stage.SECOND_PROFILE_GATE),
+    *(Stage.OPTIMISED_BUILD, Stage.POST_LINK),
+)
 """The stages that an optimised server costs on top of the plain build."""
 _CPU_METRICS: tuple[Metric, ...] = ("total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query")
 _CPU_TITLES = dict(zip(_CPU_METRICS, ("Server CPU", "User CPU", "System CPU"), strict=True))
@@ -129,8 +134,8 @@ def _role(findings: Findings, arm: Variant) -> str:
 
 def _totals(stages: tuple[StageRecord, ...]) -> Mapping[str, Any]:
     """What the builds cost: the plain one, the rebuilding, and all stages. Cached stages count as when they ran."""
-    plain = [stage for stage in stages if stage.name == "plain build"]
-    rebuilding = [stage for stage in stages if stage.name.removeprefix("second ") in _REBUILDING]
+    plain = [stage for stage in stages if stage.name == Stage.PLAIN_BUILD]
+    rebuilding = [stage for stage in stages if stage.name in _REBUILDING]
 
     def total(chosen: list[StageRecord]) -> dict[str, float]:
         return {"wall_s": sum(stage.wall_s for stage in chosen), "cpu_s": sum(stage.cpu_s for stage in chosen)}
