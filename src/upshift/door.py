@@ -1,14 +1,17 @@
-"""What is refused before any work, of that which only the server kind or the server itself can judge."""
+"""What is refused before any work, of that which only the machine, the server kind or the server itself can judge."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from upshift.errors import CommandFailed, SourceError, UsageError
+from upshift.errors import CommandFailed, SourceError, UsageError, WorkloadError
 from upshift.measure.variant import Variant
+from upshift.server.data import settings_of
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
+from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
 
@@ -59,4 +62,25 @@ def refuse_unknown_tests(kind: ServerKind, option: str, tests: str, source: Path
         raise UsageError(
             f"{option} {tests}: {kind.name} has no tests '{', '.join(unknown)}'",
             f"there are the suites {', '.join(kind.suites)}, and single tests by their full names, such as main.1st",
+        )
+
+
+def refuse_missing_programs(workloads: tuple[Workload, ...]) -> None:
+    """Raises WorkloadError when a workload's fill or load program is not on this machine; those in {tools} are built first."""
+    for each in workloads:
+        for program in (each.fill.command[0], each.load.command[0]):
+            if "{" not in program and shutil.which(program) is None:
+                raise WorkloadError(
+                    f"workload '{each.name}' runs '{program}', which is not there", "install it, or name it with its path"
+                )
+
+
+def refuse_many_connections(kind: ServerKind, workloads: tuple[Workload, ...], measured_at: tuple[int, ...]) -> None:
+    """Raises UsageError when training or measuring would open more connections than the server is configured for."""
+    most = kind.most_connections({**kind.settings(), **settings_of(workloads)})
+    asked = max((*measured_at, *(each.connections for each in workloads)))
+    if most is not None and asked > most:
+        raise UsageError(
+            f"{asked} client connections are asked for, and the server is configured for {most}",
+            "ask for fewer, or set the server's limit in a workload's [settings]",
         )

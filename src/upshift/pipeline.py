@@ -64,7 +64,7 @@ def build(lab: Lab, work: Work) -> Build:
         made = _optimised(lab, work, trained)
     else:
         source = get_source(lab, work.options.source, work.source_identity)
-        made = build_plain(lab, source, work.recipe, work.toolchain, relocations=work.recipe.post_link == "bolt")
+        made = build_plain(lab, source, work.recipe, work.toolchain, relocations=work.relocations)
         if work.recipe.post_link == "none":
             return made
         data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
@@ -84,7 +84,9 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
     source = get_source(lab, work.options.source, work.source_identity)
     refuse_unknown_tests(lab.kind, "--verify", work.options.verify, source.path)
-    plain = build_plain(lab, source, work.plain, work.toolchain, relocations=work.recipe.post_link == "bolt")
+    if work.recipe.training == "mtr":
+        refuse_unknown_tests(lab.kind, "training_tests", work.recipe.training_tests, source.path)
+    plain = build_plain(lab, source, work.plain, work.toolchain, relocations=work.relocations)
     program = lab.kind.program(source.path, plain.tree, plain.server)
     return source, plain, fill_data(lab, program, work.train_on + work.hold_out)
 

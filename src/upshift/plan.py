@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
-from upshift import console
+from upshift import needs
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.build.whole import headers_bytes
-from upshift.door import data_format, refuse_source, refuse_unknown_tests, versions_of
-from upshift.errors import NotEnoughRoom, RecipeError, UsageError, WorkloadError
+from upshift.door import (
+    data_format,
+    refuse_many_connections,
+    refuse_missing_programs,
+    refuse_source,
+    refuse_unknown_tests,
+    versions_of,
+)
+from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.measure.model import Plan
 from upshift.measure.placement import assign, read_topology
 from upshift.measure.variant import Variant
 from upshift.native.programs import build_programs
 from upshift.options import Options
-from upshift.paths import cache_dir
 from upshift.server.data import settings_of
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
-from upshift.toolchain.model import Family
+from upshift.toolchain.model import Family, Toolchain
 from upshift.toolchain.system import Purpose, ensure_packages
 from upshift.values import content_hash
 from upshift.workload.library import find_workload
 from upshift.workload.model import Workload
 
 _DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto", "icx": "max-clang"}
-# The source tree, a plain build tree, two hot sets, instrumented and optimised servers, data copies, the package.
-NEEDED_DISK_BYTES = 14_000_000_000
-# Two compilers of 1.5 GB each. BOLT's instrumentation checks its own need (build/bolt.py).
-NEEDED_MEMORY_BYTES = 3_000_000_000
-# A server that is measured: its data and copies of them, a buffer pool of 1 GiB and what it needs beside it.
-MEASURING_DISK_BYTES = 3_000_000_000
-MEASURING_MEMORY_BYTES = 2_000_000_000
+Say = Callable[[str], None]
 
 
-def prepare(options: Options, *, allow_install: bool) -> Work:
+def prepare(options: Options, *, allow_install: bool, say: Say) -> Work:
     """Install what is missing, find tools, read recipes and workloads, and check that there is room.
 
     Raises UsageError (RecipeError, WorkloadError), MissingTool or NotEnoughRoom.
@@ -50,6 +49,7 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
     try:
         recipe = recipe_of(options)
         train_on, hold_out = _workloads(options)
+        _refuse_weights(recipe, train_on)
         kind = default_kind()
         refuse_source(kind, options.source)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
@@ -60,26 +60,30 @@ def prepare(options: Options, *, allow_install: bool) -> Work:
             if not (server.is_file() and os.access(server, os.X_OK)):
                 raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
             versions_of(shell, kind, {"--baseline": server})
-        _check_room(NEEDED_DISK_BYTES + headers_bytes(recipe), NEEDED_MEMORY_BYTES)
+        needs.require_disk(needs.NEEDED_DISK_BYTES + headers_bytes(recipe))
+        needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
-        _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell)
-        version = str(recipe.version) if recipe.version else None
+        _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell, say)
+        refuse_missing_programs(train_on + hold_out)
+        toolchain = find(recipe.toolchain, version=str(recipe.version) if recipe.version else None, shell=shell)
+        perf = _perf_samples(shell)
+        _need_bolt(options, recipe, toolchain, perf=perf)
         return Work(
             options=options,
             source_identity=_identity(options.source),
             plain=plain_of(recipe),
             recipe=recipe,
-            toolchain=find(recipe.toolchain, version=version, shell=shell),
+            toolchain=toolchain,
             train_on=train_on,
             hold_out=hold_out,
             plan=measuring_plan(options),
-            perf=_perf_samples(shell),
+            perf=perf,
         )
     finally:
         shell.close()
 
 
-def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_install: bool) -> Measuring:
+def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say) -> Measuring:
     """The part of `prepare` that servers which exist already need: no compiler, and less room.
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
@@ -87,9 +91,11 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
     shell = SystemShell()
     try:
         train_on, hold_out = _workloads(options)
-        _check_room(MEASURING_DISK_BYTES, MEASURING_MEMORY_BYTES)
+        needs.require_disk(needs.MEASURING_DISK_BYTES)
+        needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         tiers = any(variant.tier for variant in variants)
-        _install("measure", train_on + hold_out, allow_install, shell, programs=tiers)
+        _install("measure", train_on + hold_out, allow_install, shell, say, programs=tiers)
+        refuse_missing_programs(train_on + hold_out)
         return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:
         shell.close()
@@ -176,6 +182,7 @@ def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, 
                 "choose another workload",
             )
     _refuse_contradictions(train_on + hold_out)
+    refuse_many_connections(kind, train_on + hold_out, options.connections)
     return _configured(train_on, train_on + hold_out), _configured(hold_out, train_on + hold_out)
 
 
@@ -198,32 +205,42 @@ def _configured(workloads: tuple[Workload, ...], all_workloads: tuple[Workload, 
     return tuple(workload.model_copy(update={"settings": settings}) for workload in workloads)
 
 
-def _check_room(disk_bytes: int, memory_bytes: int) -> None:
-    cache = cache_dir()
-    cache.mkdir(parents=True, exist_ok=True)
-    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", disk_bytes))
-    free_bytes = shutil.disk_usage(cache).free
-    if free_bytes < needed_bytes:
-        raise NotEnoughRoom(
-            f"the work needs about {needed_bytes / 1e9:.0f} GB of disk, {free_bytes / 1e9:.1f} GB are free at {cache}",
-            "free some space, or set UPSHIFT_CACHE to a folder on a larger disk",
+def _refuse_weights(recipe: Recipe, workloads: tuple[Workload, ...]) -> None:
+    """GCC's counters have no shares: those of all workloads add up."""
+    if recipe.profile == "gcc" and recipe.training == "workload" and len({workload.weight for workload in workloads}) > 1:
+        raise WorkloadError(
+            "workloads have different weights, and GCC's profile cannot weigh them",
+            "give all the same weight, or choose --toolchain clang",
         )
-    available_bytes = psutil.virtual_memory().available
-    if available_bytes < memory_bytes:
-        raise NotEnoughRoom(
-            f"the work needs about {memory_bytes / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
-            "stop something else, or use a machine with more memory",
+
+
+def _need_bolt(options: Options, recipe: Recipe, toolchain: Toolchain, *, perf: bool) -> None:
+    """For BOLT that instruments a whole server: all that --level quick does, or what finds the hot set.
+
+    Raises MissingTool or NotEnoughRoom.
+    """
+    if options.level == "full" and recipe.scope == "hot" and not perf:
+        what, otherwise = "perf cannot sample here; BOLT, which then finds the hot set,", "let perf sample, or add --scope all"
+    elif options.level == "quick" and recipe.post_link == "bolt":
+        what, otherwise = (
+            "BOLT without an instrumented build",
+            "train a profile first, with --level full or a recipe that has one",
         )
+    else:
+        return
+    if toolchain.bolt is None:
+        raise MissingTool(f"{what} is not there beside {toolchain.cc}", f"`upshift doctor` names its package; or {otherwise}")
+    needs.require_memory(needs.BOLT_MEMORY_BYTES, what, otherwise)
 
 
 def _install(
-    purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell, *, programs: bool = False
+    purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell, say: Say, *, programs: bool = False
 ) -> None:
     if default_kind().name == "mysql":
-        ensure_packages(purpose, allow_install=allow_install, shell=shell, say=console.say)
+        ensure_packages(purpose, allow_install=allow_install, shell=shell, say=say)
     if programs or any(workload.needs_programs for workload in workloads):
-        ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
-        build_programs(shell, say=console.say)
+        ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+        build_programs(shell, say=say)
 
 
 def _identity(source: str | None) -> str:

@@ -24,7 +24,7 @@ class Value(BaseModel):
 def content_hash(value: Any) -> str:
     """The SHA-256 of a value's canonical JSON, in hexadecimal. Models, paths, tuples and mappings may be nested.
 
-    A model's fields that have their default are left out: a new option does not make a new value of what never named it.
+    A model's fields that have their default count, too: a default that changes makes another value.
     """
     canonical = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
@@ -37,7 +37,7 @@ def file_sha256(path: Path) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_defaults=True)
+        return value.model_dump(mode="json")
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

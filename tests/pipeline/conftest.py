@@ -70,8 +70,9 @@ class Cli:
             "LANG": "C.UTF-8",
             "UPSHIFT_CACHE": str(cache),
             "UPSHIFT_SERVER_KIND": str(SMALL / "kind.py"),
-            # Enough for the small server; what MySQL needs would refuse a small disk.
+            # Enough for the small server; what MySQL needs would refuse a small machine.
             "UPSHIFT_NEEDED_DISK_BYTES": "500000000",
+            "UPSHIFT_NEEDED_MEMORY_BYTES": "500000000",
         }
 
     def start(self, *arguments: str, env: Mapping[str, str] = {}) -> subprocess.Popen[str]:

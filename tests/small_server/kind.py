@@ -54,9 +54,10 @@ class SmallServer:
             "CMAKE_CXX_COMPILER": str(toolchain.cxx),
             "CMAKE_CXX_FLAGS": " ".join(compile_flags),
             "CMAKE_EXE_LINKER_FLAGS": " ".join(link_flags),
+            "CMAKE_SHARED_LINKER_FLAGS": "",
             **options,
         }
-        given = [f"-D{name}={value}" for name, value in definitions.items() if value != ""]
+        given = [f"-D{name}={value}" for name, value in definitions.items()]
         return Command(("cmake", "-G", "Ninja", "-S", str(source), "-B", str(tree), *given))
 
     def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
@@ -112,6 +113,9 @@ class SmallServer:
         """None: all data lie in memory."""
         return None
 
+    def most_connections(self, settings: Mapping[str, str]) -> int | None:
+        return int(settings["max_connections"])
+
     def verify(
         self,
         source: Path,
@@ -126,8 +130,9 @@ class SmallServer:
         checks = tomllib.loads(_CHECKS.read_text())["check"]
         with self._fresh(self.program(source, tree, server), bench, environment) as socket:
             given = answers(socket, *(check["statement"] for check in checks))
-        failed = tuple(check["name"] for check, lines in zip(checks, given, strict=True) if not _passes(check, lines))
-        return TestOutcome(run=len(checks), passed=len(checks) - len(failed), failed=failed)
+        passed = {check["name"]: _passes(check, lines) for check, lines in zip(checks, given, strict=True)}
+        failed, passing = (tuple(name for name in passed if passed[name] is how) for how in (False, True))
+        return TestOutcome(run=len(passed), passed=len(passing), failed=failed, passing=passing)
 
     def unknown_tests(self, tests: str, source: Path | None) -> tuple[str, ...]:
         return () if tests in self.suites else (tests,)

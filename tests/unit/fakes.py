@@ -175,7 +175,7 @@ class FakeKind:
             "CMAKE_CXX_COMPILER_WORKS": "1",
             **options,
         }
-        given = [f"-D{name}={value}" for name, value in definitions.items() if value]
+        given = [f"-D{name}={value}" for name, value in definitions.items()]
         return Command(("cmake", "-G", "Ninja", "-S", str(source), "-B", str(tree), *given))
 
     def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
@@ -213,6 +213,9 @@ class FakeKind:
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
         return None
 
+    def most_connections(self, settings: Mapping[str, str]) -> int | None:
+        return None
+
     def verify(
         self,
         source: Path,
@@ -223,7 +226,7 @@ class FakeKind:
         jobs: int,
         environment: Mapping[str, str],
     ) -> TestOutcome:
-        return TestOutcome(run=1, passed=1, failed=())
+        return TestOutcome(run=1, passed=1, failed=(), passing=("a.b",))
 
     def unknown_tests(self, tests: str, source: Path | None) -> tuple[str, ...]:
         return () if tests in self.suites else (tests,)

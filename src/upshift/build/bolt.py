@@ -99,7 +99,7 @@ def _need_memory(server: Path) -> None:
     if whole_bytes > 0.8 * available_bytes:
         raise NotEnoughRoom(
             f"BOLT's instrumentation needs about {whole_bytes / 1e9:.1f} GB of memory, {available_bytes / 1e9:.1f} GB are free",
-            'without BOLT: a recipe with post_link = "none"',
+            "stop something else, or use a machine with more memory",
         )
 
 

@@ -19,6 +19,8 @@ class Build(Value):
     """The CMake build folder whose commands made it (for a hot-set build: the plain build's)."""
     server: Path
     """The executable."""
+    sha256: str
+    """Of the executable: what is made from it again is another server, in a folder of the same name."""
     objects: int
     """How many objects were compiled for it."""
     fallbacks: tuple[str, ...] = ()

@@ -17,7 +17,11 @@ from upshift.server.kind import ServerKind
 from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.values import file_sha256
 from upshift.workbench import Workbench
+
+VERSION = 1
+"""Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
 
 
 def build_hot(
@@ -78,6 +82,7 @@ def build_hot(
         source_sha256=source.sha256,
         tree=plain.tree,
         server=server,
+        sha256=file_sha256(server),
         objects=len(rebuilt),
         fallbacks=read_fallbacks(bench.folder),
     )

@@ -22,6 +22,7 @@ from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.values import file_sha256
 from upshift.workbench import Workbench
 
 # A clang compiling MySQL takes up to 1.2 GB; GCC's LTO link more. Build trees of MySQL take 3 to 4 GB, of precompiled headers
@@ -76,6 +77,7 @@ def build_whole(
         source_sha256=source.sha256,
         tree=tree,
         server=server,
+        sha256=file_sha256(server),
         objects=sum(1 for step in compiled if step.source),
         fallbacks=read_fallbacks(bench.folder),
     )

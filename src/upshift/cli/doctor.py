@@ -21,8 +21,9 @@ def doctor(
     """
     from upshift import console
     from upshift.build.whole import headers_bytes
+    from upshift.needs import NEEDED_DISK_BYTES
     from upshift.options import Options
-    from upshift.plan import NEEDED_DISK_BYTES, recipe_of
+    from upshift.plan import recipe_of
     from upshift.shell import SystemShell
     from upshift.toolchain.doctor import examine
 

@@ -80,7 +80,7 @@ def optimize(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
-    from upshift import pipeline
+    from upshift import console, pipeline
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import options_of, typed
@@ -118,7 +118,7 @@ def optimize(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install)
+    work = prepare(options, allow_install=not no_install, say=console.say)
     # The report is none of those that run and are timed; a server in use may need data of its own.
     announced = len(stages) - 1 + (options.baseline is not None)
     with session("optimize", options.model_dump(mode="json"), stages=announced, jobs=options.jobs, resume=resume) as at_work:

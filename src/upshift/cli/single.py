@@ -47,7 +47,7 @@ def build(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install)
+    work = prepare(options, allow_install=not no_install, say=console.say)
     with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
         made = pipeline.build(at_work.lab, work)
     if json:
@@ -89,7 +89,7 @@ def train(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install)
+    work = prepare(options, allow_install=not no_install, say=console.say)
     with session("train", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
         trained = pipeline.train(at_work.lab, work)
     if json:
@@ -116,6 +116,7 @@ def measure(
     no_install: _NO_INSTALL = False,
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
+    from upshift import console
     from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
@@ -140,7 +141,7 @@ def measure(
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
     stages = refuse_unstartable(variants)
-    measuring = prepare_measuring(options, variants, allow_install=not no_install)
+    measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
     with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
         result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=json)

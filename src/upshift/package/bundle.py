@@ -37,6 +37,7 @@ def make_package(
     server: Path,
     post_linked: bool,
     provenance: Mapping[str, Any],
+    settings: Mapping[str, str],
     folder: Path,
     shell: Shell,
     log: Path,
@@ -44,8 +45,8 @@ def make_package(
     """Lay the install tree out below ``folder``, pack it, and start it once from another place.
 
     The tree holds what ``kind.install`` names, ``provenance.json`` (what ``provenance`` says, and the SHA-256 of each
-    program), ``sample.cnf`` (the configuration that it was measured with) and ``ROLLBACK.md``. The same content
-    gives the same tarball.
+    program), ``sample.cnf`` (the configuration that it was measured with: the kind's, and the workloads' ``settings``) and
+    ``ROLLBACK.md``. The same content gives the same tarball.
 
     Raises VerifyFailed when the unpacked package does not initialise and start.
     """
@@ -70,15 +71,15 @@ def make_package(
     )
     words = {"name": name, "program": kind.server_target, "service": kind.name, "version": source.version}
     (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
-    (tree / "sample.cnf").write_text(_sample(kind))
+    (tree / "sample.cnf").write_text(_sample(kind, settings))
     tarball = folder / f"{name}.tar.gz"
     _pack(tree, tarball)
-    check(kind, tarball, folder / "check", shell, log)
+    check(kind, tarball, settings, folder / "check", shell, log)
     return Bundle(folder=tree, tarball=tarball)
 
 
-def check(kind: ServerKind, tarball: Path, scratch: Path, shell: Shell, log: Path) -> None:
-    """Unpack a package into ``scratch``, initialise a data folder with it and start it there. Raises VerifyFailed."""
+def check(kind: ServerKind, tarball: Path, settings: Mapping[str, str], scratch: Path, shell: Shell, log: Path) -> None:
+    """Unpack a package into ``scratch``, initialise a data folder and start it there, as measured. Raises VerifyFailed."""
     shutil.rmtree(scratch, ignore_errors=True)
     with tarfile.open(tarball) as archive:
         archive.extractall(scratch, filter="data")
@@ -87,8 +88,8 @@ def check(kind: ServerKind, tarball: Path, scratch: Path, shell: Shell, log: Pat
         raise VerifyFailed(f"{tarball.name} holds no {kind.server_target}", f"see {log}")
     program = Program(kind=kind.name, binary=binary)
     try:
-        shell.run(kind.initialise(program, scratch / "data"), log=log, timeout_s=300)
-        with running(shell, kind, program, scratch / "data", log=log) as server:
+        shell.run(kind.initialise(program, scratch / "data", settings), log=log, timeout_s=300)
+        with running(shell, kind, program, scratch / "data", log=log, settings=settings) as server:
             server.queries()
     except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(f"the unpacked package does not work: {error.message}", f"see {log}") from error
@@ -96,8 +97,8 @@ def check(kind: ServerKind, tarball: Path, scratch: Path, shell: Shell, log: Pat
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _sample(kind: ServerKind) -> str:
-    lines = [f"{name} = {value}" for name, value in sorted(kind.settings().items())]
+def _sample(kind: ServerKind, settings: Mapping[str, str]) -> str:
+    lines = [f"{name} = {value}" for name, value in sorted({**kind.settings(), **settings}.items())]
     return "\n".join(["# What the server was measured with; not a recommendation.", f"[{kind.server_target}]", *lines, ""])
 
 

@@ -59,19 +59,20 @@ class Stages:
         keep: bool = True,
         goes_on: bool = False,
         lasts: Callable[[T], bool] = lambda _result: True,
+        works: Callable[[T], bool] = lambda _result: True,
     ) -> T:
         """The result of ``action``, from the store when one with the same inputs is there and its files still are.
 
         ``version`` is raised when the same inputs lead to another result than before. With ``keep`` the result is shared by
         all runs; without, it belongs to this run (measurements are never another's). What an interrupted attempt left is
         removed, unless the action ``goes_on`` from it. A result that does not last, because what led to it may pass, is
-        not kept at all.
+        not kept at all. A kept result that no longer ``works`` is made again.
         """
         key = content_hash({"stage": name, "version": version, "inputs": inputs})[:20]
         folder = (self._store if keep else self._run.path / "stages") / f"{name.replace(' ', '-')}-{key}"
         done = folder / _DONE
         self._progress.stage_started(name)
-        if kept := _read_kept(done, output):
+        if kept := _read_kept(done, output, works):
             record, result = kept
             self._use(folder)
             if not any(earlier.name == name for earlier in self._run.records()):
@@ -84,7 +85,9 @@ class Stages:
             result = action(Workbench(folder, self._shell, self._run.log(name), self._progress))
         record = StageRecord(name=name, cached=False, **meter.spent())
         if lasts(result):
-            saved = _Saved(record=record, output=result.model_dump(mode="json"), files=_files(result))
+            # Files elsewhere are not its own: the compiler's change with each update of the system.
+            own = (self._store.parent, self._run.path)
+            saved = _Saved(record=record, output=result.model_dump(mode="json"), files=_files(result, own))
             write_json(done, saved.model_dump(mode="json"))
         else:
             (folder / _SPENT).unlink()
@@ -101,33 +104,37 @@ class _Saved(Value):
     record: StageRecord
     output: Any
     files: dict[str, int | None]
-    """The files that the result names with their sizes in bytes, and its folders without."""
+    """The files of Upshift's own that the result names with their sizes in bytes, and its folders without."""
 
 
-def _read_kept(done: Path, output: type[T]) -> tuple[StageRecord, T] | None:
-    """A finished stage's record and result; None when there is none, when a file of it is gone or was cut short, or when an
-    older version of Upshift wrote it. What is left of it then counts for nothing, not even the time that it took."""
+def _read_kept(done: Path, output: type[T], works: Callable[[T], bool]) -> tuple[StageRecord, T] | None:
+    """A finished stage's record and result; None when there is none, when a file of it is gone or was cut short, when it no
+    longer ``works``, or when an older version of Upshift wrote it. What is left of it then counts for nothing, not even the
+    time that it took."""
     if not done.is_file():
         return None
     try:
         saved = _Saved.model_validate_json(done.read_text())
         if all(_size_bytes(Path(path)) == (size_bytes,) for path, size_bytes in saved.files.items()):
-            return saved.record.model_copy(update={"cached": True}), output.model_validate(saved.output)
+            result = output.model_validate(saved.output)
+            if works(result):
+                return saved.record.model_copy(update={"cached": True}), result
     except ValidationError:
         pass
     shutil.rmtree(done.parent)
     return None
 
 
-def _files(value: Any) -> dict[str, int | None]:
-    """Every file and folder that a result names, as far as they are there."""
+def _files(value: Any, below: tuple[Path, ...]) -> dict[str, int | None]:
+    """Every file and folder ``below`` these folders that a result names, as far as they are there."""
     if isinstance(value, BaseModel):
-        return _files([getattr(value, name) for name in type(value).model_fields])
+        return _files([getattr(value, name) for name in type(value).model_fields], below)
     if isinstance(value, Mapping):
-        return _files(list(value.values()))
+        return _files(list(value.values()), below)
     if isinstance(value, list | tuple):
-        return {path: size_bytes for item in value for path, size_bytes in _files(item).items()}
-    found = _size_bytes(value) if isinstance(value, Path) else None
+        return {path: size_bytes for item in value for path, size_bytes in _files(item, below).items()}
+    own = isinstance(value, Path) and any(value.is_relative_to(folder) for folder in below)
+    found = _size_bytes(value) if own else None
     return {str(value): found[0]} if found else {}
 
 

@@ -37,6 +37,8 @@ class TestOutcome(Value):
     run: int
     passed: int
     failed: tuple[str, ...]
+    passing: tuple[str, ...]
+    """The names of those that passed, as ``failed`` has them: a test that did not run is in neither."""
 
 
 class ServerKind(Protocol):
@@ -113,6 +115,10 @@ class ServerKind(Protocol):
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
         """How much data the configuration keeps in memory; None when the server has no such limit."""
+        ...
+
+    def most_connections(self, settings: Mapping[str, str]) -> int | None:
+        """How many clients the configuration lets in at once; None when the server has no such limit."""
         ...
 
     def verify(

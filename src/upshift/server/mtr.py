@@ -183,7 +183,7 @@ def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, envi
 
 def _outcome(results: Mapping[str, str], tests: tuple[str, ...], tested: set[str], server: Path, log: Path) -> TestOutcome:
     ran = {name: how for name, how in results.items() if how in ("pass", "fail")}
-    failed = tuple(sorted(name for name, how in ran.items() if how == "fail"))
+    failed, passing = (tuple(sorted(name for name in ran if ran[name] == how)) for how in ("fail", "pass"))
     ran.pop(_SHUTDOWN, None)
     if not ran:
         raise NotTested(f"no test ran of {', '.join(tests)}", f"see {log}")
@@ -191,7 +191,7 @@ def _outcome(results: Mapping[str, str], tests: tuple[str, ...], tested: set[str
         others = ", ".join(sorted(tested)) or "no server's log was left"
         raise NotTested(f"the tests did not run on {server} ({others})", f"see {log}")
     passed = sum(1 for how in ran.values() if how == "pass")
-    return TestOutcome(run=len(ran), passed=passed, failed=failed)
+    return TestOutcome(run=len(ran), passed=passed, failed=failed, passing=passing)
 
 
 def _tested(shadow: Path) -> set[str]:

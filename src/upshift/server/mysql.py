@@ -196,6 +196,8 @@ class MySQL:
             "CMAKE_C_FLAGS": flags,
             "CMAKE_CXX_FLAGS": flags,
             "CMAKE_EXE_LINKER_FLAGS": " ".join(link_flags),
+            "CMAKE_SHARED_LINKER_FLAGS": "",
+            "CMAKE_MODULE_LINKER_FLAGS": "",
             "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
             # A clang or ICX that MySQL's CMake does not know by version yet.
             "FORCE_UNSUPPORTED_COMPILER": "ON",
@@ -203,7 +205,8 @@ class MySQL:
             **_PLACES,
             **options,
         }
-        given = [f"-D{name}={value}" for name, value in definitions.items() if value != ""]
+        # The empty ones, too: CMake takes what it is not given from CFLAGS, LDFLAGS and the like of the environment.
+        given = [f"-D{name}={value}" for name, value in definitions.items()]
         return Command(("cmake", "-G", "Ninja", "-S", str(source), "-B", str(tree), *given))
 
     def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
@@ -285,9 +288,10 @@ class MySQL:
         return _SETTINGS
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
-        text = settings.get("innodb_buffer_pool_size", "128M")
-        unit = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
-        return int(text[:-1]) * unit if unit else int(text)
+        return _number(settings.get("innodb_buffer_pool_size", "128M"))
+
+    def most_connections(self, settings: Mapping[str, str]) -> int | None:
+        return _number(settings.get("max_connections", "151"))
 
     def verify(
         self,
@@ -336,6 +340,12 @@ def _base(program: Program, data: Path) -> tuple[str, ...]:
 
 def _options(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"--{name.replace('_', '-')}={value}" for name, value in settings.items())
+
+
+def _number(text: str) -> int:
+    """What mysqld reads in an option's value: 128M and the like."""
+    unit = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
+    return int(text[:-1]) * unit if unit else int(text)
 
 
 def _is_root() -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from upshift.build import bitcode
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, objects_folder
+from upshift.build.relink import VERSION, build_hot, objects_folder
 from upshift.build.whole import build_whole
 from upshift.profile import gcc
 from upshift.profile.model import Gated, HotSet, Profile
@@ -20,6 +20,8 @@ from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
 from upshift.workbench import Workbench
+
+_START_TIMEOUT_S = 60.0
 
 
 class Instrumented(Value):
@@ -49,7 +51,7 @@ def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, 
         "configure": configured(lab.kind, source, shared, toolchain, _lto(recipe, jobs=1), relocations),
         "headers": headers_key(lab.kind, shared),
     }
-    made = lab.stages.run(Stage.PLAIN_BUILD, Build, action, inputs=inputs, goes_on=True)
+    made = lab.stages.run(Stage.PLAIN_BUILD, Build, action, inputs=inputs, goes_on=True, works=lambda kept: _starts(lab, kept))
     return made.model_copy(update={"recipe": recipe})
 
 
@@ -89,7 +91,7 @@ def build_instrumented(
     name = Stage.INSTRUMENTED_BUILD
     if first is not None:
         name, inputs = Stage.SECOND_INSTRUMENTED_BUILD, {**inputs, "first": first}
-    return lab.stages.run(name, Instrumented, action, inputs=inputs, goes_on=True)
+    return lab.stages.run(name, Instrumented, action, inputs=inputs, version=VERSION, goes_on=True)
 
 
 def build_optimised(
@@ -122,8 +124,13 @@ def build_optimised(
         "headers": headers_key(lab.kind, shared),
         "profile": gated.profile,
     }
-    made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, goes_on=True)
+    made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, version=VERSION, goes_on=True)
     return made.model_copy(update={"recipe": recipe})
+
+
+def _starts(lab: Lab, kept: Build) -> bool:
+    """Whether the system still has the libraries that a server was linked with: an upgrade may have removed them."""
+    return lab.shell.run(lab.kind.version(kept.server), check=False, timeout_s=_START_TIMEOUT_S).returncode == 0
 
 
 def lto_flags(lab: Lab, recipe: Recipe) -> Flags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,9 +32,11 @@ def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
     """Workloads with the contents of their drivers and of every other file that their commands name."""
     words = [word for each in workloads for word in (*each.fill.command, *each.load.command)]
     drivers = [command[0] for each in workloads for command in (each.fill.command, each.load.command)]
-    named = [Path(word.replace("{programs}", str(programs_dir()))) for word in words]
-    found = {*(path for path in named if path.is_absolute()), *(Path(shutil.which(name) or name) for name in drivers)}
-    files = {str(path): file_sha256(path) for path in sorted(found) if path.is_file()}
+    # A file may be a word of its own, or stand behind an option's name: --file=/dump.sql.
+    named = [part.replace("{programs}", str(programs_dir())) for word in words for part in (word, word.partition("=")[2])]
+    found = {*named, *(shutil.which(driver) or driver for driver in drivers)}
+    # Not Path.is_file(), which raises on a word longer than a file's name may be.
+    files = {name: file_sha256(Path(name)) for name in sorted(found) if os.path.isfile(name)}  # noqa: PTH113
     # What a workload says of itself changes nothing.
     return {"workloads": [each.model_copy(update={"description": ""}) for each in workloads], "files": files}
 

@@ -57,6 +57,8 @@ def package(
             server=verified.build.server,
             post_linked=bool(verified.post_link),
             provenance=provenance,
+            # All arms have the same.
+            settings=experiment.arms[0].settings,
             folder=lab.run.path / "package",
             shell=bench.shell,
             log=bench.log,

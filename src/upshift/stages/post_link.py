@@ -8,7 +8,7 @@ from pathlib import Path
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.errors import CommandFailed, UpshiftError
+from upshift.errors import UpshiftError
 from upshift.profile import llvm
 from upshift.profile.training import train
 from upshift.source.model import Source
@@ -17,7 +17,7 @@ from upshift.stages.keys import servers_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Trained
-from upshift.values import Value
+from upshift.values import Value, file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
@@ -44,7 +44,10 @@ def post_link(
     *,
     seconds: float,
 ) -> PostLinked:
-    """BOLT on top of ``build``, from a training of its own. When BOLT fails, that is a reason to go on without it."""
+    """BOLT on top of ``build``, from a training of its own.
+
+    When BOLT fails on a ``trained`` build, that is a reason to go on without it; else it is an error.
+    """
 
     toolchain = build.toolchain
 
@@ -60,10 +63,12 @@ def post_link(
             fdata = bolt.merge_fdata(bench.shell, toolchain, counts, bench.folder / "merged.fdata", bench.log)
             bolt.optimise(bench.shell, toolchain, build.server, output, fdata, bench.log, recipe.post_link_flags)
             bench.shell.run(lab.kind.version(output), log=bench.log, timeout_s=60)
-        except (CommandFailed, UpshiftError) as error:
+        except UpshiftError as error:
+            if trained is None:  # nothing else would be left of what was asked for
+                raise
             bench.progress.note(f"going on without BOLT: {error.message}")
             return PostLinked(build=build, applied="", reason=error.message, failed=True)
-        made = build.model_copy(update={"server": output})
+        made = build.model_copy(update={"server": output, "sha256": file_sha256(output)})
         return PostLinked(build=made, applied=f"bolt {toolchain.version}", reason="")
 
     inputs = {

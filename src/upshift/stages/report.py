@@ -54,6 +54,8 @@ def report(
             warnings.append(
                 f"files of {build.recipe.name} that were compiled without precompiled headers: {len(build.fallbacks)}"
             )
+    if profile and profile.kind == "gcc" and work.recipe.training == "workload" and len(work.train_on) > 1:
+        warnings.append("GCC's counters have no shares: a workload that executed more weighs more in the profile")
     result = Result(
         **_common(lab, experiment, work),
         source=source,

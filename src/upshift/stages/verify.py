@@ -33,7 +33,8 @@ class Verified(Value):
 def verify(
     lab: Lab, source: Source, plain: Build, optimised: Build, post_linked: PostLinked, suite: str, baseline: Path | None
 ) -> Verified:
-    """The kind's tests and the binary's hardening; a post-linked server that fails is given up for the one before it.
+    """The kind's tests and the binary's hardening; a post-linked server that fails is given up for the one before it,
+    unless that is the plain one.
 
     Hardening that the server in use, ``baseline``, has beyond the plain one's is a warning: it comes from the flags that its
     packager compiled it with.
@@ -49,6 +50,8 @@ def verify(
         try:
             return _verified(lab, bench, source, plain, post_linked.build, post_linked.applied, suite, weaker)
         except VerifyFailed as error:
+            if optimised == plain:
+                raise
             warning = f"the post-linked server did not pass and was given up: {error.message}"
             bench.progress.note(warning)
             return _verified(lab, bench, source, plain, optimised, "", suite, (*weaker, warning))
@@ -68,7 +71,7 @@ def verify(
         Verified,
         action,
         inputs=inputs,
-        version=2,
+        version=3,
         lasts=lambda made: made.post_link == post_linked.applied,
     )
 
@@ -93,7 +96,8 @@ def _verified(
     if compared.failed_on_both:
         bench.progress.note(f"these tests fail on the plain server, too: {', '.join(compared.failed_on_both)}")
     if compared.passed_again:
-        bench.progress.note(f"these tests failed and passed when run again: {', '.join(compared.passed_again)}")
+        again = ", ".join(compared.passed_again)
+        warnings += (f"tests of the optimised server that failed, and passed when run again: {again}",)
     taken = _nesting(lab, bench, source, plain, plain.server)
     try:
         nesting = compare_nesting(taken, _nesting(lab, bench, source, plain, build.server))

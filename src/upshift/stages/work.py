@@ -35,6 +35,11 @@ class Work(Measuring):
     perf: bool
     """Whether perf can sample here."""
 
+    @property
+    def relocations(self) -> bool:
+        """Whether BOLT reads a server that is built: to lay it out, or to find the hot set in place of perf."""
+        return self.recipe.post_link == "bolt" or (self.recipe.scope == "hot" and not self.perf)
+
 
 class Trained(Value):
     """What training led to: the plain build, its hot set, and a profile that passed the gate."""

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
 
-from upshift.build import bitcode, pch_launcher
+from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
@@ -25,12 +25,14 @@ from upshift.profile import llvm
 from upshift.profile.hotness import archive_members, map_plain_server
 from upshift.profile.model import HotObject, HotSet
 from upshift.run.directory import write_json
+from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
 from upshift.toolchain import flags
 from upshift.toolchain.find import find
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
+from upshift.values import content_hash
 from upshift.workbench import Workbench
 
 PROJECT = {
@@ -109,6 +111,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory, shell: SystemShell, source: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upshift.build.whole.TREE_BYTES", 1_000_000)
         return build_whole(bench_in(tmp_path_factory.mktemp("plain"), shell), KIND, source, PLAIN, clang, jobs=2)
+
+
+def test_flags_of_the_environment_reach_no_build(tmp_path: Path, shell: SystemShell, source: Source, clang: Toolchain) -> None:
+    """No key knows them."""
+    command = MySQL().configure(source.path, tmp_path, clang, build_type="Release", compile_flags=(), link_flags=(), options={})
+    flags = {"CFLAGS": "-DSEEN", "CXXFLAGS": "-DSEEN", "LDFLAGS": "-L/SEEN"}
+    shell.run(dataclasses.replace(command, env={**command.env, **flags}))
+    assert "SEEN" not in (tmp_path / "CMakeCache.txt").read_text() + (tmp_path / "build.ninja").read_text()
 
 
 def says(shell: SystemShell, server: Path) -> str:
@@ -215,6 +225,47 @@ def test_a_compilation_from_bitcode_leaves_out_what_belongs_to_its_source() -> N
     )
 
 
+COMPOSED = {1: "31c247ebd06e64d6"}
+"""What ``relink.VERSION`` stands for."""
+
+
+def test_other_commands_for_the_same_hot_set_are_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With a path of its own, the stage's folder would be part of what is compared.
+    monkeypatch.chdir(tmp_path)
+    bench = bench_in(Path("stage"), FakeShell({"-t commands": Output(_COMMANDS), "ninja -C": Output(effect=_links)}))
+    recipe = Recipe(scope="hot", flags=("-DHOT",), precompiled_headers=False)
+    extra = Flags(compile=("-fprofile-use=p",), link=("-flto=thin",))
+    fixed = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
+    composed = ""
+    for tools, parsed in ((toolchain(), None), (toolchain(), Path("parsed")), (toolchain("gcc"), None)):
+        plain = Build(
+            recipe=PLAIN,
+            toolchain=tools,
+            source_sha256="0",
+            tree=Path("/tree"),
+            server=Path("/tree/server"),
+            sha256="0",
+            objects=3,
+        )
+        build_hot(bench, FakeKind(), fixed, recipe, tools, plain, hot_set("main.o", "a.o"), extra, parsed=parsed, jobs=1)
+        composed += (bench.folder / "build.ninja").read_text()
+    assert content_hash(composed)[:16] == COMPOSED[relink.VERSION], "raise VERSION, and write the new hash beside it"
+
+
+_COMMANDS = """\
+/tools/clang++ -O2 -MD -MT a.o -MF a.o.d -o a.o -c /source/a.cc
+/tools/clang++ -O2 -MD -MT main.o -MF main.o.d -o main.o -c /source/main.cc
+/tools/ar qc core.a a.o
+: && /tools/clang++ -O2 -o server main.o core.a -lz && :
+"""
+
+
+def _links(command: Command) -> None:
+    server = Path(command.argv[2], Path(command.argv[-1]).name)
+    server.parent.mkdir(exist_ok=True)
+    server.touch()
+
+
 def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
 ) -> None:
@@ -269,7 +320,7 @@ def test_the_launcher_is_the_recipes_choice_and_outlives_the_checkout(
         monkeypatch.setattr(f"upshift.build.whole.{needed}", 0)
 
     def configured(recipe: Recipe) -> str:
-        shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n")})
+        shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n"), "ninja -C": Output(effect=_links)})
         build_whole(bench_in(tmp_path, shell), KIND, source, recipe, toolchain(recipe.toolchain), jobs=1)
         return shell.lines[0]
 
@@ -284,7 +335,7 @@ def test_bolt_gets_its_relocations_and_gcc_without_bolt_stays_as_it_is(
 ) -> None:
     for needed in ("TREE_BYTES", "GCC_HEADERS_BYTES"):
         monkeypatch.setattr(f"upshift.build.whole.{needed}", 0)
-    shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n")})
+    shell = FakeShell({"-t commands": Output("clang++ -o server -c main.cc\n"), "ninja -C": Output(effect=_links)})
     build_whole(bench_in(tmp_path, shell), KIND, source, PLAIN, toolchain(), jobs=1)
     assert "-Wl,--emit-relocs" in shell.lines[0]
     build_whole(bench_in(tmp_path, shell), KIND, source, Recipe(name="g", toolchain="gcc"), toolchain("gcc"), jobs=1)

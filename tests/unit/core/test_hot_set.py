@@ -78,6 +78,7 @@ def plain() -> Build:
         source_sha256="s",
         tree=Path("/tree"),
         server=Path("/tree/server"),
+        sha256="0",
         objects=4,
     )
 

@@ -19,6 +19,7 @@ PASSING = """\
 [100%] main.1st                                 w1  [ pass ]      6
 [100%] shutdown_report                          w0  [ pass ]
 """
+PASSED = ("main.1st", "main.ps_1general", "shutdown_report")
 ENDED = "Completed: All 3 tests were successful.\n"
 
 
@@ -64,7 +65,7 @@ def house(tmp_path: Path) -> House:
 
 
 def test_tests_are_counted_without_the_report_on_shutdowns(house: House) -> None:
-    assert house.run(HEADER + PASSING + ENDED) == TestOutcome(run=2, passed=2, failed=())
+    assert house.run(HEADER + PASSING + ENDED) == TestOutcome(run=2, passed=2, failed=(), passing=PASSED)
     assert house.progress.updates[0] == (1, len(mtr.SHORT), "main.ps_1general")
 
 
@@ -99,7 +100,7 @@ def test_failed_tests_are_named_and_skipped_ones_not_counted(house: House) -> No
 [100%] shutdown_report                          w0  [ pass ]
 Completed: Failed 1/3 tests, 66.67% were successful.
 """
-    assert house.run(text, returncode=1) == TestOutcome(run=2, passed=1, failed=("main.group_by",))
+    assert house.run(text, returncode=1) == TestOutcome(run=2, passed=1, failed=("main.group_by",), passing=PASSED[1:])
 
 
 def test_a_test_that_fails_again_when_repeated_has_failed(house: House) -> None:
@@ -109,18 +110,24 @@ def test_a_test_that_fails_again_when_repeated_has_failed(house: House) -> None:
 
 def test_a_test_that_passes_when_repeated_has_passed_and_is_noted(house: House) -> None:
     text = "[ 33%] main.ps      w2  [ fail ]\n[ 33%] main.ps      w2  [ retry-pass ]   20\n" + PASSING + ENDED
-    assert house.run(text, returncode=1) == TestOutcome(run=3, passed=3, failed=())
+    assert house.run(text, returncode=1) == TestOutcome(
+        run=3, passed=3, failed=(), passing=("main.1st", "main.ps", *PASSED[1:])
+    )
     assert house.progress.notes == [f"main.ps passed only when it was repeated: see {house.root / 'log'}"]
 
 
 def test_a_test_that_fails_with_one_combination_of_options_has_failed(house: House) -> None:
     text = "[ 33%] main.ps 'row'     w2  [ fail ]\n[ 66%] main.ps 'mixed'     w2  [ pass ]   20\n" + ENDED
-    assert house.run(text, returncode=1) == TestOutcome(run=2, passed=1, failed=("main.ps 'row'",))
+    assert house.run(text, returncode=1) == TestOutcome(
+        run=2, passed=1, failed=("main.ps 'row'",), passing=("main.ps 'mixed'",)
+    )
 
 
 def test_a_server_that_crashes_at_its_end_has_failed(house: House) -> None:
     text = PASSING.replace("shutdown_report                          w0  [ pass ]", "shutdown_report   w0  [ fail ]")
-    assert house.run(text + ENDED, returncode=1) == TestOutcome(run=2, passed=2, failed=("shutdown_report",))
+    assert house.run(text + ENDED, returncode=1) == TestOutcome(
+        run=2, passed=2, failed=("shutdown_report",), passing=PASSED[:2]
+    )
 
 
 def test_a_suite_that_stops_half_way_does_not_count_as_passed(house: House) -> None:

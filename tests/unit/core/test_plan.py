@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,13 +14,15 @@ import psutil
 import pytest
 from fakes import DiskUsage, FakeShell, Output, toolchain
 
-from upshift import plan
+from upshift import needs, plan
 from upshift.build.recipe import Recipe, find_recipe, shipped_recipes
-from upshift.errors import NotEnoughRoom, RecipeError, SourceError, UsageError, WorkloadError
+from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
 from upshift.estimate import estimate
+from upshift.measure.variant import Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.plan import measuring_plan, prepare, prepare_measuring, refuse_pointless
+from upshift.server.kind import Program
 from upshift.stages.names import all_stages, building_stages, training_stages
 from upshift.stages.work import Work
 
@@ -35,18 +38,25 @@ class Memory:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two CPUs, plenty of room, all tools, MySQL, and a cache of its own."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
-    for name in ("UPSHIFT_SERVER_KIND", "UPSHIFT_NEEDED_DISK_BYTES", "UPSHIFT_PERF"):
+    for name in ("UPSHIFT_SERVER_KIND", "UPSHIFT_NEEDED_DISK_BYTES", "UPSHIFT_NEEDED_MEMORY_BYTES", "UPSHIFT_PERF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(PLENTY))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(PLENTY))
-    monkeypatch.setattr(plan, "_install", lambda *_given: None)
+    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
     monkeypatch.setattr(plan, "_perf_samples", lambda _shell: True)
     monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family))
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
 def prepared(**options: object) -> Work:
-    return prepare(Options.model_validate(options), allow_install=False)
+    return prepare(Options.model_validate(options), allow_install=False, say=lambda _text: None)
+
+
+def workload(folder: Path, name: str, more: str = "") -> str:
+    file = folder / f"{name}.toml"
+    file.write_text(f'{more}\nfill = {{ command = ["filler"] }}\nload = {{ command = ["{{tools}}/loader"] }}\n')
+    return str(file)
 
 
 def test_the_default() -> None:
@@ -94,6 +104,11 @@ def test_the_scope_asked_for_wins() -> None:
         ({"recipe": "max-clang", "toolchain": "gcc"}, RecipeError, "is for clang, not for gcc"),
         ({"verify": "mian"}, UsageError, "--verify mian: mysql has no tests 'mian'"),
         ({"verify": "main.1st,innodb"}, UsageError, "has no tests 'innodb'"),
+        (
+            {"connections": (8, 1101)},
+            UsageError,
+            "1101 client connections are asked for, and the server is configured for 1100",
+        ),
     ],
 )
 def test_what_is_refused_before_the_work(options: dict[str, object], error: type[UsageError], said: str) -> None:
@@ -138,14 +153,14 @@ def test_a_workload_of_another_server(tmp_path: Path) -> None:
 
 
 def test_workloads_that_ask_for_two_values_of_a_setting(tmp_path: Path) -> None:
-    for name, size in (("a", "4K"), ("b", "8K")):
-        file = tmp_path / f"{name}.toml"
-        file.write_text(
-            f'fill = {{ command = ["f"] }}\nload = {{ command = ["l"] }}\nsettings = {{ innodb_page_size = "{size}" }}\n'
-        )
+    """Servers take a name with dashes and one with underscores for the same."""
+    a = workload(tmp_path, "a", 'settings = { innodb-page-size = "4K" }')
+    b = workload(tmp_path, "b", 'settings = { innodb_page_size = "8K" }')
     with pytest.raises(WorkloadError, match="'a' asks for innodb_page_size=4K, workload 'b' for innodb_page_size=8K"):
-        prepared(workloads=(str(tmp_path / "a.toml"),), held_out=(str(tmp_path / "b.toml"),))
-    alone = prepared(workloads=(str(tmp_path / "a.toml"),), held_out=("oltp_delete",))
+        prepared(workloads=(a,), held_out=(b,))
+    with pytest.raises(WorkloadError, match="innodb_page_size is named twice"):
+        prepared(workloads=(workload(tmp_path, "c", 'settings = { innodb-page-size = "4K", innodb_page_size = "8K" }'),))
+    alone = prepared(workloads=(a,), held_out=("oltp_delete",))
     assert alone.train_on[0].settings == alone.hold_out[0].settings == {"innodb_page_size": "4K"}
 
 
@@ -183,6 +198,62 @@ def test_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more memory" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("options", "perf", "needed"),
+    [
+        ({"level": "quick"}, True, True),
+        ({}, False, True),
+        ({}, True, False),
+        ({"scope": "all"}, False, False),
+        ({"level": "quick", "recipe": "plain"}, False, False),
+    ],
+)
+def test_bolt_that_instruments_a_whole_server_is_asked_for_before_the_work(
+    options: dict[str, object], perf: bool, needed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(error: type[UpshiftError], said: str) -> contextlib.AbstractContextManager[object]:
+        return pytest.raises(error, match=said) if needed else contextlib.nullcontext()
+
+    monkeypatch.setattr(plan, "_perf_samples", lambda _shell: perf)
+    assert prepared(**options)
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil, "virtual_memory", lambda: Memory(6_000_000_000))
+        with refusal(NotEnoughRoom, r"BOLT.* needs about 10 GB of memory, 6\.0 GB are free"):
+            prepared(**options)
+    monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family).model_copy(update={"bolt": None}))
+    with refusal(MissingTool, "BOLT.* is not there beside /tools/clang"):
+        prepared(**options)
+
+
+@pytest.mark.parametrize("perf", [True, False])
+def test_bolt_can_read_gcc_s_plain_server_where_it_finds_the_hot_set(perf: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_perf_samples", lambda _shell: perf)
+    assert prepared(toolchain="gcc").relocations is not perf
+
+
+def test_gcc_weighs_no_workloads(tmp_path: Path) -> None:
+    heavy = workload(tmp_path, "heavy", "weight = 2.0")
+    with pytest.raises(WorkloadError, match="GCC's profile cannot weigh them"):
+        prepared(toolchain="gcc", workloads=("oltp_insert", heavy))
+    assert prepared(workloads=("oltp_insert", heavy)) and prepared(toolchain="gcc", workloads=(heavy,))
+
+
+def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    own = workload(tmp_path, "own")
+    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which is not there"):
+        prepared(workloads=(own,), held_out=())
+    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which is not there"):
+        prepare_measuring(Options(workloads=(own,), held_out=()), (), allow_install=False, say=lambda _text: None)
+
+
+def test_a_workload_s_own_connections_are_within_the_server_s_limit(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="2000 client connections"):
+        prepared(workloads=(workload(tmp_path, "many", "connections = 2000"),))
+    more = workload(tmp_path, "more", 'connections = 2000\nsettings = { max-connections = "2100" }')
+    assert prepared(workloads=(more,))
+
+
 def test_gcc_s_headers_need_room_where_the_recipe_has_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(15_000_000_000))
     with pytest.raises(NotEnoughRoom, match="about 19 GB of disk"):
@@ -197,7 +268,7 @@ def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(2_500_000_000))
     purposes: list[tuple[str, bool]] = []
     monkeypatch.setattr(plan, "_install", lambda purpose, *_given, programs: purposes.append((purpose, programs)))
-    found = prepare_measuring(Options(held_out=()), (), allow_install=False)
+    found = prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
     assert [each.name for each in found.train_on] == ["oltp_read_write", "oltp_read_only", "oltp_point_select"]
     assert purposes == [("measure", False)]
 
@@ -219,6 +290,15 @@ def test_what_is_installed_is_what_the_recipe_needs(
     file.write_text(recipe)
     prepared(recipe=str(file))
     assert purposes == [purpose]
+
+
+@pytest.mark.parametrize(("versions", "stages"), [(("9.7", "9.7", "9.7"), 2), (("9.7", "8.4", "9.7"), 3)])
+def test_a_server_of_another_version_takes_a_stage_more(
+    versions: tuple[str, ...], stages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = tuple(Variant(name=name, program=Program(kind="mysql", binary=Path("/mysqld"))) for name in ("a", "b", "c"))
+    monkeypatch.setattr(plan, "versions_of", lambda _shell, _kind, named: dict(zip(named, versions, strict=True)))
+    assert plan.refuse_unstartable(servers) == stages
 
 
 def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +389,7 @@ def test_bolt_needs_less_memory_after_a_training_which_says_what_is_executed() -
 
 def test_the_room_that_is_asked_for_holds_the_estimate() -> None:
     full = estimate(Options(), all_stages("full", find_recipe("max-clang")))
-    assert sum(each.disk_bytes for each in full) < plan.NEEDED_DISK_BYTES
+    assert sum(each.disk_bytes for each in full) < needs.NEEDED_DISK_BYTES
 
 
 def wall_s(stage: str, **options: object) -> float:

@@ -239,6 +239,26 @@ def test_a_result_whose_folder_outside_of_the_store_is_gone_is_made_again(house:
     assert house.calls == 2
 
 
+def test_what_is_not_upshift_s_own_may_change(house: House, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An update of the compiler, of the same version, leaves the server that it built."""
+    compiler = tmp_path_factory.mktemp("usr") / "clang"
+
+    def build(bench: Workbench) -> Unpacked:
+        return Unpacked(inside=(house.action(bench), Made(text="compiler", path=compiler)))
+
+    for revision in ("1", "1-2"):
+        compiler.write_text(revision)
+        house.stages(house.run()).run("plain build", Unpacked, build, inputs={}, goes_on=True)
+    assert house.calls == 1
+
+
+def test_a_kept_result_that_no_longer_works_is_made_again(house: House) -> None:
+    asked = iter([True, False])
+    for _ in range(3):
+        house.stages(house.run()).run("plain build", Made, house.action, inputs={}, works=lambda _made: next(asked))
+    assert house.calls == 2
+
+
 def test_a_result_that_does_not_last_is_not_kept(house: House) -> None:
     runs = [house.run(), house.run()]
     for run in runs:

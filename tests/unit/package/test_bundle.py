@@ -50,6 +50,7 @@ class House:
                 "source_sha256": "s",
                 "tree": tree,
                 "server": self.server,
+                "sha256": "0",
                 "objects": 1,
             }
         )
@@ -61,6 +62,7 @@ class House:
             plain=self.build,
             server=self.server,
             provenance={"recipe": "pgo"},
+            settings={"page_size": "4K", "pool": "2G"},
             folder=self.root / name,
             shell=shell or FakeShell(),
             log=self.root / "log",
@@ -90,7 +92,7 @@ def test_provenance_names_each_programs_checksum(house: House) -> None:
 
 
 def test_the_sample_holds_what_was_measured_with(house: House) -> None:
-    assert "[server]\nlog = on\npool = 1G\n" in (house.make().folder / "sample.cnf").read_text()
+    assert "[server]\nlog = on\npage_size = 4K\npool = 2G\n" in (house.make().folder / "sample.cnf").read_text()
 
 
 def test_the_way_back_has_this_packages_name_and_spares_other_drop_ins(house: House) -> None:
@@ -150,6 +152,9 @@ def test_the_check_starts_the_unpacked_server_and_stops_it(house: House) -> None
     (started,) = shell.spawned
     assert Path(started.argv[0]) == house.root / "out" / "check" / made.folder.name / "bin" / "server"
     assert process.signals == [15]
+    initialised = next(line for line in shell.lines if "--initialise" in line)
+    for option in ("--page_size=4K", "--pool=2G"):
+        assert option in initialised and option in started.argv
     assert not (house.root / "out" / "check").exists()
 
 
@@ -175,4 +180,4 @@ def test_a_tarball_without_a_server_is_refused(house: House) -> None:
     with tarfile.open(house.root / "empty.tar.gz", "w:gz") as archive:
         archive.add(house.source.path, arcname="pkg")
     with pytest.raises(VerifyFailed, match="holds no server"):
-        check(Kind(), house.root / "empty.tar.gz", house.root / "scratch", FakeShell(), house.root / "log")
+        check(Kind(), house.root / "empty.tar.gz", {}, house.root / "scratch", FakeShell(), house.root / "log")

@@ -10,21 +10,23 @@ from typing import Any
 import pytest
 from fakes import FakeKind, FakeShell, Output, toolchain
 
+from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.measure.model import Plan
 from upshift.measure.variant import Variant
 from upshift.options import Options
-from upshift.profile.model import Gated, HotSet, Profile
+from upshift.profile.model import Gated, HotFunction, HotSet, Profile
 from upshift.server.kind import Program
 from upshift.shell import Command
 from upshift.source.model import Source
 from upshift.stages import builds, data, hot_set, measure, post_link, training, verify
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
+from upshift.stages.keys import workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.post_link import PostLinked
-from upshift.stages.work import Measuring
+from upshift.stages.work import Measuring, Trained
 from upshift.values import content_hash
 from upshift.workload.model import Workload
 
@@ -87,22 +89,28 @@ def test_data_follow_the_server_s_contents_the_driver_s_the_fill_and_the_setting
     assert filling_key(server, workload(driver, description="said otherwise")) == keys[2]
 
 
-PLAIN = Build.model_construct(
-    recipe=Recipe(), toolchain=toolchain(), source_sha256="0", tree=Path("/tree"), server=Path("/tree/server"), objects=1
+PLAIN = Build(
+    recipe=Recipe(),
+    toolchain=toolchain(),
+    source_sha256="0",
+    tree=Path("/tree"),
+    server=Path("/tree/server"),
+    sha256="0",
+    objects=1,
 )
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
 HOT_SET = HotSet(method="perf", objects=(), coverage=1, all_objects=1, samples=1000, functions=())
 DONE = PostLinked(build=PLAIN, applied="bolt 22", reason="")
 
 
-def trained_keys(load: Workload, filled: str = "0", kind: FakeKind | None = None) -> list[str]:
+def trained_keys(load: Workload, filled: str = "0", kind: FakeKind | None = None, plain: Build = PLAIN) -> list[str]:
     stages = Recorder()
     lab = lab_with(stages, kind=kind)
     on = Filled(path=Path("/data"), sha256=filled)
-    hot_set.find_hot_set(lab, SOURCE, PLAIN, (load,), on, seconds=1, use_perf=True)
-    instrumented = Instrumented.model_construct(build=PLAIN)
+    hot_set.find_hot_set(lab, SOURCE, plain, (load,), on, seconds=1, use_perf=True)
+    instrumented = Instrumented.model_construct(build=plain)
     training.train_profile(lab, SOURCE, Recipe(), instrumented, (load,), on, seconds=1)
-    post_link.post_link(lab, SOURCE, PLAIN, None, (load,), on, Recipe(), seconds=1)
+    post_link.post_link(lab, SOURCE, plain, None, (load,), on, Recipe(), seconds=1)
     assert [name for name, _key in stages.keys] == ["hot set", "train", "post-link"]
     return [key for _name, key in stages.keys]
 
@@ -118,11 +126,51 @@ def test_what_is_trained_follows_the_data_the_drivers_and_how_the_server_is_star
         trained_keys(workload(driver)),
         trained_keys(workload(driver), filled="1"),
         trained_keys(workload(driver), kind=Configured()),
+        # Built again in the same folder, with other libraries.
+        trained_keys(workload(driver), plain=PLAIN.model_copy(update={"sha256": "1"})),
     ]
     driver.write_text("load 2")
     made.append(trained_keys(workload(driver)))
     for keys in zip(*made, strict=True):
         assert len(set(keys)) == len(keys)
+
+
+def post_linked_key(hot_set: HotSet, profile: str) -> str:
+    gated = Gated.model_construct(profile=Profile.model_construct(kind="ir", sha256=profile))
+    trained = Trained.model_construct(hot_set=hot_set, gated=gated)
+    stages = Recorder()
+    filled = Filled(path=Path("/data"), sha256="0")
+    post_link.post_link(lab_with(stages), SOURCE, PLAIN, trained, (), filled, Recipe(post_link="bolt"), seconds=1)
+    return stages.keys[0][1]
+
+
+def test_bolt_follows_what_was_executed_and_its_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [post_linked_key(HOT_SET, "0"), post_linked_key(HOT_SET, "1")]
+    keys.append(post_linked_key(HOT_SET.model_copy(update={"functions": (HotFunction(symbol="f", share=1),)}), "0"))
+    monkeypatch.setattr(bolt, "OPTIMISE_FLAGS", ("-icf=1",))
+    keys.append(post_linked_key(HOT_SET, "0"))
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_workload_s_files_are_known_wherever_they_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = [tmp_path / name for name in ("drive.py", "rows.lua", "dump.sql")]
+    # No file, and too long for a file's name.
+    fill = ("sh", "-c", "x" * 5000)
+    load = Workload.model_validate(
+        {
+            "name": "w",
+            "fill": {"command": fill},
+            "load": {"command": ("python3", "drive.py", f"--rows={files[1]}", str(files[2]))},
+        }
+    )
+    keys = [content_hash(workloads_key((load,)))]
+    for file in files:
+        file.write_text("1")
+        keys.append(content_hash(workloads_key((load,))))
+        file.write_text("2")
+        keys.append(content_hash(workloads_key((load,))))
+    assert len(set(keys)) == len(keys)
 
 
 def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True) -> list[str]:

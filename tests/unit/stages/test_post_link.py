@@ -13,26 +13,37 @@ from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import LoadFailed, NotEnoughRoom
+from upshift.profile.model import Gated, HotSet, Profile
 from upshift.run.directory import Manifest, RunDirectory
 from upshift.run.stages import Stages
 from upshift.source.model import Source
 from upshift.stages import post_link
 from upshift.stages.data import Filled
 from upshift.stages.post_link import PostLinked
+from upshift.stages.work import Trained
 
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
 PLAIN = Build(
-    recipe=Recipe(), toolchain=toolchain(), source_sha256="0", tree=Path("/tree"), server=Path("/tree/server"), objects=1
+    recipe=Recipe(),
+    toolchain=toolchain(),
+    source_sha256="0",
+    tree=Path("/tree"),
+    server=Path("/tree/server"),
+    sha256="0",
+    objects=1,
 )
+NO_FUNCTIONS = HotSet(method="perf", objects=(), coverage=1, all_objects=1, samples=1000, functions=())
+PROFILE = Profile.model_construct(kind="gcc", sha256="0")
+TRAINED = Trained.model_construct(hot_set=NO_FUNCTIONS, gated=Gated.model_construct(profile=PROFILE))
 
 
-def linked(folder: Path, recipe: Recipe, build: Build = PLAIN) -> PostLinked:
+def linked(folder: Path, recipe: Recipe, build: Build = PLAIN, trained: Trained | None = TRAINED) -> PostLinked:
     manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0")
     shell, progress = FakeShell(), FakeProgress()
     stages = Stages(RunDirectory.create("x", manifest), folder / "stages", shell, progress)
     lab: Any = SimpleNamespace(stages=stages, kind=FakeKind(), shell=shell, progress=progress, jobs=2)
     filled = Filled(path=Path("/data"), sha256="0")
-    return post_link.post_link(lab, SOURCE, build, None, (), filled, recipe, seconds=1)
+    return post_link.post_link(lab, SOURCE, build, trained, (), filled, recipe, seconds=1)
 
 
 @pytest.fixture
@@ -53,6 +64,13 @@ def test_a_failure_is_not_kept(tmp_path: Path, failures: list[BaseException]) ->
     assert linked(tmp_path, with_bolt).reason == "memory is short"
     assert linked(tmp_path, with_bolt).reason == "the load failed"
     assert failures == []
+
+
+def test_without_a_training_bolt_is_all_there_is_and_its_failure_an_error(
+    tmp_path: Path, failures: list[BaseException]
+) -> None:
+    with pytest.raises(NotEnoughRoom, match="memory is short"):
+        linked(tmp_path, Recipe(post_link="bolt"), trained=None)
 
 
 def test_what_the_recipe_or_the_machine_says_is_kept(tmp_path: Path, failures: list[BaseException]) -> None:

@@ -9,7 +9,7 @@ from fake_tools import FakeShell, llvm, versions
 from typer.testing import CliRunner
 
 from upshift.cli import doctor as command
-from upshift.plan import NEEDED_DISK_BYTES
+from upshift.needs import NEEDED_DISK_BYTES
 from upshift.toolchain import doctor
 from upshift.toolchain.doctor import Finding, examine
 from upshift.toolchain.find import Places

@@ -13,7 +13,7 @@ def fails(*names: str, asked: list[str] | None = None) -> Run:
     def run(suite: str) -> TestOutcome:
         if asked is not None:
             asked.append(suite)
-        return TestOutcome(run=10, passed=10 - len(names), failed=names)
+        return TestOutcome(run=10, passed=10 - len(names), failed=names, passing=())
 
     return run
 
@@ -46,11 +46,26 @@ def test_what_fails_only_in_the_whole_suite_says_nothing() -> None:
 
     def optimised(tests: str) -> TestOutcome:
         asked.append(tests)
-        return TestOutcome(run=10, passed=8, failed=("main.a", "main.b 'row'") if tests == "main" else ())
+        if tests == "main":
+            return TestOutcome(run=10, passed=8, failed=("main.a", "main.b 'row'"), passing=())
+        return TestOutcome(run=1, passed=1, failed=(), passing=("main.b 'row'",))
 
     compared = compare_tests(optimised, fails("main.a"), "main")
     assert compared == Compared(run=10, passed=8, failed_on_both=("main.a",), passed_again=("main.b 'row'",))
     assert asked == ["main", "main.b"]
+
+
+@pytest.mark.parametrize("ran", ["main.b 'mixed'", "nothing"])
+def test_what_does_not_run_again_has_failed(ran: str) -> None:
+    def optimised(tests: str) -> TestOutcome:
+        if tests == "main":
+            return TestOutcome(run=10, passed=9, failed=("main.b 'row'",), passing=())
+        if ran == "nothing":
+            raise NotTested("no test ran of main.b", "")
+        return TestOutcome(run=1, passed=1, failed=(), passing=(ran,))
+
+    with pytest.raises(VerifyFailed, match=r"1 of 10 tests fail on the optimised server alone: main\.b 'row'"):
+        compare_tests(optimised, fails(), "main")
 
 
 def test_a_crash_at_the_end_is_looked_for_in_the_whole_suite_of_the_plain_server() -> None:

@@ -1,0 +1,72 @@
+"""What the pipeline decides before its first build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import FakeKind, toolchain
+
+from upshift import pipeline
+from upshift.build.recipe import Recipe
+from upshift.errors import UsageError
+from upshift.measure.model import Plan
+from upshift.options import Options
+from upshift.source.model import Source
+from upshift.stages.work import Work
+
+SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
+GCC = {"toolchain": "gcc", "flags": ("-fno-reorder-blocks-and-partition",)}
+
+
+class Building(Exception):
+    """The first build begins."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether BOLT can read what is built."""
+    found: list[bool] = []
+
+    def build_plain(*_given: Any, relocations: bool) -> None:
+        found.append(relocations)
+        raise Building
+
+    monkeypatch.setattr(pipeline, "get_source", lambda *_given: SOURCE)
+    monkeypatch.setattr(pipeline, "build_plain", build_plain)
+    return found
+
+
+def work(**recipe: Any) -> Work:
+    return Work.model_construct(
+        options=Options(),
+        source_identity="",
+        plain=Recipe(toolchain="gcc"),
+        recipe=Recipe.model_validate({**GCC, **recipe}),
+        toolchain=toolchain("gcc"),
+        perf=True,
+        train_on=(),
+        hold_out=(),
+        plan=Plan.model_construct(),
+    )
+
+
+@pytest.mark.parametrize("command", [pipeline.optimize, pipeline.train, pipeline.build])
+@pytest.mark.parametrize(("post_link", "profile"), [("bolt", "gcc"), ("none", "gcc"), ("bolt", "none")])
+def test_what_bolt_rewrites_is_built_with_its_relocations(
+    command: Callable[..., Any], post_link: str, profile: str, asked: list[bool]
+) -> None:
+    lab: Any = SimpleNamespace(kind=FakeKind())
+    with pytest.raises(Building):
+        command(lab, work(post_link=post_link, profile=profile))
+    assert asked == [post_link == "bolt"]
+
+
+def test_training_tests_that_the_source_does_not_have_are_refused_before_the_first_build(asked: list[bool]) -> None:
+    lab: Any = SimpleNamespace(kind=FakeKind())
+    with pytest.raises(UsageError, match=r"training_tests main\.nosuch: fake has no tests"):
+        pipeline.train(lab, work(profile="gcc", training="mtr", training_tests="main.nosuch"))
+    assert asked == []
