@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
+
 from upshift.build.whole import default_jobs
 from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
+from upshift.profile.places import MOST_A_CPU
 from upshift.stages.names import Stage
 from upshift.values import Value
 
@@ -80,13 +84,15 @@ def _timed(options: Options) -> dict[str, float]:
     plan = measuring_plan(options)
     loads = len(options.connections) * len(options.workloads) + len(options.held_out)
     arms = 3 if options.baseline else 2
-    training_s = len(options.workloads) * (options.train_s + 8)
+    rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
+    training_s = rounds * (options.train_s + 12)
     recipe = recipe_of(options)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))
     return {
-        Stage.HOT_SET: len(options.workloads) * (options.sample_s + 6),
+        Stage.HOT_SET: rounds * (options.sample_s + 12),
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
-        Stage.MEASURE: plan.trials * arms * (plan.rounds * loads * (load_s(plan) + 0.2) + plan.warmup_s + 7),
+        # Beside the loads: a look at background work, flushing after writes; starts, warm-up and stops.
+        Stage.MEASURE: plan.trials * (arms * (plan.rounds * loads * (load_s(plan) + 0.9) + 5) + plan.warmup_s + 5),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

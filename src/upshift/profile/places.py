@@ -21,7 +21,7 @@ from upshift.workload.model import Workload
 # What a server and its load take beside the server's own pool of pages.
 _BESIDE_POOL_BYTES = 1_000_000_000
 # A server and its load seldom use a CPU whole, and what they leave would be idle in the last round of trainings.
-_MOST_A_CPU = 2
+MOST_A_CPU = 2
 
 
 class Places:
@@ -42,7 +42,7 @@ class Places:
         pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
         by_memory = psutil.virtual_memory().available // (max(pools, default=0) + _BESIDE_POOL_BYTES)
         cpus = sorted(os.sched_getaffinity(0))
-        return cls(divided(cpus, min(len(workloads), by_memory, _MOST_A_CPU * len(cpus))))
+        return cls(divided(cpus, min(len(workloads), by_memory, MOST_A_CPU * len(cpus))))
 
     def __len__(self) -> int:
         return len(self._sets)
