@@ -20,6 +20,8 @@ from upshift.values import Value, file_sha256
 
 # The time that all files of the tarball bear, so that the same content gives the same archive: 2020-01-01 UTC.
 _FILE_TIME_S = 1_577_836_800
+# Half the time of level 6, and 2 % more bytes (a package of MySQL 9.7).
+_LEVEL = 4
 
 
 class Bundle(Value):
@@ -122,7 +124,7 @@ def _pack(tree: Path, tarball: Path) -> None:
     partial = tarball.with_suffix(".partial")
     with (
         partial.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=_FILE_TIME_S, compresslevel=6) as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=_FILE_TIME_S, compresslevel=_LEVEL) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
         for path in [tree, *sorted(tree.rglob("*"))]:
