@@ -131,6 +131,19 @@ impl ServerUrl {
     }
 }
 
+impl TlsMode {
+    /// As the URL has it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Required => "required",
+            Self::Verify(_) => "verify",
+            Self::VerifyCa(_) => "verify-ca",
+        }
+    }
+}
+
 impl Family {
     fn port(self) -> u16 {
         match self {
@@ -242,7 +255,8 @@ mod tests {
             ("mysql://x:y/z", "port"),
             ("mysql://[::1/z", "bracket"),
             ("mysql://h/d%zz", "hexadecimal"),
-            ("mysql://h/d?tls=maybe", "tls=maybe"),
+            ("mysql://h/d?tls=maybe", "option tls: its value is not off|"),
+            ("mysql://h/d?tsl=off", "there are socket, tls,"),
             ("mysql://h/d?tls=verify", "tls-ca"),
             ("mysql://h/d?tls=verify-ca", "tls-ca"),
             ("mysql://h/d?tls-ca=x&tls=required", "tls=verify"),
@@ -251,8 +265,14 @@ mod tests {
                 "postgres://h/d?get_server_public_key=1",
                 "MySQL and MariaDB only",
             ),
-            ("postgres://h/d?require_auth=kerberos", "kerberos"),
-            ("mysql://h/d?max_allowed_packet=2g", "max_allowed_packet=2g"),
+            (
+                "postgres://h/d?require_auth=kerberos",
+                "option require_auth",
+            ),
+            (
+                "mysql://h/d?max_allowed_packet=2g",
+                "option max_allowed_packet: its value is not BYTES",
+            ),
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();
             assert!(message.contains(part), "{message}");
@@ -288,6 +308,12 @@ mod tests {
             "mysql://me:a@sesame/b@host/db",
             "mysql://me:a@[sesame/db",
             "mysql://me:a@h:sesame/db",
+            "postgres://h/d?user=me&password=sesame",
+            "postgres://h/d?sslpassword=sesame",
+            "postgres://h/d?sesame",
+            "postgres://h/d?require_auth=sesame",
+            "mysql://me:a?b&sesame=c",
+            "mysql://h/d?tls=sesame",
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();
             assert!(!message.contains("sesame"), "{message}");

@@ -6,10 +6,32 @@ use std::time::Duration;
 use super::{Family, ServerUrl, TlsMode, decode};
 use crate::Error;
 
-/// Each option, for the message about one that is none of them.
-const KNOWN: &str = "socket=PATH, tls=off|required|verify|verify-ca, tls-ca=FILE, metadata=on|off, binary-results=on|off, \
-    get_server_public_key=0|1, server_public_key_path=FILE, enable_cleartext_plugin=0|1, \
-    require_auth=none,password,md5,scram-sha-256, connect_timeout=SECONDS, read_timeout=SECONDS or max_allowed_packet=BYTES";
+/// Each option and its values, for the message about one that is none of them.
+const KNOWN: [(&str, &str); 12] = [
+    ("socket", "PATH"),
+    ("tls", "off|required|verify|verify-ca"),
+    ("tls-ca", "FILE"),
+    ("metadata", "on|off"),
+    ("binary-results", "on|off"),
+    ("get_server_public_key", "0|1"),
+    ("server_public_key_path", "FILE"),
+    ("enable_cleartext_plugin", "0|1"),
+    ("require_auth", "none,password,md5,scram-sha-256"),
+    ("connect_timeout", "SECONDS"),
+    ("read_timeout", "SECONDS"),
+    ("max_allowed_packet", "BYTES from 1024 to 1073741824"),
+];
+
+/// What is wrong with an option. Only the name of one that there is can be shown: anything else may be a part of a password.
+fn wrong(name: &str) -> Error {
+    Error::Url(match KNOWN.iter().find(|(known, _)| *known == name) {
+        Some((name, values)) => format!("option {name}: its value is not {values}"),
+        None => {
+            let names = KNOWN.map(|(name, _)| name).join(", ");
+            format!("an option that there is not; there are {names}")
+        }
+    })
+}
 
 /// What may be done with the password. A channel is private where it is a unix socket, or TLS with a certificate that was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +82,7 @@ impl AuthMethod {
 /// How long to wait and how much to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// `connect_timeout=SECONDS`: for finding the host, connecting and each answer of the login. `None` (0): as long as the system waits.
+    /// `connect_timeout=SECONDS`: for finding the host, connecting and the login, all together. `None` (0): as long as the system waits.
     pub connect: Option<Duration>,
     /// `read_timeout=SECONDS`: for each further part of an answer. `None` (0, the default): for ever.
     pub read: Option<Duration>,
@@ -92,7 +114,7 @@ impl ServerUrl {
                 ("binary-results", "on") => self.binary_results = true,
                 ("binary-results", "off") => self.binary_results = false,
                 _ if self.set_passwords(name, value)? || self.limits.set(name, value) => {}
-                _ => return Err(Error::Url(format!("option {option}: not {KNOWN}"))),
+                _ => return Err(wrong(name)),
             }
         }
         self.tls = tls_mode(tls, ca)?;
