@@ -22,6 +22,8 @@ pub(crate) struct Socket {
     pub(crate) is_local: bool,
     /// How long each read or write may wait.
     limit: Option<Duration>,
+    /// When the login has to be over, and how long it may take.
+    login: Option<(Instant, Duration)>,
     /// Something was sent that nothing has been waited for yet.
     unanswered: bool,
     pub(crate) counters: Counters,
@@ -34,12 +36,13 @@ impl Socket {
     /// [`Error::Io`].
     pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
         let limit = url.limits.connect;
+        let began = Instant::now();
         let (stream, is_local) = match socket_file(url) {
             Some(path) => (connected(&SockAddr::unix(path)?, limit)?, true),
             None => (over_tcp(&url.host, url.port, limit)?, false),
         };
         let mut socket = Self::over(stream, is_local);
-        socket.set_limit(limit)?;
+        socket.login = limit.map(|limit| (began + limit, limit));
         Ok(socket)
     }
 
@@ -48,19 +51,41 @@ impl Socket {
             stream,
             is_local,
             limit: None,
+            login: None,
             unanswered: false,
             counters: Counters::default(),
         }
     }
 
-    /// How long each read or write may wait from now on.
-    pub(crate) fn set_limit(&mut self, limit: Option<Duration>) -> Result<(), Error> {
+    /// The login is over: how long each read or write may wait from now on.
+    pub(crate) fn logged_in(&mut self, limit: Option<Duration>) -> Result<(), Error> {
+        self.login = None;
+        Ok(self.set_limit(limit)?)
+    }
+
+    fn set_limit(&mut self, limit: Option<Duration>) -> io::Result<()> {
         if self.limit != limit {
             self.stream.set_read_timeout(limit)?;
             self.stream.set_write_timeout(limit)?;
             self.limit = limit;
         }
         Ok(())
+    }
+
+    /// Before the login is over, wait no longer than what is left for all of it: however often the server says a little.
+    fn renew_limit(&mut self) -> io::Result<()> {
+        let Some((until, _)) = self.login else {
+            return Ok(());
+        };
+        match until.checked_duration_since(Instant::now()) {
+            Some(rest) if !rest.is_zero() => self.set_limit(Some(rest)),
+            _ => Err(ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// What the user has limited.
+    fn said(&self, error: io::Error) -> io::Error {
+        timed_out(error, self.login.map(|(_, limit)| limit).or(self.limit))
     }
 
     /// Send all of it, in one system call unless the kernel takes less.
@@ -74,7 +99,7 @@ impl Socket {
                     bytes = &bytes[written..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(timed_out(error, self.limit).into()),
+                Err(error) => return Err(self.said(error).into()),
             }
         }
         Ok(())
@@ -94,12 +119,13 @@ impl Socket {
                     return Ok(read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(timed_out(error, self.limit).into()),
+                Err(error) => return Err(self.said(error).into()),
             }
         }
     }
 
     fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.renew_limit()?;
         if let Some(sent) = fibers::send(self.stream.as_raw_fd(), bytes, self.limit) {
             self.counters.syscalls += sent.syscalls;
             return sent.result;
@@ -109,6 +135,7 @@ impl Socket {
     }
 
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.renew_limit()?;
         if let Some(received) = fibers::receive(self.stream.as_raw_fd(), buffer, self.limit) {
             self.counters.syscalls += received.syscalls;
             return received.result;
@@ -219,7 +246,6 @@ mod tests {
             ServerUrl::parse(&text).expect("valid")
         };
         let attempt = move || {
-            let began = Instant::now();
             let lost = crate::connect(&url("connect_timeout=1"))
                 .err()
                 .expect("silent");
@@ -227,12 +253,33 @@ mod tests {
                 lost.is_disconnect() && lost.to_string().contains("within 1s"),
                 "{lost}"
             );
-            assert!(began.elapsed() < Duration::from_secs(20));
         };
         attempt();
         let body: fibers::Body<()> = Box::new(attempt);
         fibers::run_fibers(vec![body]).expect("fibers");
         drop(silent);
+    }
+
+    #[test]
+    fn a_server_that_never_comes_to_the_end_of_the_login_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 4096]);
+            // Each of these notices comes well within the limit; the client goes away, or all of them were not enough.
+            let notices = std::iter::repeat_n(b"N\0\0\0\x05\0", 100);
+            let said = notices.take_while(|&notice| {
+                std::thread::sleep(Duration::from_millis(50));
+                stream.write_all(notice).is_ok()
+            });
+            said.count()
+        });
+        let url = format!("postgres://me@127.0.0.1:{port}/?connect_timeout=1");
+        let lost = crate::connect(&ServerUrl::parse(&url).expect("valid"));
+        let lost = lost.err().expect("no login").to_string();
+        assert!(lost.contains("within 1s"), "{lost}");
+        assert!(server.join().expect("server") < 100);
     }
 
     #[test]

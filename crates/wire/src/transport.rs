@@ -60,7 +60,7 @@ impl Transport {
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn logged_in(&mut self, limits: Limits) -> Result<(), Error> {
-        self.socket.set_limit(limits.read)
+        self.socket.logged_in(limits.read)
     }
 
     /// What crossed the socket, and the packets that the protocol on top has told of.
