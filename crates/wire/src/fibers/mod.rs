@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::from_ref;
 use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
@@ -141,7 +142,7 @@ impl Here {
         limit: Option<Duration>,
     ) -> io::Result<usize> {
         let limit = limit.map(types::Timespec::from);
-        with_ring(|ring| ring.push(operation, user, limit.as_ref()));
+        with_ring(|ring| ring.push(operation, user, limit.as_ref().map(from_ref)));
         self.wait(limit.is_some())
     }
 
@@ -202,9 +203,10 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8], limit: Option<Duration>) -> 
     let here = HERE.get()?;
     let limit = limit.map(types::Timespec::from);
     with_ring(|ring| {
-        ring.send_pending(here.number, User::Sent(here.number), limit.as_ref());
+        ring.send_aside(here.number, limit);
         let receive = opcode::Recv::new(types::Fd(fd), buffer.as_mut_ptr(), buffer.len() as u32);
-        ring.push(receive.build(), User::Socket(here.number), limit.as_ref());
+        let limit = limit.as_ref().map(from_ref);
+        ring.push(receive.build(), User::Socket(here.number), limit);
     });
     let result = here.wait(limit.is_some());
     let syscalls = with_ring(|ring| {
@@ -219,7 +221,7 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8], limit: Option<Duration>) -> 
 /// Send what still waits for a receive: before another request, and before its socket is closed.
 pub(crate) fn flush() {
     let Some(here) = HERE.get() else { return };
-    if with_ring(|ring| ring.send_pending(here.number, User::Socket(here.number), None)) {
+    if with_ring(|ring| ring.send_pending(here.number)) {
         // A failure shows at the next receive.
         let _ = here.wait(false);
         with_ring(|ring| ring.pending[here.number].bytes.clear());

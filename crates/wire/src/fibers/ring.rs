@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use io_uring::{IoUring, opcode, squeue, types};
 
 /// A request of so many bytes fits into an empty socket's buffer (the smallest is TCP's, with 16 KiB): the kernel takes it at once unless
-/// the whole machine's sockets are short of memory.
+/// the server does not read, or the whole machine's sockets are short of memory.
 pub(super) const SHORT_BYTES: usize = 4096;
 /// The kernel allows no longer queue; a full one is submitted early.
 const QUEUE_MAX: usize = 32_768;
@@ -54,8 +54,11 @@ pub(super) struct Pending {
     pub(super) bytes: Vec<u8>,
     /// Something else went out since the last receive: the socket's buffer may be full.
     pub(super) crowded: bool,
-    /// The kernel has not taken all of `bytes` yet.
+    /// The kernel has not taken all of `bytes` yet, but so many of them.
     is_sending: bool,
+    taken: usize,
+    /// How long the kernel may wait until it takes the rest.
+    limit: Option<types::Timespec>,
     /// What arrived before that: the server may speak without being asked. The fiber goes on when `bytes` are its own again.
     early: Option<i32>,
 }
@@ -67,7 +70,7 @@ pub(super) struct Ring {
     pub(super) pending: Vec<Pending>,
     /// A socket's operation was queued since the last system call.
     queued: bool,
-    /// Requests that were queued since then and whose completion wakes nobody.
+    /// Requests that were queued since then: the kernel takes what it can of each at once, and that wakes nobody.
     sends: usize,
     /// System calls for sockets that no connection has counted yet.
     uncounted_syscalls: u64,
@@ -93,8 +96,17 @@ impl Pending {
             bytes: Vec::with_capacity(SHORT_BYTES),
             crowded: false,
             is_sending: false,
+            taken: 0,
+            limit: None,
             early: None,
         }
+    }
+
+    /// After a send of what had not been taken: whether there is still something left. A failure shows at the receive.
+    fn is_unsent(&mut self, result: i32) -> bool {
+        self.taken += usize::try_from(result).unwrap_or(0);
+        let failed = result < 0 && result != -libc::EAGAIN;
+        !failed && self.taken < self.bytes.len()
     }
 }
 
@@ -122,7 +134,7 @@ impl Ring {
         &mut self,
         operation: squeue::Entry,
         user: User,
-        limit: Option<&types::Timespec>,
+        limit: Option<*const types::Timespec>,
     ) {
         self.queued |= !matches!(user, User::Besides(_));
         let operation = operation.user_data(user.to_data());
@@ -155,10 +167,11 @@ impl Ring {
 
     /// Submit what is queued, wait for a completion, and say who can go on with which result.
     pub(super) fn wait(&mut self, ready: &mut VecDeque<(usize, i32)>) {
-        // A request is taken at once: without those, the call would return before any answer.
+        // Without those the call would return before any answer.
         let sends = std::mem::take(&mut self.sends);
         self.enter(sends + 1);
         let mut for_sockets = std::mem::take(&mut self.queued);
+        let mut unsent = Vec::new();
         for completion in self.uring.completion() {
             if completion.user_data() == NOBODY {
                 continue;
@@ -175,9 +188,12 @@ impl Ring {
                         ready.push_back((number, result));
                     }
                 }
-                // A failure shows at the receive.
                 User::Sent(number) => {
                     let pending = &mut self.pending[number];
+                    if pending.is_unsent(result) {
+                        unsent.push(number);
+                        continue;
+                    }
                     pending.is_sending = false;
                     if let Some(early) = pending.early.take() {
                         ready.push_back((number, early));
@@ -185,25 +201,37 @@ impl Ring {
                 }
             }
         }
+        for number in unsent {
+            let pending = &self.pending[number];
+            let rest = send(pending.fd, &pending.bytes[pending.taken..]);
+            let limit = pending.limit.as_ref().map(std::ptr::from_ref);
+            self.push(rest, User::Sent(number), limit);
+        }
         self.uncounted_syscalls += u64::from(for_sockets);
     }
 
-    /// Queue the request that waits; whether there is one.
-    pub(super) fn send_pending(
-        &mut self,
-        number: usize,
-        user: User,
-        limit: Option<&types::Timespec>,
-    ) -> bool {
+    /// Queue the request that waits, to go out while its fiber waits for the answer. What the kernel does not take at once is queued
+    /// again and may wait as long as `limit`: nobody else waits for it.
+    pub(super) fn send_aside(&mut self, number: usize, limit: Option<types::Timespec>) {
         let pending = &mut self.pending[number];
         if pending.bytes.is_empty() {
-            return false;
+            return;
         }
-        pending.is_sending = matches!(user, User::Sent(_));
-        self.sends += usize::from(pending.is_sending);
-        let send = send(pending.fd, &pending.bytes);
-        self.push(send, user, limit);
-        true
+        (pending.is_sending, pending.taken, pending.limit) = (true, 0, limit);
+        self.sends += 1;
+        let send = send_with(libc::MSG_DONTWAIT, pending.fd, &pending.bytes);
+        self.push(send, User::Sent(number), None);
+    }
+
+    /// Queue the request that waits, for its fiber to wait for that; whether there is one.
+    pub(super) fn send_pending(&mut self, number: usize) -> bool {
+        let pending = &self.pending[number];
+        let waits = !pending.bytes.is_empty();
+        if waits {
+            let send = send(pending.fd, &pending.bytes);
+            self.push(send, User::Socket(number), None);
+        }
+        waits
     }
 
     /// System calls made for sockets since they were last asked for.
@@ -214,7 +242,11 @@ impl Ring {
 
 /// A send that takes all of the bytes, however long it waits.
 pub(super) fn send(fd: RawFd, bytes: &[u8]) -> squeue::Entry {
+    send_with(libc::MSG_WAITALL, fd, bytes)
+}
+
+fn send_with(flags: i32, fd: RawFd, bytes: &[u8]) -> squeue::Entry {
     opcode::Send::new(types::Fd(fd), bytes.as_ptr(), bytes.len() as u32)
-        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+        .flags(libc::MSG_NOSIGNAL | flags)
         .build()
 }
