@@ -3,8 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use testserver::Certificates;
 use wire::{Error, ServerUrl};
 
 const PASSWORD: &str = "sesame";
@@ -19,20 +26,30 @@ fn told(url: &str, says: &[Vec<u8>]) -> (Error, Vec<u8>) {
         let (mut stream, _) = listener.accept().expect("a client");
         let limit = Some(Duration::from_secs(20));
         stream.set_read_timeout(limit).expect("set");
-        let mut heard = Vec::new();
-        for (number, answer) in says.iter().enumerate() {
-            let mut buffer = [0; 4096];
-            if number > 0 || !first {
-                match stream.read(&mut buffer) {
-                    Ok(0) | Err(_) => return heard,
-                    Ok(read) => heard.extend_from_slice(&buffer[..read]),
-                }
-            }
-            stream.write_all(answer).expect("said");
+        if first {
+            stream.write_all(&says[0]).expect("said");
         }
-        let _ = stream.read_to_end(&mut heard);
-        heard
+        heard(stream, &says[usize::from(first)..])
     });
+    attempt(url, port, server)
+}
+
+/// What is heard: one thing before each answer, and what comes behind the last.
+fn heard(mut stream: impl Read + Write, says: &[Vec<u8>]) -> Vec<u8> {
+    let mut heard = Vec::new();
+    for answer in says {
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return heard,
+            Ok(read) => heard.extend_from_slice(&buffer[..read]),
+        }
+        stream.write_all(answer).expect("said");
+    }
+    let _ = stream.read_to_end(&mut heard);
+    heard
+}
+
+fn attempt(url: &str, port: u16, server: JoinHandle<Vec<u8>>) -> (Error, Vec<u8>) {
     let url = url.replace("HOST", &format!("me:{PASSWORD}@127.0.0.1:{port}"));
     let error = wire::connect(&ServerUrl::parse(&url).expect("valid"));
     (
@@ -111,6 +128,129 @@ fn mysql_gets_no_clear_text_over_plain_tcp() {
         let (error, heard) = told(&format!("mysql://HOST/{options}"), &says);
         assert!(error.to_string().contains(why), "{error}");
         assert!(!has(&heard, PASSWORD.as_bytes()));
+    }
+}
+
+/// Certificates for the loopback address, in a folder that goes with them.
+struct Scratch(PathBuf, Certificates);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("upshift-{name}-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let certificates = Certificates::make(&folder);
+        Self(folder, certificates)
+    }
+
+    /// Checked and unchecked: options for a URL.
+    fn modes(&self) -> [(String, bool); 2] {
+        let checked = format!("tls=verify&tls-ca={}", self.1.ca.display());
+        [(checked, true), ("tls=required".to_owned(), false)]
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// As [`told`], by a server that speaks TLS from the login on.
+fn told_over_tls(url: &str, files: &Certificates, says: &[Vec<u8>]) -> (Error, Vec<u8>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let certificate = CertificateDer::from_pem_file(&files.certificate).expect("PEM");
+    let key = PrivateKeyDer::from_pem_file(&files.key).expect("PEM");
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| {
+            let config = config.with_no_client_auth();
+            config.with_single_cert(vec![certificate], key)
+        });
+    let connection = ServerConnection::new(Arc::new(config.expect("a certificate")));
+    let connection = connection.expect("a server");
+    let (says, mysql) = (says.to_vec(), url.starts_with("mysql"));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let limit = Some(Duration::from_secs(20));
+        stream.set_read_timeout(limit).expect("set");
+        // The client's wish for TLS: a login that breaks off, or a request of its own.
+        if mysql {
+            stream
+                .write_all(&greeting(CAPABILITIES | 1 << 11))
+                .expect("said");
+            stream.read_exact(&mut [0; 4 + 32]).expect("a wish");
+        } else {
+            stream.read_exact(&mut [0; 8]).expect("a wish");
+            stream.write_all(b"S").expect("said");
+        }
+        heard(StreamOwned::new(connection, stream), &says)
+    });
+    attempt(url, port, server)
+}
+
+/// "No", as MySQL says it.
+fn mysql_refusal(number: u8) -> Vec<u8> {
+    packet(number, b"\xff\x15\x04#28000no")
+}
+
+#[test]
+#[ignore = "needs openssl: run by ./upshift test"]
+fn mysql_gets_a_password_over_tls_only_with_a_checked_certificate() {
+    let scratch = Scratch::new("mysql-tls");
+    for (mode, is_checked) in scratch.modes() {
+        for (asks, options, why) in [
+            (&[1, 4][..], "", "get_server_public_key=1"),
+            (
+                b"\xfemysql_clear_password\0",
+                "&enable_cleartext_plugin=1",
+                "others could read",
+            ),
+        ] {
+            let url = format!("mysql://HOST/?{mode}{options}");
+            let says = [packet(3, asks), mysql_refusal(5)];
+            let (error, heard) = told_over_tls(&url, &scratch.1, &says);
+            assert_eq!(has(&heard, PASSWORD.as_bytes()), is_checked, "{url}");
+            let why = if is_checked { "28000" } else { why };
+            assert!(error.to_string().contains(why), "{url}: {error}");
+        }
+    }
+    let url = "mysql://HOST/?tls=required&get_server_public_key=1";
+    let says = [packet(3, &[1, 4]), mysql_refusal(5)];
+    let (_, heard) = told_over_tls(url, &scratch.1, &says);
+    assert!(has(&heard, PASSWORD.as_bytes()), "allowed");
+}
+
+#[test]
+#[ignore = "needs openssl: run by ./upshift test"]
+fn postgres_gets_a_password_over_tls_only_with_a_checked_certificate() {
+    let scratch = Scratch::new("postgres-tls");
+    let refusal = b"E\0\0\0\x17SERROR\0C28000\0Mno\0\0".to_vec();
+    for (mode, is_checked) in scratch.modes() {
+        let url = format!("postgres://HOST/?{mode}");
+        let says = [request(3, b""), refusal.clone()];
+        let (error, heard) = told_over_tls(&url, &scratch.1, &says);
+        assert_eq!(has(&heard, PASSWORD.as_bytes()), is_checked, "{url}");
+        let why = if is_checked {
+            "28000"
+        } else {
+            "require_auth=password"
+        };
+        assert!(error.to_string().contains(why), "{url}: {error}");
+        // SCRAM is bound to the connection where the server can.
+        for (offers, taken, is_bound) in [
+            (
+                &b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"[..],
+                &b"SCRAM-SHA-256-PLUS\0"[..],
+                true,
+            ),
+            (b"SCRAM-SHA-256\0\0", b"SCRAM-SHA-256\0", false),
+        ] {
+            let says = [request(10, offers), refusal.clone()];
+            let (_, heard) = told_over_tls(&url, &scratch.1, &says);
+            assert!(has(&heard, taken), "{url}");
+            assert_eq!(has(&heard, b"p=tls-server-end-point"), is_bound, "{url}");
+        }
     }
 }
 
