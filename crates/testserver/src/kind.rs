@@ -48,6 +48,24 @@ impl Kind {
         }
     }
 
+    /// Asks how many of others' prepared statements were executed (PostgreSQL: transactions committed) since the server began.
+    pub(super) fn count_executions(self) -> &'static str {
+        match self {
+            Self::MariaDb => {
+                "SELECT variable_value FROM information_schema.global_status \
+                 WHERE variable_name = 'Com_stmt_execute'"
+            }
+            Self::MySql => {
+                "SELECT variable_value FROM performance_schema.global_status \
+                 WHERE variable_name = 'Com_stmt_execute'"
+            }
+            Self::Postgres => {
+                "SELECT coalesce(sum(xact_commit), 0)::bigint FROM pg_stat_database \
+                 WHERE datname <> current_database()"
+            }
+        }
+    }
+
     /// The program that runs the server.
     pub(super) fn program(self) -> PathBuf {
         match self {

@@ -6,6 +6,7 @@ mod kind;
 mod rows;
 mod tls;
 
+use std::cell::Cell;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::chown;
@@ -232,14 +233,29 @@ impl Server {
         self.wait_for_connections(|all| all > connections);
     }
 
+    /// Wait until a load of so many connections has logged in and executed so many of its prepared statements.
+    pub fn wait_for_work(&self, connections: u32, executions: u32) {
+        self.wait_for_load(connections);
+        let first = Cell::new(None);
+        self.wait_until(self.kind.count_executions(), |now| {
+            first.set(first.get().or(Some(now)));
+            first.get().is_some_and(|first| now >= first + executions)
+        });
+    }
+
     /// Wait until the number of connections, the one that asks among them, is right.
     fn wait_for_connections(&self, right: impl Fn(u32) -> bool) {
+        self.wait_until(self.kind.count_connections(), right);
+    }
+
+    /// Wait until a question has the right answer.
+    fn wait_until(&self, question: &str, right: impl Fn(u32) -> bool) {
         let begin = Instant::now();
         loop {
             // It may have no room for the one that asks.
             let counted = self
                 .connect(self.kind.system_database())
-                .map(|mut connection| one(&mut *connection, self.kind.count_connections()));
+                .map(|mut connection| one(&mut *connection, question));
             if matches!(&counted, Ok(text) if right(text.parse().expect("a number"))) {
                 return;
             }
