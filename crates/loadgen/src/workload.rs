@@ -69,7 +69,7 @@ pub trait Workload: Send + Sync {
 
 /// One connection's work.
 pub trait Client: Send {
-    /// Whether [`Client::draw`] can be called yet; if not, it is asked again after a millisecond.
+    /// Whether [`Client::draw`] can be called yet; if not, it is asked again within a millisecond.
     fn is_ready(&mut self) -> bool {
         true
     }

@@ -39,6 +39,7 @@ fn everything(server: &Server) {
     every_script_runs(&url);
     every_statement_commits_by_itself(&url);
     isolation_is_set(server, &url);
+    commits(&url);
     if server.kind() != Kind::Postgres {
         nothing_is_left_uncommitted(server, &url);
     }
@@ -106,6 +107,15 @@ fn nothing_is_left_uncommitted(server: &Server, url: &str) {
     assert_eq!(sum(&mut *connection), before + changed);
 }
 
+fn commits(url: &str) {
+    common::load("commit prepare --accounts 100", url).done();
+    let line = "commit run --accounts 100 -c 2 --max-transactions 50 --json";
+    let result = common::load(line, url).json(0);
+    assert_eq!(result["transactions"]["commit"]["count"], 50, "{result:#}");
+    assert_eq!(result["statements"]["log_insert"]["affected"], 50);
+    common::every_option_is_told(&["commit", "run"], &result);
+}
+
 /// The level that was asked for is the one that statements run at.
 fn isolation_is_set(server: &Server, url: &str) {
     let default = match server.kind() {
@@ -123,6 +133,8 @@ fn isolation_is_set(server: &Server, url: &str) {
         );
         let result = common::load(&line, url).json(0);
         assert_eq!(result["options"]["isolation"], level);
+        common::every_option_is_told(&["oltp", "run"], &result);
+        assert_eq!(result["server"]["transport"], "socket");
         assert_eq!(result["server"]["isolation"], default, "{result:#}");
         let durable = result["server"]["durability"].as_object();
         assert!(

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{fill, filled, load, path, start, wait};
+use common::{every_option_is_told, fill, filled, load, path, start, wait};
 use serde_json::Value;
 use testserver::{Kind, Server, one, run};
 
@@ -82,6 +82,7 @@ fn all_servers_and_all_ways_give_equal_answers() {
     .json(0);
     assert_eq!(first["transactions"]["read_write"]["count"], 60);
     assert_eq!(first["replay"]["requests"], 1200);
+    every_option_is_told(&["replay"], &first);
     assert!(first["replay"]["differences"].is_null());
     server_time_is_told(&first, true);
     let postgres = Server::postgres(&[]);
@@ -168,6 +169,8 @@ fn what_differs_is_listed_with_its_statement() {
         (&Value::from(1), &Value::from(0))
     );
     // The digest belongs to this trace and these choices.
+    replay(&format!("--protocol text --compare {digest}"), &trace, &url)
+        .refused(1, &["--protocol"]);
     replay(&format!("--unordered --compare {digest}"), &trace, &url).refused(1, &["--unordered"]);
     replay(&format!("--rows first --compare {digest}"), &trace, &url).refused(1, &["--rows"]);
     let again = record(&server, &url);
@@ -197,6 +200,33 @@ fn many_connections_replay_all_of_it() {
         assert_eq!(after, before + 60);
         before = after;
     }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn connections_keep_the_recorded_order_among_each_other() {
+    let server = Server::postgres(&[]);
+    let url = filled(&server, 1, ROWS);
+    let trace = path(&common::file(&server, "trace")).to_owned();
+    // The first delete of an id changes a row, the others none. The schedule leaves each time to end before the next, on any connection.
+    let line = format!(
+        "oltp delete run --record {trace} --table-size {ROWS} -c 4 --rate 200 --arrivals uniform --max-transactions 300 --seconds 60 --distribution uniform --json"
+    );
+    let recorded = load(&line, &url).json(0);
+    let changed = &recorded["statements"]["delete"]["affected"];
+    assert!((100..200).contains(&changed.as_u64().expect("a count")));
+    for connections in [4, 3, 2, 1] {
+        fill(&url, 1, ROWS);
+        let ran = replay(&format!("-c {connections}"), &trace, &url);
+        let told = &ran.json(0)["replay"];
+        assert_eq!(told["counted_otherwise"], 0, "{told:#}");
+    }
+    // Rows that are not there any more are no good replay, whether there is a digest or not.
+    let again = replay("", &trace, &url);
+    again.refused(1, &["another number of rows", "as they were when"]);
+    let told = &again.json(1)["replay"];
+    assert_eq!(&told["counted_otherwise"], changed, "{told:#}");
+    replay("--lenient", &trace, &url).json(0);
 }
 
 #[test]
@@ -328,8 +358,7 @@ fn the_recorded_pace_counts_latency_from_the_recorded_start() {
     let fast = replay("", &trace, &url).json(0);
     assert!(fast["open_loop"].is_null(), "{fast:#}");
     let child = start(&format!("replay {trace} --pace recorded --json"), &url);
-    server.wait_for_load(1);
-    std::thread::sleep(Duration::from_millis(500));
+    server.wait_for_work(1, 5);
     server.signal(libc::SIGSTOP);
     std::thread::sleep(Duration::from_secs(1));
     server.signal(libc::SIGCONT);
@@ -367,8 +396,7 @@ fn a_server_that_is_killed_under_a_replay() {
             path(&digest)
         );
         let child = start(&line, &url);
-        server.wait_for_load(1);
-        std::thread::sleep(Duration::from_millis(500));
+        server.wait_for_work(1, 50);
         server.kill();
         server.restart();
         let ran = wait(child);
@@ -381,6 +409,7 @@ fn a_server_that_is_killed_under_a_replay() {
         }
         // The transaction that the connection was lost in, and no other.
         assert_eq!(result["replay"]["ended_otherwise"], 1, "{result:#}");
+        assert_eq!(result["replay"]["counted_otherwise"], 0, "{result:#}");
         let text = fs::read_to_string(&digest).expect("a digest");
         assert_eq!(text.matches("\tlost\t").count(), 1);
         assert_eq!(

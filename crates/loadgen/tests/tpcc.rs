@@ -1,5 +1,7 @@
 //! TPC-C on real servers: its consistency conditions hold after runs, after a killed client and after a killed server.
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -168,6 +170,7 @@ fn any_warehouse(bench: &Bench) {
     assert_eq!(ordered(), before, "its home is the first");
     let any = bench.json(&[&line[..], &["--warehouses", "any"]].concat());
     assert_eq!(any["options"]["warehouses"], "any");
+    common::every_option_is_told(&["tpcc", "run"], &any);
     assert_eq!(any["options"]["warehouses_loaded"], 2);
     assert!(ordered() > before, "{any}");
     bench.holds("after any warehouse");
@@ -180,6 +183,7 @@ fn one_statement(bench: &Bench) {
         "delivery.new_order_delete",
     ] {
         let result = bench.json(&["tpcc", "one", name, "-c", "2", "--seconds", "0.3"]);
+        common::every_option_is_told(&["tpcc", "one"], &result);
         let statement = &result["statements"][name];
         assert_eq!(statement["errors"], 0, "{result}");
         assert!(

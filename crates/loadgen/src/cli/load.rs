@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wire::ServerUrl;
@@ -19,6 +20,8 @@ use crate::replay::{Meta, Recording, TraceWriter};
 use crate::session::{Connector, Knobs, Shared};
 use crate::workload::Workload;
 
+/// How long to wait for the server's own account where the URL says nothing.
+const ACCOUNT: Duration = Duration::from_secs(10);
 /// What a shell expects of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -31,19 +34,44 @@ pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
     Ok(Arc::new(move || wire::connect(&url)))
 }
 
-/// The same for a load, whose choices count as well as the URL's.
-pub(super) fn target(
-    server: &ServerOptions,
-    options: &KnobOptions,
-) -> Result<(Connector, Knobs), Usage> {
-    let mut url = parse(server)?;
-    let mut knobs = options.knobs();
-    knobs.metadata &= url.metadata;
-    url.metadata = knobs.metadata;
-    knobs.binary_results |= url.binary_results;
-    url.binary_results = knobs.binary_results;
-    knobs.check(url.family)?;
-    Ok((Arc::new(move || wire::connect(&url)), knobs))
+/// The server that a load is for, and how its statements are sent.
+pub(super) struct Target {
+    pub(super) connector: Connector,
+    /// For the server's own account. Nothing waits long for it: the server may be standing still.
+    account: Connector,
+    pub(super) knobs: Knobs,
+    pub(super) transport: output::Transport,
+}
+
+impl Target {
+    /// A load's choices count as well as the URL's.
+    ///
+    /// # Errors
+    /// A URL that cannot be used, and what the server's protocol does not have.
+    pub(super) fn new(server: &ServerOptions, options: &KnobOptions) -> Result<Self, Usage> {
+        let mut url = parse(server)?;
+        let mut knobs = options.knobs();
+        knobs.metadata &= url.metadata;
+        url.metadata = knobs.metadata;
+        knobs.binary_results |= url.binary_results;
+        url.binary_results = knobs.binary_results;
+        knobs.check(url.family)?;
+        let hasty = hasty(&url);
+        Ok(Self {
+            transport: output::Transport::from(&url),
+            connector: Arc::new(move || wire::connect(&url)),
+            account: Arc::new(move || wire::connect(&hasty)),
+            knobs,
+        })
+    }
+}
+
+/// The same server, with a limit on every wait.
+fn hasty(url: &ServerUrl) -> ServerUrl {
+    let mut hasty = url.clone();
+    hasty.limits.connect = url.limits.connect.or(Some(ACCOUNT));
+    hasty.limits.read = url.limits.read.or(Some(ACCOUNT));
+    hasty
 }
 
 pub(super) fn parse(server: &ServerOptions) -> Result<ServerUrl, Usage> {
@@ -60,13 +88,13 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let (connector, knobs) = target(&options.server, &options.knobs)?;
-    let server = look(&connector, &*workload, &knobs, &plan)?;
+    let target = Target::new(&options.server, &options.knobs)?;
+    let server = look(&target, &*workload, &plan)?;
     let interrupt = interrupt_flag()?;
     let writer = match &options.record {
         None => None,
         Some(path) => {
-            let meta = meta(&*workload, &server, &plan, &knobs)?;
+            let meta = meta(&*workload, &server, &plan, &target.knobs)?;
             Some(TraceWriter::create(path, &meta, Arc::clone(&interrupt))?)
         }
     };
@@ -74,14 +102,15 @@ pub fn run_workload(
         None => Arc::clone(&workload),
         Some(writer) => Arc::new(Recording::new(Arc::clone(&workload), Arc::clone(writer))),
     };
-    let mut ran = perform(&driven, connector, knobs, plan, &interrupt)?;
+    let mut ran = perform(&driven, target, plan, &interrupt)?;
     let recorded = writer.map(|writer| writer.finish()).transpose();
     if let Err(failure) = &recorded {
         // It was the trace that ended the load, not Ctrl-C.
         ran.finished.interrupted = false;
         ran.finished.failure = Some(failure.message.clone());
     }
-    let about = About::from(&*workload);
+    let mut about = About::from(&*workload);
+    about.options.extend(options.files());
     let result = ran.result(&about, server);
     ran.put_out(&result, &about, &options.output)?;
     if let Some(ending) = recorded? {
@@ -104,26 +133,25 @@ pub(super) struct Ran {
 /// Drive a workload, with the live line, Ctrl-C and the server's own account.
 pub(super) fn perform(
     workload: &Arc<dyn Workload>,
-    connector: Connector,
-    knobs: Knobs,
+    target: Target,
     plan: drive::Plan,
     interrupt: &AtomicBool,
 ) -> anyhow::Result<Ran> {
     // Without it the system's refusal of one more connection says what is wrong.
     let _ = crate::sys::raise_file_limit();
     let shared = Shared {
-        connector,
+        connector: target.connector,
         statements: workload.statements().into(),
         names: Arc::new(Names::new(workload.statements())),
-        knobs,
+        knobs: target.knobs,
         clock: Arc::new(MonotonicClock::start()),
     };
-    let before = connected_sums(|| (shared.connector)());
+    let before = connected_sums(|| (target.account)());
     let mut live = Live::new();
     let tick = &mut |collector: &Collector, elapsed_s| live.tick(collector, elapsed_s);
     let finished = drive::run(workload, &shared, plan.clone(), interrupt, tick)?;
     live.end();
-    let after = connected_sums(|| (shared.connector)());
+    let after = connected_sums(|| (target.account)());
     Ok(Ran {
         server_time: server_time(before, after, &shared.statements),
         plan,
@@ -273,6 +301,27 @@ impl Live {
     fn end(&self) {
         if self.on {
             eprint!("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_ever_for_the_servers_account() {
+        for (options, connect, read) in [
+            ("connect_timeout=0", ACCOUNT, ACCOUNT),
+            (
+                "connect_timeout=3&read_timeout=60",
+                Duration::from_secs(3),
+                Duration::from_secs(60),
+            ),
+        ] {
+            let url = ServerUrl::parse(&format!("mysql://h/d?{options}")).expect("valid");
+            let limits = hasty(&url).limits;
+            assert_eq!((limits.connect, limits.read), (Some(connect), Some(read)));
         }
     }
 }

@@ -8,7 +8,7 @@ mod server;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use load::{connector, run_workload};
 pub use options::{LoadOptions, ServerOptions};
@@ -157,6 +157,12 @@ struct AccountOptions {
     /// Accounts; with fewer, transactions wait for each other.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     accounts: u64,
+}
+
+/// The command line, as clap has it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Parse the command line, do what it says and report what went wrong.

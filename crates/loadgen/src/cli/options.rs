@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::{Map, Value, json};
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Usage;
@@ -82,6 +83,17 @@ pub struct OutputOptions {
     pub parquet: Option<PathBuf>,
 }
 
+impl OutputOptions {
+    /// The files by their options' names; how the result is printed shows in itself.
+    #[must_use]
+    pub fn files(&self) -> Map<String, Value> {
+        [("hdr", &self.hdr), ("parquet", &self.parquet)]
+            .map(|(name, file)| (name.to_owned(), json!(file)))
+            .into_iter()
+            .collect()
+    }
+}
+
 /// How to load it and where the results go.
 #[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
@@ -133,6 +145,14 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// The files that it writes, by their options' names.
+    #[must_use]
+    pub fn files(&self) -> Map<String, Value> {
+        let mut files = self.output.files();
+        files.insert("record".to_owned(), json!(self.record));
+        files
+    }
+
     /// How the load is run.
     ///
     /// # Errors

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::{Map, Value, json};
 
-use super::load::{interrupt_flag, perform, target, verdict};
+use super::load::{Target, interrupt_flag, perform, verdict};
 use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus};
 use super::server::look;
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Failure;
 use crate::output::{self, About};
 use crate::replay::{
-    Answers, Choices, DigestHead, DigestReader, DigestWriter, Pace, Replay, Trace,
+    Answers, Choices, DigestHead, DigestReader, DigestWriter, Pace, Replay, Sent, Trace,
 };
 use crate::workload::Workload;
 
@@ -25,8 +26,8 @@ pub(super) struct ReplayOptions {
     trace: PathBuf,
     #[command(flatten)]
     server: ServerOptions,
-    /// Connections. With 1, transactions run one after the other in the order in which they ended when they were recorded; with more,
-    /// each recorded connection keeps its order.
+    /// Connections. A transaction begins when all that had ended before it began in the recording have ended; with 1, they run one
+    /// after the other in the order in which they ended.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections: u32,
     /// Threads that drive the connections; default: as many as CPUs.
@@ -83,6 +84,15 @@ impl ReplayOptions {
         }
     }
 
+    /// The files, by their options' names, and whether all of the trace has to be there.
+    fn files(&self) -> Map<String, Value> {
+        let mut files = self.output.files();
+        files.insert("digest".to_owned(), json!(self.digest));
+        files.insert("compare".to_owned(), json!(self.compare));
+        files.insert("allow_truncated".to_owned(), self.allow_truncated.into());
+        files
+    }
+
     fn choices(&self) -> Choices {
         Choices {
             pace: self.pace,
@@ -97,19 +107,20 @@ impl ReplayOptions {
 /// # Errors
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
-    let (connector, knobs) = target(&options.server, &options.knobs)?;
+    let target = Target::new(&options.server, &options.knobs)?;
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
     let earlier = options.compare.as_deref().map(DigestReader::open);
     let earlier = earlier.transpose()?;
     let replay = Arc::new(Replay::new(&trace, options.connections, options.choices())?);
     let plan = options.plan(&trace);
-    let server = look(&connector, &*replay, &knobs, &plan)?;
+    let server = look(&target, &*replay, &plan)?;
+    let knobs = target.knobs;
     let head = DigestHead {
         trace: trace.id_text(),
         requests: trace.ending.statements,
         unordered: options.unordered,
         lenient: options.lenient,
-        rows: knobs.rows,
+        sent: Sent::from(knobs),
         family: server.family.clone(),
         version: server.version.clone(),
     };
@@ -123,13 +134,14 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         replay.keep(Answers::new(digest, earlier));
     }
     let driven: Arc<dyn Workload> = Arc::clone(&replay) as Arc<dyn Workload>;
-    let ran = perform(&driven, connector, knobs, plan, &*interrupt_flag()?)?;
+    let ran = perform(&driven, target, plan, &*interrupt_flag()?)?;
     let finished = &ran.finished;
     let complete =
         !finished.interrupted && finished.failure.is_none() && finished.stuck_connections == 0;
     let found = if complete { replay.finish() } else { Ok(None) };
     let found_now = found.as_ref().ok().and_then(Option::as_ref);
-    let about = About::from(&*driven);
+    let mut about = About::from(&*driven);
+    about.options.extend(options.files());
     let mut result = ran.result(&about, server);
     result.replay = Some(output::replay(&trace, &replay, found_now)?);
     ran.put_out(&result, &about, &options.output)?;
@@ -140,25 +152,31 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         );
     }
     let code = verdict(finished)?;
-    judge(
-        found?.map_or(0, |found| found.count),
-        replay.ended_otherwise(),
-        complete,
-    )?;
+    let differences = found?.map_or(0, |found| found.count);
+    judge(differences, &replay, complete)?;
     Ok(code)
 }
 
-fn judge(differences: u64, ended_otherwise: u64, complete: bool) -> Result<(), Failure> {
+fn judge(differences: u64, replay: &Replay, complete: bool) -> Result<(), Failure> {
     if differences > 0 {
         return Err(Failure::new(
             format!("{differences} requests were answered differently"),
             "the requests are above; --unordered if only the order of rows without ORDER BY differs, --lenient between two engines; both servers need equal tables before the replay",
         ));
     }
-    if ended_otherwise > 0 && complete {
+    let (ended, counted) = (replay.ended_otherwise(), replay.counted_otherwise());
+    if ended > 0 && complete {
         return Err(Failure::new(
-            format!("{ended_otherwise} transactions ended otherwise than when they were recorded"),
+            format!("{ended} transactions ended otherwise than when they were recorded"),
             "the errors are above; the replay needs the tables as they were when the recording began",
+        ));
+    }
+    if counted > 0 && complete {
+        return Err(Failure::new(
+            format!(
+                "{counted} requests returned or changed another number of rows than when they were recorded"
+            ),
+            "the replay needs the tables as they were when the recording began; transactions that overlapped in the recording can also come in another order",
         ));
     }
     Ok(())

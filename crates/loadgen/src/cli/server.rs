@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use wire::{Cell, Connection, Error, Family, Fetch, RowSink};
 
+use super::load::Target;
 use crate::drive::{Plan, refused};
 use crate::failure::{Failure, Usage};
 use crate::output::Server;
-use crate::session::{Connector, Knobs, Protocol};
+use crate::session::{Knobs, Protocol};
 use crate::workload::Workload;
 
 const MYSQL: &str = "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit', \
@@ -31,12 +32,12 @@ const DURABILITY: [&str; 7] = [
 /// # Errors
 /// A refused login, tables that are not there, and a load that the server's settings would end.
 pub(super) fn look(
-    connector: &Connector,
+    target: &Target,
     workload: &dyn Workload,
-    knobs: &Knobs,
     plan: &Plan,
 ) -> anyhow::Result<Server> {
-    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
+    let knobs = &target.knobs;
+    let mut connection = (target.connector)().map_err(|error| refused(&error, 0, 1))?;
     workload.check(&mut *connection)?;
     let mut settings = Settings::default();
     let (family, sql) = match connection.family() {
@@ -53,6 +54,7 @@ pub(super) fn look(
     Ok(Server {
         family: family.to_owned(),
         version: connection.server_version().to_owned(),
+        transport: target.transport,
         isolation: settings.isolation(),
         durability: settings.durability(),
     })

@@ -1,7 +1,7 @@
 //! The honesty of the drive, against a fake server and a fake clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wire::{
@@ -11,23 +11,28 @@ use wire::{
 use super::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan, run};
 use crate::clock::{Clock, MonotonicClock};
 use crate::measure::Names;
-use crate::session::{Knobs, Session, Shared, StatementId, StatementSpec};
+use crate::session::{Isolation, Knobs, Session, Shared, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 const MS: u64 = 1_000_000;
 
-/// Stands still but for what sleeps and statements add; how many there were.
+/// Stands still but for what sleeps and statements add.
 #[derive(Default)]
-struct FakeClock(AtomicU64, AtomicU64);
+struct FakeClock {
+    now_ns: AtomicU64,
+    sleeps: AtomicU64,
+    reads: AtomicU64,
+}
 
 impl Clock for FakeClock {
     fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.now_ns.load(Ordering::SeqCst)
     }
 
     fn sleep_until(&self, moment_ns: u64) {
-        self.0.fetch_max(moment_ns, Ordering::SeqCst);
-        self.1.fetch_add(1, Ordering::SeqCst);
+        self.now_ns.fetch_max(moment_ns, Ordering::SeqCst);
+        self.sleeps.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -55,6 +60,8 @@ struct Asked {
     statements: AtomicU64,
     first_statements: AtomicU64,
     commits: AtomicU64,
+    /// Everything that was set, of all connections.
+    sets: Mutex<Vec<String>>,
 }
 
 /// Answers after 1 ms.
@@ -115,7 +122,11 @@ impl Connection for FakeServer {
         match sql {
             "COMMIT" => self.asked.commits.fetch_add(1, Ordering::SeqCst),
             "ROLLBACK" => 0,
-            _ if sql.starts_with("SET ") => 0,
+            _ if sql.starts_with("SET ") => {
+                self.counters.round_trips += 1;
+                self.asked.sets.lock().expect("whole").push(sql.to_owned());
+                0
+            }
             _ => return self.answer(),
         };
         Ok(Done::default())
@@ -382,7 +393,7 @@ fn a_typed_transaction_counts_where_it_ends() {
     let seen = Arc::clone(&clock);
     let (finished, _) = against(workload, Faults::default(), Knobs::default(), plan, clock);
     // Four whole transactions are typed, one timer each, and answered; the fifth is cut short by the end.
-    assert_eq!(seen.1.load(Ordering::SeqCst), 2 * 4 + 1);
+    assert_eq!(seen.sleeps.load(Ordering::SeqCst), 2 * 4 + 1);
     // They end every 18.001 s: the first within the warm-up, the next three within the minute after it.
     assert_eq!(finished.totals.completed, [3]);
     assert_eq!(finished.totals.transactions[0].count, 3);
@@ -419,6 +430,43 @@ fn a_statement_alone_is_committed_where_autocommit_is_off() {
     let count = finished.totals.transactions[0].count;
     assert!(count > 900);
     assert_eq!(asked.commits.load(Ordering::SeqCst), count);
+}
+
+#[test]
+fn the_clock_is_read_three_times_a_statement_alone() {
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let seen = Arc::clone(&clock);
+    let knobs = Knobs::default();
+    let (finished, _) = against(Plain::one(), Faults::default(), knobs, plan, clock);
+    let count = finished.totals.transactions[0].count;
+    let reads = seen.reads.load(Ordering::SeqCst);
+    // The server reads it once. What the whole run does is little beside a thousand transactions.
+    assert!(
+        count > 900 && reads < (3 + 1) * count + 500,
+        "{reads} of {count}"
+    );
+}
+
+#[test]
+fn every_login_is_told_isolation_and_autocommit_and_counts_once() {
+    let knobs = Knobs {
+        isolation: Isolation::Serializable,
+        autocommit: Some(false),
+        ..Knobs::default()
+    };
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let (finished, asked) = against(Plain::one(), losses(400), knobs, plan, clock);
+    let logins = asked.logins.load(Ordering::SeqCst);
+    assert_eq!((logins, finished.totals.reconnects), (3, 2));
+    let told = [
+        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET autocommit=0",
+    ];
+    assert_eq!(*asked.sets.lock().expect("whole"), told.repeat(3));
+    let connects = finished.totals.statements[usize::from(Names::CONNECT)];
+    assert_eq!((connects.count, connects.wire.round_trips), (3, 6));
 }
 
 #[test]

@@ -18,8 +18,10 @@ use crate::workload::{Client, Outcome, Random, TransactionKind};
 const RETRIES_MAX: u64 = 100;
 /// So long does a connection wait before it tries to connect again.
 const RECONNECT_NS: u64 = 50_000_000;
-/// A client that cannot draw yet is asked again after so long.
-const READY_NS: u64 = 1_000_000;
+/// A client that cannot draw yet is asked again after so long at first, then after twice as long each time ...
+const READY_NS: u64 = 10_000;
+/// ... up to this.
+const READY_NS_MAX: u64 = 1_000_000;
 /// A connection that sleeps longer hands over what it has measured first, so that nobody has to wait for it at the end.
 const PARKED_NS: u64 = 50_000_000;
 
@@ -58,10 +60,12 @@ impl Worker {
 
     /// Wait until the client can draw; false if the load ends first.
     fn is_ready(&mut self) -> bool {
+        let mut pause_ns = READY_NS;
         while !self.client.is_ready() {
-            if !self.wait_until(self.run.clock.now_ns() + READY_NS) {
+            if !self.wait_until(self.run.clock.now_ns() + pause_ns) {
                 return false;
             }
+            pause_ns = READY_NS_MAX.min(2 * pause_ns);
         }
         true
     }
@@ -74,16 +78,15 @@ impl Worker {
     /// Wait until the next transaction may begin, by the open loop's schedule if there is one; none if the load ends first.
     fn arrival(&mut self) -> Option<u64> {
         let run = Arc::clone(&self.run);
-        let arrival_ns = match &run.schedule {
-            Some(schedule) => run.begin_ns() + schedule.next_ns(),
-            None => run.clock.now_ns(),
+        let Some(schedule) = &run.schedule else {
+            let now_ns = run.clock.now_ns();
+            return (now_ns < run.end_ns()).then_some(now_ns);
         };
+        let arrival_ns = run.begin_ns() + schedule.next_ns();
         if self.wait_until(arrival_ns) {
             return Some(arrival_ns);
         }
-        if run.schedule.is_some()
-            && let Some(waited_ns) = run.waited_in_vain_ns(arrival_ns)
-        {
+        if let Some(waited_ns) = run.waited_in_vain_ns(arrival_ns) {
             self.session.recorder().not_begun(waited_ns);
         }
         None
@@ -128,7 +131,7 @@ impl Worker {
         };
         self.run.in_flight(self.number, Some(scheduled_ns));
         let (outcome, retries) = self.attempts();
-        let ended_ns = self.run.clock.now_ns();
+        let ended_ns = self.session.answered_ns().max(began_ns);
         let record = TransactionRecord {
             kind,
             scheduled_ns,

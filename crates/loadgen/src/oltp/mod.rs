@@ -172,7 +172,7 @@ struct OltpClient {
 
 impl Client for OltpClient {
     fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
-        self.drawn.clear();
+        let mut place = 0;
         let mut first_id = 0;
         let mut table = 0;
         let mut deleted = 0;
@@ -183,10 +183,15 @@ impl Client for OltpClient {
                     random.random_range(0..self.options.tables) * u32::from(step.is_any_table());
             }
             for _ in 0..step.times() {
-                let parameters =
-                    step.parameters(&self.ids, self.options.range_size, &mut deleted, random);
-                self.drawn
-                    .push((StatementId((first_id + table) as u16), parameters));
+                // A script's statements are always the same: the lists of the transaction before are taken again.
+                if place == self.drawn.len() {
+                    self.drawn.push((StatementId(0), Vec::new()));
+                }
+                let (id, parameters) = &mut self.drawn[place];
+                *id = StatementId((first_id + table) as u16);
+                let range_size = self.options.range_size;
+                step.draw(&self.ids, range_size, &mut deleted, random, parameters);
+                place += 1;
             }
             first_id += step.tables(self.options.tables);
         }
@@ -212,5 +217,43 @@ impl Client for OltpClient {
             session.commit()?;
         }
         Ok(Outcome::Committed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn a_draw_takes_the_memory_of_the_one_before() {
+        let script = Oltp::new(
+            Script::ReadOnly,
+            Options {
+                tables: 3,
+                table_size: 100,
+                range_size: 10,
+                distribution: Distribution::Uniform,
+            },
+        );
+        let mut client = OltpClient {
+            steps: Arc::clone(&script.steps),
+            in_transaction: true,
+            options: script.options,
+            ids: Draw::new(Distribution::Uniform, 100),
+            drawn: Vec::new(),
+        };
+        let mut random = Random::seed_from_u64(1);
+        let mut draw = || {
+            client.draw(&mut random);
+            let lists = client.drawn.iter();
+            let places: Vec<_> = lists.map(|(_, list)| (list.as_ptr(), list.len())).collect();
+            (places, format!("{:?}", client.drawn))
+        };
+        let (one, other) = (draw(), draw());
+        assert_eq!(one.0.len(), 14);
+        assert_eq!(one.0, other.0);
+        assert_ne!(one.1, other.1);
     }
 }

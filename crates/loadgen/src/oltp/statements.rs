@@ -155,39 +155,39 @@ impl Step {
         }
     }
 
-    /// Its parameters. `deleted` carries the id of a delete to the insert that puts it back.
-    pub(super) fn parameters(
+    /// Draw its parameters into a list that keeps its memory. `deleted` carries the id of a delete to the insert that puts it back.
+    pub(super) fn draw(
         self,
         ids: &Draw,
         range_size: u32,
         deleted: &mut i64,
         random: &mut Random,
-    ) -> Vec<Value> {
+        into: &mut Vec<Value>,
+    ) {
+        into.clear();
         let id = ids.one(random);
         match self {
-            PointSelect { .. } | IndexUpdate => vec![Value::Int(id)],
+            PointSelect { .. } | IndexUpdate => into.push(Value::Int(id)),
             SimpleRange | SumRange | OrderRange | DistinctRange => {
-                vec![Value::Int(id), Value::Int(id + i64::from(range_size) - 1)]
+                into.extend([id, id + i64::from(range_size) - 1].map(Value::Int));
             }
-            NonIndexUpdate => vec![rows::c(random), Value::Int(id)],
+            NonIndexUpdate => into.extend([rows::c(random), Value::Int(id)]),
             Delete => {
                 *deleted = id;
-                vec![Value::Int(id)]
+                into.push(Value::Int(id));
             }
-            InsertBack => vec![
-                Value::Int(*deleted),
-                Value::Int(id),
-                rows::c(random),
-                rows::pad(random),
-            ],
-            InsertNew => vec![Value::Int(id), rows::c(random), rows::pad(random)],
-            RandomPoints => (0..RANDOM_COUNT)
-                .map(|_| Value::Int(ids.one(random)))
-                .collect(),
-            RandomRanges => (0..RANDOM_COUNT)
-                .map(|_| ids.one(random))
-                .flat_map(|from| [Value::Int(from), Value::Int(from + RANDOM_RANGE)])
-                .collect(),
+            InsertBack => {
+                let numbers = [*deleted, id].map(Value::Int);
+                into.extend(numbers);
+                into.extend([rows::c(random), rows::pad(random)]);
+            }
+            InsertNew => into.extend([Value::Int(id), rows::c(random), rows::pad(random)]),
+            RandomPoints => into.extend((0..RANDOM_COUNT).map(|_| Value::Int(ids.one(random)))),
+            RandomRanges => into.extend(
+                (0..RANDOM_COUNT)
+                    .map(|_| ids.one(random))
+                    .flat_map(|from| [from, from + RANDOM_RANGE].map(Value::Int)),
+            ),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use wire::Counters;
+use wire::{Counters, ServerUrl};
 
 use super::replay::Replay;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, Plan};
@@ -89,8 +89,31 @@ pub struct Ran {
 pub struct Server {
     pub family: String,
     pub version: String,
+    #[serde(flatten)]
+    pub transport: Transport,
     pub isolation: Option<String>,
     pub durability: BTreeMap<String, String>,
+}
+
+/// How it was reached.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct Transport {
+    pub transport: &'static str,
+    pub tls: &'static str,
+}
+
+impl From<&ServerUrl> for Transport {
+    fn from(url: &ServerUrl) -> Self {
+        Self {
+            transport: if url.socket.is_some() {
+                "socket"
+            } else {
+                "tcp"
+            },
+            tls: url.tls.name(),
+        }
+    }
 }
 
 /// Percentiles in microseconds.

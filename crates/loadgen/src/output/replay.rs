@@ -21,6 +21,7 @@ pub struct Replay {
     pub requests: u64,
     pub overlapped: u64,
     pub ended_otherwise: u64,
+    pub counted_otherwise: u64,
     pub differences: Option<u64>,
     pub differing: Vec<DifferingRequest>,
 }
@@ -76,6 +77,7 @@ pub fn replay(
         requests: trace.ending.statements,
         overlapped: trace.overlapped,
         ended_otherwise: replay.ended_otherwise(),
+        counted_otherwise: replay.counted_otherwise(),
         differences: differences.map(|found| found.count),
         differing: differing(trace, listed)?,
     })
@@ -83,10 +85,7 @@ pub fn replay(
 
 /// Find the statements of the requests that differ.
 fn differing(trace: &Trace, differences: &[Difference]) -> anyhow::Result<Vec<DifferingRequest>> {
-    let family = match trace.meta.family.as_str() {
-        "postgres" => Family::Postgres,
-        _ => Family::Mysql,
-    };
+    let family = trace.meta.family();
     let mut wanted: BTreeMap<u64, &Difference> = differences
         .iter()
         .map(|difference| (difference.now.ordinal, difference))
@@ -121,7 +120,7 @@ fn describe(
         Event::Begin => ("begin".to_owned(), "BEGIN".to_owned()),
         Event::Commit => ("commit".to_owned(), "COMMIT".to_owned()),
         Event::Rollback => ("rollback".to_owned(), "ROLLBACK".to_owned()),
-        Event::Statement { id, parameters } => {
+        Event::Statement { id, parameters, .. } => {
             let known = named(id);
             (
                 known.name.clone(),

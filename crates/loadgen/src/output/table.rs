@@ -127,13 +127,19 @@ fn summary(text: &mut String, result: &Result) {
 
 fn replayed(text: &mut String, replay: &Replay) {
     for one in &replay.differing {
+        let (earlier, now) = (&one.earlier, &one.now);
+        let same_rows = (&earlier.answer, earlier.rows) == (&now.answer, now.rows);
+        let content = match same_rows && earlier.hash != now.hash {
+            true => "; other columns, values or order of rows",
+            false => "",
+        };
         let _ = writeln!(
             text,
-            "request {} ({}): earlier {}, now {}\n  {}",
+            "request {} ({}): earlier {}, now {}{content}\n  {}",
             one.request,
             one.statement,
-            answer(&one.earlier),
-            answer(&one.now),
+            answer(earlier, now),
+            answer(now, earlier),
             one.sql
         );
     }
@@ -149,19 +155,32 @@ fn replayed(text: &mut String, replay: &Replay) {
             replay.requests
         );
     }
+    for (count, what) in [
+        (replay.ended_otherwise, "transactions ended otherwise"),
+        (
+            replay.counted_otherwise,
+            "requests returned or changed another number of rows",
+        ),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "{count} {what} than when they were recorded");
+        }
+    }
 }
 
-fn answer(answer: &AnswerResult) -> String {
-    let AnswerResult {
-        answer,
-        rows,
-        affected,
-        ..
-    } = answer;
-    match answer.as_str() {
-        "ok" => format!("{rows} rows, {affected} affected"),
-        other => other.to_owned(),
+/// An answer, as far as the other one has to be told from it.
+fn answer(this: &AnswerResult, other: &AnswerResult) -> String {
+    if this.answer != "ok" {
+        return this.answer.clone();
     }
+    let mut text = format!("{} rows, {} affected", this.rows, this.affected);
+    if this.warnings != other.warnings {
+        let _ = write!(text, ", {} warnings", this.warnings);
+    }
+    if this.last_insert_id != other.last_insert_id {
+        let _ = write!(text, ", insert id {}", this.last_insert_id);
+    }
+    text
 }
 
 fn line(

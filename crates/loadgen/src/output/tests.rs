@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use wire::{Counters, Done, Error};
+use wire::{Counters, Done, Error, ServerUrl};
 
-use super::{About, Server, result, table, write_hdr, write_parquet};
+use super::{
+    About, AnswerResult, DifferingRequest, RecordedOn, Replay, Server, Transport, result, table,
+    write_hdr, write_parquet,
+};
 use crate::clock::MonotonicClock;
 use crate::commit::Commit;
 use crate::drive::{Arrivals, Finished, OnDisconnect, OnError, Plan};
@@ -89,12 +92,13 @@ fn small() -> (Commit, Shared, Plan, Finished) {
     (workload, shared, plan, finished)
 }
 
-#[test]
-fn json_has_the_keys_and_figures_that_the_reference_names() {
+fn small_result() -> super::Result {
     let (workload, shared, plan, finished) = small();
+    let url = "mysql://h/d?tls=required";
     let server = Server {
         family: "mysql".into(),
         version: "9.7.4".into(),
+        transport: Transport::from(&ServerUrl::parse(url).expect("valid")),
         isolation: Some("repeatable-read".into()),
         durability: [("sync_binlog".to_owned(), "1".to_owned())].into(),
     };
@@ -103,14 +107,79 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         Err("performance_schema is off".into()),
         &shared.statements,
     );
-    let result = result(
+    result(
         &About::from(&workload as &dyn Workload),
         &shared,
         &plan,
         server,
         server_time,
         &finished,
-    );
+    )
+}
+
+#[test]
+fn the_table_says_what_differs() {
+    let same = || AnswerResult {
+        answer: "ok".into(),
+        rows: 3,
+        affected: 0,
+        warnings: 0,
+        last_insert_id: 7,
+        hash: "00".into(),
+    };
+    let told = |change: fn(&mut AnswerResult)| {
+        let mut now = same();
+        change(&mut now);
+        let mut result = small_result();
+        result.replay = Some(Replay {
+            trace: "t".into(),
+            recorded_on: RecordedOn {
+                family: "mysql".into(),
+                version: "1".into(),
+            },
+            truncated: false,
+            requests: 9,
+            overlapped: 0,
+            ended_otherwise: 0,
+            counted_otherwise: 2,
+            differences: Some(1),
+            differing: vec![DifferingRequest {
+                request: 4,
+                statement: "s".into(),
+                sql: "SELECT".into(),
+                earlier: same(),
+                now,
+            }],
+        });
+        let text = table(&result);
+        assert!(text.contains("\n2 requests returned or changed another number of rows than"));
+        let line = text.lines().find(|line| line.starts_with("request 4"));
+        line.expect("a line").to_owned()
+    };
+    let counts = "request 4 (s): earlier 3 rows, 0 affected";
+    for (line, rest) in [
+        (told(|now| now.rows = 2), ", now 2 rows, 0 affected"),
+        (
+            told(|now| now.warnings = 1),
+            ", 0 warnings, now 3 rows, 0 affected, 1 warnings",
+        ),
+        (
+            told(|now| now.last_insert_id = 8),
+            ", insert id 7, now 3 rows, 0 affected, insert id 8",
+        ),
+        (
+            told(|now| now.hash = "01".into()),
+            ", now 3 rows, 0 affected; other columns, values or order of rows",
+        ),
+        (told(|now| now.answer = "lost".into()), ", now lost"),
+    ] {
+        assert_eq!(line, format!("{counts}{rest}"));
+    }
+}
+
+#[test]
+fn json_has_the_keys_and_figures_that_the_reference_names() {
+    let result = small_result();
     let json = serde_json::to_value(&result).expect("serializes");
     assert_eq!(json["schema_version"], 2);
     for (option, value) in [
@@ -125,6 +194,8 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
     }
     assert_eq!(json["ran"]["engine"], "threads");
     assert_eq!(json["server"]["isolation"], "repeatable-read");
+    assert_eq!(json["server"]["transport"], "tcp");
+    assert_eq!(json["server"]["tls"], "required");
     assert_eq!(json["server"]["durability"]["sync_binlog"], "1");
     assert!(json["tpmc"].is_null());
     assert_eq!(json["tps"], 2.0);

@@ -4,77 +4,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Lines, Write};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use super::trace::Trace;
+use super::head::{DigestHead, Sent};
 use crate::failure::Failure;
-use crate::session::RowsMode;
+use crate::session::Knobs;
 
 /// The first line; its number is raised when the canonical form or the file changes.
-const FIRST_LINE: &str = "# upshift-load digest 2";
+const FIRST_LINE: &str = "# upshift-load digest 3";
 const COLUMNS: &str = "# request\trows\taffected\twarnings\tinsert id\tanswer\thash";
-
-/// What two digests must have in common to be comparable, and whose they are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DigestHead {
-    /// The trace's id, in hexadecimal.
-    pub trace: String,
-    /// How many requests were answered.
-    pub requests: u64,
-    /// Whether rows may come in any order.
-    pub unordered: bool,
-    /// Whether what two engines write differently counts as equal.
-    pub lenient: bool,
-    /// How much of each result was read.
-    pub rows: RowsMode,
-    /// `mysql` or `postgres`.
-    pub family: String,
-    /// As the server said it.
-    pub version: String,
-}
-
-impl DigestHead {
-    /// Whether answers that are made as `self` says can be compared with those of an earlier digest of `trace`.
-    ///
-    /// # Errors
-    /// The first thing that is not the same.
-    pub fn check(&self, earlier: &Self, trace: &Trace) -> Result<(), Failure> {
-        let other_trace =
-            earlier.trace != trace.id_text() || earlier.requests != trace.ending.statements;
-        let (what, hint) = if other_trace {
-            (
-                "of another trace",
-                "replay the trace whose digest it is, or make the digest of this one first",
-            )
-        } else if earlier.unordered != self.unordered {
-            (
-                "with another choice of --unordered",
-                "give --unordered to both replays or to none",
-            )
-        } else if earlier.lenient != self.lenient {
-            (
-                "with another choice of --lenient",
-                "give --lenient to both replays or to none",
-            )
-        } else if earlier.rows != self.rows {
-            (
-                "with another choice of --rows",
-                "give the same --rows to both replays",
-            )
-        } else if earlier.family != self.family && !self.lenient {
-            (
-                "on another engine",
-                "give --lenient to both replays: two engines write the same values differently",
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Failure::new(
-            format!("the digest to compare with was made {what}"),
-            hint,
-        ))
-    }
-}
 
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -306,7 +242,7 @@ impl DigestReader {
                 requests: 0,
                 unordered: false,
                 lenient: false,
-                rows: RowsMode::Stated,
+                sent: Sent::from(Knobs::default()),
                 family: String::new(),
                 version: String::new(),
             },
@@ -424,7 +360,7 @@ mod tests {
             requests: states.len() as u64,
             unordered: false,
             lenient: true,
-            rows: RowsMode::Stated,
+            sent: Sent::from(Knobs::default()),
             family: "mysql".into(),
             version: "1".into(),
         };
@@ -441,7 +377,7 @@ mod tests {
         }
         let text = std::fs::read_to_string(&path).expect("text");
         for (damaged, why) in [
-            (text.replace("digest 2", "digest 1"), "begin"),
+            (text.replace("digest 3", "digest 2"), "begin"),
             (text.replace("\tlost\t", "\tgone\t"), "line"),
             (
                 text.lines()

@@ -1,6 +1,6 @@
 //! Hands a trace's transactions out to the connections that run them again: one pass over the file, whoever asks.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ const AHEAD_REQUESTS: u64 = 1 << 20;
 /// One transaction to be run.
 #[derive(Debug)]
 pub(super) struct Job {
+    /// Its own number, counted from 1.
+    number: u64,
+    /// The first so many transactions of the trace had ended when it began: they have to before it begins again.
+    after: u64,
     /// The number of its first request, counted from 1 over the whole trace.
     pub(super) ordinal: u64,
     pub(super) kind: TransactionKind,
@@ -35,8 +39,8 @@ struct State {
     reader: Reader,
     /// By connection.
     queues: Vec<VecDeque<Job>>,
-    /// First requests of the transactions that were read and have not ended.
-    unended: BTreeSet<u64>,
+    /// The transactions that were read and have not ended: their numbers and first requests.
+    unended: BTreeMap<u64, u64>,
     /// The first request that was not read.
     next: u64,
     at_end: bool,
@@ -51,7 +55,7 @@ impl Feed {
             state: Mutex::new(State {
                 reader: trace.reader()?,
                 queues: (0..connections).map(|_| VecDeque::new()).collect(),
-                unended: BTreeSet::new(),
+                unended: BTreeMap::new(),
                 next: 1,
                 at_end: false,
                 failure: None,
@@ -60,9 +64,10 @@ impl Feed {
         })
     }
 
-    /// Whether [`Feed::next`] has something to say to a connection; if not, others have to end their transactions first.
+    /// Whether [`Feed::next`] has something to say to a connection; if not, others have to end their transactions first. The oldest
+    /// transaction of all waits for nobody, so that there is always one that goes on.
     pub(super) fn is_ready(&self, connection: usize) -> bool {
-        self.with(|state| state.look_for(connection, self.ahead))
+        self.with(|state| state.look_for(connection, self.ahead) && state.is_in_order(connection))
     }
 
     /// A connection's next transaction; none at the end of the trace.
@@ -73,9 +78,9 @@ impl Feed {
         })
     }
 
-    /// The transaction that begins with this request has ended.
-    pub(super) fn ended(&self, ordinal: u64) {
-        self.with(|state| state.unended.remove(&ordinal));
+    /// A transaction has ended.
+    pub(super) fn ended(&self, job: &Job) {
+        self.with(|state| state.unended.remove(&job.number));
     }
 
     /// Why the trace could not be read to its end.
@@ -92,7 +97,8 @@ impl State {
     /// Read on until a connection has a transaction or there is none; false if that would be too far ahead.
     fn look_for(&mut self, connection: usize, ahead: u64) -> bool {
         while self.queues[connection].is_empty() && !self.at_end {
-            let oldest = self.unended.first().copied().unwrap_or(self.next);
+            let oldest = self.unended.first_key_value();
+            let oldest = oldest.map_or(self.next, |(_, ordinal)| *ordinal);
             if self.next - oldest > ahead {
                 return false;
             }
@@ -104,6 +110,15 @@ impl State {
         true
     }
 
+    /// Whether all that had ended when a connection's next transaction was recorded have ended now.
+    fn is_in_order(&self, connection: usize) -> bool {
+        let oldest = self.unended.first_key_value();
+        match (self.queues[connection].front(), oldest) {
+            (Some(job), Some((oldest, _))) => *oldest > job.after,
+            _ => true,
+        }
+    }
+
     fn read(&mut self) -> anyhow::Result<()> {
         let Some(recorded) = self.reader.next_transaction()? else {
             self.at_end = true;
@@ -111,6 +126,8 @@ impl State {
         };
         let place = recorded.connection as usize % self.queues.len();
         let job = Job {
+            number: recorded.number,
+            after: recorded.after,
             ordinal: recorded.ordinal,
             kind: recorded.kind,
             since_first: recorded.since_first(),
@@ -118,7 +135,7 @@ impl State {
             events: recorded.events()?,
         };
         self.next = recorded.ordinal + recorded.events;
-        self.unended.insert(job.ordinal);
+        self.unended.insert(job.number, job.ordinal);
         self.queues[place].push_back(job);
         Ok(())
     }
@@ -129,11 +146,11 @@ mod tests {
     use super::super::tests::{Scratch, write};
     use super::*;
 
-    /// A trace of three connections, two requests a transaction.
-    fn feed(name: &str, connections: u32, ahead: u64) -> Feed {
+    /// A trace of six connections, two requests a transaction; each transaction began when the one before it ended, or all at once.
+    fn feed(name: &str, connections: u32, ahead: u64, in_turn: bool) -> Feed {
         let scratch = Scratch::new(name);
         let transactions = vec![vec![Event::Begin, Event::Commit]; 6];
-        write(&scratch.0, &transactions);
+        write(&scratch.0, &transactions, in_turn);
         let trace = Trace::open(&scratch.0, false).expect("whole");
         let mut feed = Feed::new(&trace, connections).expect("opens");
         feed.ahead = ahead;
@@ -142,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_connection_gets_its_own_in_order() {
-        let feed = feed("feed-order", 2, u64::MAX);
+        let feed = feed("feed-order", 2, u64::MAX, false);
         let ordinals = |connection| -> Vec<u64> {
             std::iter::from_fn(|| feed.next(connection))
                 .map(|job| job.ordinal)
@@ -155,14 +172,30 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_waits_for_all_that_had_ended_before_it_began() {
+        let in_turn = feed("feed-turn", 2, u64::MAX, true);
+        for number in 0..6 {
+            let (its, other) = (number % 2, (number + 1) % 2);
+            assert!(in_turn.is_ready(its) && !in_turn.is_ready(other) || number == 5);
+            let job = in_turn.next(its).expect("a transaction");
+            assert!(!in_turn.is_ready(other) || number == 5, "{number}");
+            in_turn.ended(&job);
+        }
+        let at_once = feed("feed-at-once", 2, u64::MAX, false);
+        assert!(at_once.is_ready(0) && at_once.is_ready(1));
+        at_once.next(0).expect("a transaction");
+        assert!(at_once.is_ready(1), "they overlapped");
+    }
+
+    #[test]
     fn a_connection_that_waits_stops_the_others_before_memory_does() {
-        let feed = feed("feed-ahead", 2, 4);
+        let feed = feed("feed-ahead", 2, 4, false);
         let stuck = feed.next(0).expect("a transaction");
         assert!(feed.is_ready(1));
         let job = feed.next(1).expect("a transaction");
-        feed.ended(job.ordinal);
+        feed.ended(&job);
         assert!(!feed.is_ready(1), "six requests lie between");
-        feed.ended(stuck.ordinal);
+        feed.ended(&stuck);
         assert!(feed.is_ready(1));
     }
 }

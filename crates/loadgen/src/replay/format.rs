@@ -1,7 +1,7 @@
 //! The trace file: magic, version, then blocks. docs/reference/load.md describes it.
 
 use serde::{Deserialize, Serialize};
-use wire::RowsWanted;
+use wire::{Family, RowsWanted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed, put_number};
@@ -10,7 +10,7 @@ use crate::session::StatementSpec;
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Kind, length and checksum before each block's payload.
@@ -75,6 +75,17 @@ pub struct Meta {
     pub transactions: Vec<String>,
     /// Its statements, by number.
     pub statements: Vec<RecordedStatement>,
+}
+
+impl Meta {
+    /// [`Self::family`] as wire has it.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        match self.family.as_str() {
+            "postgres" => Family::Postgres,
+            _ => Family::Mysql,
+        }
+    }
 }
 
 /// A [`StatementSpec`] in a file.

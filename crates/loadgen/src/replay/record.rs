@@ -52,6 +52,7 @@ impl Workload for Recording {
             number,
             kind: TransactionKind(0),
             began_ns: None,
+            written_before: 0,
             tape: None,
         })
     }
@@ -80,6 +81,8 @@ struct RecordingClient {
     kind: TransactionKind,
     /// When the first attempt at the transaction at hand began.
     began_ns: Option<u64>,
+    /// How many transactions had ended when its last attempt began.
+    written_before: u64,
     /// What its last attempt has sent.
     tape: Option<Tape>,
 }
@@ -115,6 +118,7 @@ impl Client for RecordingClient {
         session.tape().get_or_insert_with(Tape::default).clear();
         let now_ns = session.clock().now_ns();
         self.began_ns.get_or_insert(now_ns);
+        self.written_before = self.writer.written();
         let outcome = self.inner.run(session);
         // What undoes a failed attempt is no part of the transaction.
         self.tape = session.tape().take();
@@ -134,7 +138,8 @@ impl Client for RecordingClient {
         self.writer.add(
             self.number,
             self.kind,
-            (began_ns / 1000, session.clock().now_ns() / 1000),
+            began_ns / 1000,
+            self.written_before,
             ended,
             &tape,
         );

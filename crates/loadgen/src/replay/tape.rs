@@ -1,6 +1,6 @@
 //! What one session sends, in order, as bytes.
 
-use wire::{BatchWay, Value};
+use wire::{BatchWay, Done, Value};
 
 use super::codec::{Bytes, Malformed, put_number, put_values};
 use crate::session::StatementId;
@@ -12,6 +12,24 @@ const STATEMENT: u8 = 3;
 const BATCH: u8 = 4;
 
 const WAYS: [BatchWay; 3] = [BatchWay::Single, BatchWay::Bulk, BatchWay::Pipeline];
+
+/// What an answer counted; zeros where the server refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows that it returned.
+    pub rows: u64,
+    /// Rows that it changed.
+    pub affected: u64,
+}
+
+impl From<Done> for Counts {
+    fn from(done: Done) -> Self {
+        Self {
+            rows: done.rows,
+            affected: done.affected,
+        }
+    }
+}
 
 /// The requests of the transaction at hand. Boundaries stand on it also where the knobs send nothing for them, so that a replay can
 /// choose its own knobs.
@@ -37,14 +55,14 @@ impl Tape {
         self.boundary(ROLLBACK);
     }
 
-    /// A statement.
+    /// A statement; [`Self::answered`] follows.
     pub fn statement(&mut self, id: StatementId, parameters: &[Value]) {
         self.boundary(STATEMENT);
         put_number(&mut self.bytes, u64::from(id.0));
         put_values(&mut self.bytes, parameters);
     }
 
-    /// A statement run once for each row.
+    /// A statement run once for each row; [`Self::answered`] follows.
     pub fn batch(&mut self, id: StatementId, rows: &[Vec<Value>], way: BatchWay) {
         self.boundary(BATCH);
         put_number(&mut self.bytes, u64::from(id.0));
@@ -54,6 +72,12 @@ impl Tape {
         for row in rows {
             put_values(&mut self.bytes, row);
         }
+    }
+
+    /// The answer to the statement or batch before.
+    pub fn answered(&mut self, counts: Counts) {
+        put_number(&mut self.bytes, counts.rows);
+        put_number(&mut self.bytes, counts.affected);
     }
 
     pub(super) fn clear(&mut self) {
@@ -77,11 +101,13 @@ pub enum Event {
     Statement {
         id: StatementId,
         parameters: Vec<Value>,
+        counts: Counts,
     },
     Batch {
         id: StatementId,
         rows: Vec<Vec<Value>>,
         way: BatchWay,
+        counts: Counts,
     },
 }
 
@@ -95,6 +121,7 @@ impl Event {
             STATEMENT => Self::Statement {
                 id: statement_id(bytes, statements)?,
                 parameters: bytes.values()?,
+                counts: counts(bytes)?,
             },
             BATCH => {
                 let id = statement_id(bytes, statements)?;
@@ -103,11 +130,23 @@ impl Event {
                 let rows = (0..rows)
                     .map(|_| bytes.values())
                     .collect::<Result<_, _>>()?;
-                Self::Batch { id, rows, way }
+                let counts = counts(bytes)?;
+                Self::Batch {
+                    id,
+                    rows,
+                    way,
+                    counts,
+                }
             }
             _ => return Err(Malformed),
         })
     }
+}
+
+fn counts(bytes: &mut Bytes<'_>) -> Result<Counts, Malformed> {
+    let rows = bytes.number()?;
+    let affected = bytes.number()?;
+    Ok(Counts { rows, affected })
 }
 
 fn statement_id(bytes: &mut Bytes<'_>, statements: usize) -> Result<StatementId, Malformed> {

@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use wire::{BatchWay, Connection, Error, Value};
 
 use super::writer::Ended;
-use super::{Event, Meta, RecordedStatement, Recording, Tape, Trace, TraceWriter};
+use super::{Counts, Event, Meta, RecordedStatement, Recording, Tape, Trace, TraceWriter};
 use crate::session::{Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
@@ -54,15 +54,30 @@ fn tape(events: &[Event]) -> Tape {
             Event::Begin => tape.begin(),
             Event::Commit => tape.commit(),
             Event::Rollback => tape.rollback(),
-            Event::Statement { id, parameters } => tape.statement(*id, parameters),
-            Event::Batch { id, rows, way } => tape.batch(*id, rows, *way),
+            Event::Statement {
+                id,
+                parameters,
+                counts,
+            } => {
+                tape.statement(*id, parameters);
+                tape.answered(*counts);
+            }
+            Event::Batch {
+                id,
+                rows,
+                way,
+                counts,
+            } => {
+                tape.batch(*id, rows, *way);
+                tape.answered(*counts);
+            }
         }
     }
     tape
 }
 
-/// Connection n runs transaction n of the list.
-pub(super) fn write(path: &Path, transactions: &[Vec<Event>]) {
+/// Connection n runs transaction n of the list; each begins when the one before it has ended, or all at once.
+pub(super) fn write(path: &Path, transactions: &[Vec<Event>], in_turn: bool) {
     let stop = Arc::new(AtomicBool::new(false));
     let writer = TraceWriter::create(path, &meta(), Arc::clone(&stop)).expect("creates");
     for (number, events) in transactions.iter().enumerate() {
@@ -71,10 +86,8 @@ pub(super) fn write(path: &Path, transactions: &[Vec<Event>]) {
         writer.add(
             number as u32,
             kind,
-            (
-                5_000_000 + 250 * number as u64,
-                5_000_300 + 250 * number as u64,
-            ),
+            5_000_000 + 250 * number as u64,
+            if in_turn { writer.written() } else { 0 },
             ended,
             &tape(events),
         );
@@ -95,6 +108,7 @@ fn read(trace: &Trace) -> Vec<Vec<Event>> {
         assert_eq!(recorded.refused, recorded.connection % 3 == 2);
         let since_first = Duration::from_micros(250 * u64::from(recorded.connection));
         assert_eq!(recorded.since_first(), since_first);
+        assert_eq!(recorded.after + 1, recorded.number);
         ordinal += recorded.events;
         transactions.push(recorded.events().expect("decodes"));
     }
@@ -120,13 +134,28 @@ fn event() -> impl Strategy<Value = Event> {
         Just(BatchWay::Bulk),
         Just(BatchWay::Pipeline)
     ];
+    let counts = || any::<(u64, u64)>().prop_map(|(rows, affected)| Counts { rows, affected });
     prop_oneof![
         Just(Event::Begin),
         Just(Event::Commit),
         Just(Event::Rollback),
-        (id(), values()).prop_map(|(id, parameters)| Event::Statement { id, parameters }),
-        (id(), proptest::collection::vec(values(), 0..4), way)
-            .prop_map(|(id, rows, way)| Event::Batch { id, rows, way }),
+        (id(), values(), counts()).prop_map(|(id, parameters, counts)| Event::Statement {
+            id,
+            parameters,
+            counts
+        }),
+        (
+            id(),
+            proptest::collection::vec(values(), 0..4),
+            way,
+            counts()
+        )
+            .prop_map(|(id, rows, way, counts)| Event::Batch {
+                id,
+                rows,
+                way,
+                counts
+            }),
     ]
 }
 
@@ -138,7 +167,7 @@ proptest! {
         transactions in proptest::collection::vec(proptest::collection::vec(event(), 0..12), 0..40)
     ) {
         let file = Scratch::new("trace-roundtrip");
-        write(&file.0, &transactions);
+        write(&file.0, &transactions, true);
         let trace = Trace::open(&file.0, false).expect("opens");
         prop_assert_eq!(&trace.meta, &meta());
         prop_assert_eq!(trace.ending.lost, 1);
@@ -148,7 +177,7 @@ proptest! {
     #[test]
     fn a_changed_byte_is_noticed(at in any::<proptest::sample::Index>(), bit in 0u8..8) {
         let file = Scratch::new("trace-changed");
-        write(&file.0, &many(50));
+        write(&file.0, &many(50), true);
         let mut bytes = std::fs::read(&file.0).expect("reads");
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
@@ -167,6 +196,7 @@ fn many(count: i64) -> Vec<Vec<Event>> {
         let statement = Event::Statement {
             id: StatementId(0),
             parameters: vec![Value::Int(number), Value::Text("x".repeat(100))],
+            counts: Counts::default(),
         };
         vec![Event::Begin, statement, Event::Commit]
     };
@@ -177,7 +207,7 @@ fn many(count: i64) -> Vec<Vec<Event>> {
 fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
     let file = Scratch::new("trace-cut");
     let transactions = many(1000);
-    write(&file.0, &transactions);
+    write(&file.0, &transactions, true);
     let bytes = std::fs::read(&file.0).expect("reads");
     let id = Trace::open(&file.0, false).expect("opens").id;
     // Within the second block, and just before the ending.
@@ -203,7 +233,7 @@ fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
 #[test]
 fn other_files_are_refused_with_what_they_are() {
     let file = Scratch::new("trace-other");
-    write(&file.0, &many(3));
+    write(&file.0, &many(3), true);
     let bytes = std::fs::read(&file.0).expect("reads");
     let mut newer = bytes.clone();
     newer[8] = 9;

@@ -30,8 +30,6 @@ pub struct Trace {
     pub id: u64,
     /// When its first transaction began and its last, on the recording's clock; none where it has none.
     began_us: Option<(u64, u64)>,
-    /// When the last transaction so far ended.
-    ended_us: u64,
     /// Transactions that began before another one that stands before them had ended: their statements ran side by side.
     pub overlapped: u64,
 }
@@ -39,6 +37,10 @@ pub struct Trace {
 /// One transaction of a trace, whose requests are still to be decoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
+    /// Its own number, counted from 1.
+    pub number: u64,
+    /// Which transactions had ended when it began: so many, the first ones of the trace.
+    pub after: u64,
     /// The number of its first request, counted from 1 over the whole trace.
     pub ordinal: u64,
     /// The connection that ran it.
@@ -47,8 +49,6 @@ pub struct Recorded<'a> {
     pub kind: TransactionKind,
     /// When it began, counted from any fixed moment.
     began_us: u64,
-    /// How long it took.
-    took_us: u64,
     /// When the first of the trace began.
     first_us: u64,
     /// Whether the server refused it.
@@ -102,7 +102,6 @@ impl Trace {
             whole: false,
             id: 0,
             began_us: None,
-            ended_us: 0,
             overlapped: 0,
         };
         let mut id = Xxh3::new();
@@ -163,8 +162,9 @@ impl Trace {
             at: blocks.payload.len(),
             blocks,
             head: self.head(),
+            number: 1,
             ordinal: 1,
-            left: self.ending.transactions,
+            transactions: self.ending.transactions,
         })
     }
 
@@ -180,15 +180,14 @@ impl Trace {
     fn count(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let mut bytes = Bytes(payload);
         while !bytes.0.is_empty() {
-            let recorded = self.head().next(&mut bytes, 1)?;
             self.ending.transactions += 1;
+            let number = self.ending.transactions;
+            let recorded = self.head().next(&mut bytes, number, 1)?;
             self.ending.statements += recorded.events;
             let began_us = recorded.began_us;
             let (first_us, last_us) = self.began_us.unwrap_or((began_us, began_us));
             self.began_us = Some((first_us.min(began_us), last_us.max(began_us)));
-            self.overlapped += u64::from(began_us < self.ended_us);
-            let ended_us = began_us.saturating_add(recorded.took_us);
-            self.ended_us = self.ended_us.max(ended_us);
+            self.overlapped += u64::from(recorded.after + 1 < number);
         }
         Ok(())
     }
@@ -233,25 +232,31 @@ struct Head {
 }
 
 impl Head {
-    fn next<'a>(&self, bytes: &mut Bytes<'a>, ordinal: u64) -> Result<Recorded<'a>, Malformed> {
+    fn next<'a>(
+        &self,
+        bytes: &mut Bytes<'a>,
+        number: u64,
+        ordinal: u64,
+    ) -> Result<Recorded<'a>, Malformed> {
         let connection = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
         let kind = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
         if usize::from(kind) >= self.kinds {
             return Err(Malformed);
         }
         let began_us = bytes.number()?;
-        let took_us = bytes.number()?;
+        let overlapping = bytes.number()?;
         let ended = *Ended::ALL
             .get(usize::from(bytes.byte()?))
             .ok_or(Malformed)?;
         let events = bytes.number()?;
         let length = bytes.number()?;
         Ok(Recorded {
+            number,
+            after: (number - 1).checked_sub(overlapping).ok_or(Malformed)?,
             ordinal,
             connection,
             kind: TransactionKind(kind),
             began_us,
-            took_us,
             first_us: self.first_us,
             refused: ended == Ended::Refused,
             events,
@@ -268,10 +273,11 @@ pub struct Reader {
     head: Head,
     /// How much of the block at hand was read.
     at: usize,
-    /// The next request's number.
+    /// The next transaction's number, and its first request's.
+    number: u64,
     ordinal: u64,
-    /// Transactions that are still to be read.
-    left: u64,
+    /// How many transactions there are.
+    transactions: u64,
 }
 
 impl Reader {
@@ -280,7 +286,7 @@ impl Reader {
     /// # Errors
     /// A file that has changed since it was opened.
     pub fn next_transaction(&mut self) -> anyhow::Result<Option<Recorded<'_>>> {
-        if self.left == 0 {
+        if self.number > self.transactions {
             return Ok(None);
         }
         if self.at == self.blocks.payload.len() {
@@ -290,10 +296,10 @@ impl Reader {
             }
         }
         let mut bytes = Bytes(&self.blocks.payload[self.at..]);
-        let recorded = self.head.next(&mut bytes, self.ordinal)?;
+        let recorded = self.head.next(&mut bytes, self.number, self.ordinal)?;
         self.at = self.blocks.payload.len() - bytes.0.len();
         self.ordinal += recorded.events;
-        self.left -= 1;
+        self.number += 1;
         Ok(Some(recorded))
     }
 }

@@ -78,12 +78,19 @@ impl TraceWriter {
         }))
     }
 
-    /// Add a transaction of connection `number` that began and ended at these microseconds after any fixed moment.
+    /// How many transactions it holds: those that have ended so far.
+    pub(super) fn written(&self) -> u64 {
+        self.with(|state| state.ending.transactions)
+    }
+
+    /// Add a transaction of connection `number` that began so many microseconds after any fixed moment, and whose last attempt began
+    /// when the trace held so many transactions.
     pub(super) fn add(
         &self,
         number: u32,
         kind: TransactionKind,
-        (began_us, ended_us): (u64, u64),
+        began_us: u64,
+        written_before: u64,
         ended: Ended,
         tape: &Tape,
     ) {
@@ -92,7 +99,7 @@ impl TraceWriter {
             put_number(payload, u64::from(number));
             put_number(payload, u64::from(kind.0));
             put_number(payload, began_us);
-            put_number(payload, ended_us.saturating_sub(began_us));
+            put_number(payload, state.ending.transactions - written_before);
             payload.push(ended as u8);
             put_number(payload, tape.events);
             put_number(payload, tape.bytes.len() as u64);

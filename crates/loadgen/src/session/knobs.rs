@@ -7,7 +7,7 @@ use wire::{Family, Fetch, RowsWanted};
 use crate::failure::Usage;
 
 /// How a statement with parameters reaches the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// Parameters written into the text.
@@ -146,5 +146,31 @@ impl Knobs {
             size: self.fetch_size,
             rows,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_has_a_statement_for_a_whole_session() {
+        for (level, words) in [
+            (Isolation::ReadCommitted, "READ COMMITTED"),
+            (Isolation::RepeatableRead, "REPEATABLE READ"),
+            (Isolation::Serializable, "SERIALIZABLE"),
+        ] {
+            assert_eq!(
+                level.sql(Family::Mysql),
+                Some(format!("SET SESSION TRANSACTION ISOLATION LEVEL {words}"))
+            );
+            assert_eq!(
+                level.sql(Family::Postgres),
+                Some(format!(
+                    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {words}"
+                ))
+            );
+        }
+        assert_eq!(Isolation::Default.sql(Family::Postgres), None);
     }
 }

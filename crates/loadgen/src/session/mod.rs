@@ -12,7 +12,7 @@ pub use statement::{StatementId, StatementSpec};
 
 use crate::clock::Clock;
 use crate::measure::{Names, Recorder};
-use crate::replay::Tape;
+use crate::replay::{Counts, Tape};
 
 /// Makes a new connection to the server under load.
 pub type Connector = Arc<dyn Fn() -> Result<Box<dyn Connection>, Error> + Send + Sync>;
@@ -42,6 +42,8 @@ pub struct Session {
     recorder: Recorder,
     /// A statement has succeeded since the transaction began.
     begun: bool,
+    /// When the last request was answered.
+    answered_ns: u64,
     /// Where requests are noted, if they are.
     tape: Option<Tape>,
 }
@@ -60,6 +62,7 @@ impl Session {
             prepared,
             recorder,
             begun: false,
+            answered_ns: 0,
             tape: None,
         };
         session.reconnect()?;
@@ -105,10 +108,21 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.statement(id, parameters);
         }
+        let done = self.send(id, parameters, sink);
+        self.note(&done);
+        done
+    }
+
+    fn send(
+        &mut self,
+        id: StatementId,
+        parameters: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> Result<Done, Error> {
         let spec_rows = self.shared.statements[usize::from(id.0)].rows;
         let fetch = self.shared.knobs.fetch(spec_rows);
         let name = self.shared.names.of(id);
-        let done = match self.shared.knobs.protocol {
+        match self.shared.knobs.protocol {
             Protocol::Text => self.measured(name, |connection, shared| {
                 let spec = &shared.statements[usize::from(id.0)];
                 if parameters.is_empty() {
@@ -134,9 +148,7 @@ impl Session {
                 connection.close(statement)?;
                 done
             }),
-        };
-        self.begun |= done.is_ok();
-        done
+        }
     }
 
     /// Run a prepared statement once for each row of parameters; counted as one statement. It is prepared whatever the knob says, since a
@@ -153,14 +165,41 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.batch(id, rows, way);
         }
+        let done = self.send_batch(id, rows, way);
+        self.note(&done);
+        done
+    }
+
+    fn send_batch(
+        &mut self,
+        id: StatementId,
+        rows: &[Vec<Value>],
+        way: BatchWay,
+    ) -> Result<Done, Error> {
         let statement = self.take_prepared(id)?;
         let name = self.shared.names.of(id);
         let done = self.measured(name, |connection, _| {
             connection.execute_batch(&statement, rows, way)
         });
         self.put_back(id, statement);
-        self.begun |= done.is_ok();
         done
+    }
+
+    /// What the answer to a statement or batch was.
+    fn note(&mut self, done: &Result<Done, Error>) {
+        self.begun |= done.is_ok();
+        if let Some(tape) = &mut self.tape {
+            tape.answered(
+                done.as_ref()
+                    .map_or_else(|_| Counts::default(), |&done| done.into()),
+            );
+        }
+    }
+
+    /// When the last request was answered; 0 before the first.
+    #[must_use]
+    pub fn answered_ns(&self) -> u64 {
+        self.answered_ns
     }
 
     /// Before each attempt at a transaction: nothing of it has been done.
@@ -238,43 +277,25 @@ impl Session {
         self.connection = None;
         self.prepared.fill(None);
         let began_ns = self.shared.clock.now_ns();
-        let connected = (self.shared.connector)();
+        let connected = (self.shared.connector)().and_then(|mut connection| {
+            set_up(&mut *connection, &self.shared.knobs)?;
+            Ok(connection)
+        });
         let ended_ns = self.shared.clock.now_ns();
-        match connected {
-            Ok(connection) => {
-                let outcome = Ok(Done::default());
-                self.recorder.statement(
-                    Names::CONNECT,
-                    began_ns,
-                    ended_ns,
-                    connection.counters(),
-                    &outcome,
-                );
-                self.family = connection.family();
-                self.connection = Some(connection);
-            }
-            Err(error) => {
-                let outcome = Err(error);
-                self.recorder.statement(
-                    Names::CONNECT,
-                    began_ns,
-                    ended_ns,
-                    Counters::default(),
-                    &outcome,
-                );
-                return outcome.map(|_| ());
-            }
+        let (connection, outcome) = match connected {
+            Ok(connection) => (Some(connection), Ok(Done::default())),
+            Err(error) => (None, Err(error)),
+        };
+        let wire = connection
+            .as_ref()
+            .map_or_else(Counters::default, |connection| connection.counters());
+        let recorder = &mut self.recorder;
+        recorder.statement(Names::CONNECT, began_ns, ended_ns, wire, &outcome);
+        if let Some(connection) = &connection {
+            self.family = connection.family();
         }
-        let knobs = self.shared.knobs;
-        if let Some(sql) = knobs.isolation.sql(self.family) {
-            self.simple(Names::CONNECT, &sql)?;
-        }
-        match knobs.autocommit {
-            Some(on) if self.family == Family::Mysql => {
-                self.simple(Names::CONNECT, &format!("SET autocommit={}", u8::from(on)))
-            }
-            _ => Ok(()),
-        }
+        self.connection = connection;
+        outcome.map(|_| ())
     }
 
     /// Where this session's measurements go.
@@ -323,6 +344,7 @@ impl Session {
         let began_ns = self.shared.clock.now_ns();
         let outcome = request(connection, &self.shared);
         let ended_ns = self.shared.clock.now_ns();
+        self.answered_ns = ended_ns;
         self.recorder.statement(
             name,
             began_ns,
@@ -332,4 +354,17 @@ impl Session {
         );
         outcome
     }
+}
+
+/// Tell a new connection what the knobs want for all of its statements.
+fn set_up(connection: &mut dyn Connection, knobs: &Knobs) -> Result<(), Error> {
+    let family = connection.family();
+    if let Some(sql) = knobs.isolation.sql(family) {
+        connection.query(&sql, Fetch::ALL, &mut ())?;
+    }
+    if let (Some(on), Family::Mysql) = (knobs.autocommit, family) {
+        let sql = format!("SET autocommit={}", u8::from(on));
+        connection.query(&sql, Fetch::ALL, &mut ())?;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The five transactions over 100,000 of them, against a server that always has an answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rand::SeedableRng;
 use wire::{
@@ -21,9 +21,24 @@ use crate::workload::{Client, Outcome, Random, Workload};
 const TRANSACTIONS: u64 = 100_000;
 const TERMINALS: u32 = 16;
 
+/// What was sent, in order, with the parameters.
+type Sent = Arc<Mutex<Vec<(String, Vec<Value>)>>>;
+
 /// Answers every SELECT with one row of ones, but knows which item there is not.
+#[derive(Default)]
 struct Always {
     executed: Arc<AtomicU64>,
+    prepared: Vec<String>,
+    sent: Option<Sent>,
+}
+
+impl Always {
+    fn note(&self, sql: &str, parameters: &[Value]) {
+        if let Some(sent) = &self.sent {
+            let sent = &mut sent.lock().expect("whole");
+            sent.push((sql.to_owned(), parameters.to_vec()));
+        }
+    }
 }
 
 impl Connection for Always {
@@ -39,12 +54,14 @@ impl Connection for Always {
     fn supports(&self, _feature: Feature) -> bool {
         false
     }
-    fn query(&mut self, _: &str, _: Fetch, _: &mut dyn RowSink) -> Result<Done, Error> {
+    fn query(&mut self, sql: &str, _: Fetch, _: &mut dyn RowSink) -> Result<Done, Error> {
+        self.note(sql, &[]);
         Ok(Done::default())
     }
     fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.prepared.push(sql.to_owned());
         Ok(Statement {
-            id: 1,
+            id: self.prepared.len() as u32 - 1,
             parameters: 0,
             columns: u16::from(sql.starts_with("SELECT")),
         })
@@ -57,6 +74,7 @@ impl Connection for Always {
         rows: &mut dyn RowSink,
     ) -> Result<Done, Error> {
         self.executed.fetch_add(1, Ordering::Relaxed);
+        self.note(&self.prepared[statement.id as usize], parameters);
         let there = parameters[0] != Value::Int(scale::ITEM_UNUSED);
         if statement.columns > 0 && there {
             rows.row(&[Cell::Int(1); 14]);
@@ -117,16 +135,15 @@ fn a_batch_prepares_only_the_statements_that_it_sends() {
     assert_eq!(prepared(BatchMode::Pipeline, false).0, 2);
 }
 
-#[test]
-fn mix_and_rollbacks_are_the_specification_s() {
-    let tpcc =
-        Tpcc::new(&choice(), how(BatchMode::None), TERMINALS, 1).expect("a flavour that is there");
-    let executed = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&executed);
+fn session(tpcc: &Tpcc, executed: &Arc<AtomicU64>, sent: Option<&Sent>) -> Session {
+    let (executed, sent) = (Arc::clone(executed), sent.cloned());
     let shared = Shared {
         connector: Arc::new(move || {
-            let executed = Arc::clone(&counter);
-            Ok(Box::new(Always { executed }))
+            Ok(Box::new(Always {
+                executed: Arc::clone(&executed),
+                sent: sent.clone(),
+                ..Always::default()
+            }))
         }),
         statements: tpcc.statements().into(),
         names: Arc::new(Names::new(tpcc.statements())),
@@ -134,7 +151,43 @@ fn mix_and_rollbacks_are_the_specification_s() {
         clock: Arc::new(MonotonicClock::start()),
     };
     let recorder = Recorder::new(Collector::new(shared.names.all().len(), 5));
-    let mut session = Session::open(shared, recorder).expect("connects");
+    Session::open(shared, recorder).expect("connects")
+}
+
+#[test]
+fn an_order_with_an_item_that_does_not_exist_does_all_the_other_work_first() {
+    let tpcc = Tpcc::new(&choice(), how(BatchMode::None), 1, 1).expect("a flavour that is there");
+    let sent = Sent::default();
+    let mut session = session(&tpcc, &Arc::default(), Some(&sent));
+    let (mut client, mut random) = (tpcc.client(0, 1), Random::seed_from_u64(1));
+    loop {
+        sent.lock().expect("whole").clear();
+        client.draw(&mut random).expect("a kind");
+        let outcome = client.run(&mut session).expect("the server has an answer");
+        if outcome == Outcome::RolledBack {
+            break;
+        }
+    }
+    let sent = sent.lock().expect("whole");
+    let of = |begin: &str| -> Vec<&Vec<Value>> {
+        let matching = sent.iter().filter(|(sql, _)| sql.starts_with(begin));
+        matching.map(|(_, parameters)| parameters).collect()
+    };
+    let lines = of("INSERT INTO order_line").len() as i64;
+    assert_eq!(of("INSERT INTO oorder")[0][5], Value::Int(lines + 1));
+    let items = of("SELECT i_price").len();
+    assert_eq!(of("SELECT s_quantity").len(), items - 1);
+    assert_eq!(of("UPDATE stock").len(), items - 1);
+    assert_eq!(sent.last().expect("some").0, "ROLLBACK");
+    assert!(of("COMMIT").is_empty());
+}
+
+#[test]
+fn mix_and_rollbacks_are_the_specification_s() {
+    let tpcc =
+        Tpcc::new(&choice(), how(BatchMode::None), TERMINALS, 1).expect("a flavour that is there");
+    let executed = Arc::new(AtomicU64::new(0));
+    let mut session = session(&tpcc, &executed, None);
     let mut clients: Vec<(Box<dyn Client>, Random)> = (0..TERMINALS)
         .map(|number| {
             (

@@ -95,6 +95,28 @@ fn ran(output: std::process::Output) -> Ran {
     }
 }
 
+/// Every option of a command is a key of its result's `options`, except the server, which may have a password, and where JSON goes.
+pub fn every_option_is_told(subcommands: &[&str], result: &Value) {
+    let mut command = loadgen::cli::command();
+    for name in subcommands {
+        let found = command.find_subcommand(name).expect("a command");
+        command = found.clone();
+    }
+    let mut options = 0;
+    for name in command.get_arguments().filter_map(|one| one.get_long()) {
+        let is_told = !matches!(name, "server" | "json" | "help") && !name.starts_with("no-");
+        let key = name.replace('-', "_");
+        assert_eq!(
+            result["options"].get(key).is_some(),
+            is_told,
+            "{subcommands:?} --{name}: {:#}",
+            result["options"]
+        );
+        options += usize::from(is_told);
+    }
+    assert!(options > 10);
+}
+
 /// A server's database `t` with sysbench's tables, small.
 pub fn filled(server: &Server, tables: u32, rows: u32) -> String {
     let url = server.create("t");
