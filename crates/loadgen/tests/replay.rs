@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use common::{every_option_is_told, fill, filled, load, path, start, wait};
+use loadgen::replay::{Event, Trace};
 use serde_json::Value;
 use testserver::{Kind, Server, one, run};
 
@@ -202,24 +205,51 @@ fn many_connections_replay_all_of_it() {
     }
 }
 
+/// How many deletes overlapped one of the same id: nobody knows which came first.
+fn ambiguous(trace: &str) -> u64 {
+    let trace = Trace::open(Path::new(trace), false).expect("whole");
+    let mut reader = trace.reader().expect("opens");
+    let mut deletes = Vec::new();
+    while let Some(recorded) = reader.next_transaction().expect("reads") {
+        deletes.push((recorded.after, recorded.events().expect("decodes")));
+    }
+    let id = |events: &[Event]| match &events[0] {
+        Event::Statement { parameters, .. } => parameters.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut found = HashSet::new();
+    for (place, (after, events)) in deletes.iter().enumerate() {
+        for other in *after as usize..place {
+            if id(&deletes[other].1) == id(events) {
+                found.extend([place, other]);
+            }
+        }
+    }
+    found.len() as u64
+}
+
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
 fn connections_keep_the_recorded_order_among_each_other() {
     let server = Server::postgres(&[]);
     let url = filled(&server, 1, ROWS);
     let trace = path(&common::file(&server, "trace")).to_owned();
-    // The first delete of an id changes a row, the others none. The schedule leaves each time to end before the next, on any connection.
+    // The first delete of an id changes a row, the others none. The schedule leaves each time to end before the next, on any connection;
+    // a busy machine may let some overlap.
     let line = format!(
         "oltp delete run --record {trace} --table-size {ROWS} -c 4 --rate 200 --arrivals uniform --max-transactions 300 --seconds 60 --distribution uniform --json"
     );
     let recorded = load(&line, &url).json(0);
     let changed = &recorded["statements"]["delete"]["affected"];
     assert!((100..200).contains(&changed.as_u64().expect("a count")));
+    let ambiguous = ambiguous(&trace);
+    assert!(ambiguous < 50, "{ambiguous}");
     for connections in [4, 3, 2, 1] {
         fill(&url, 1, ROWS);
         let ran = replay(&format!("-c {connections}"), &trace, &url);
-        let told = &ran.json(0)["replay"];
-        assert_eq!(told["counted_otherwise"], 0, "{told:#}");
+        let told = &ran.json(ran.code.expect("a code"))["replay"];
+        let counted = told["counted_otherwise"].as_u64().expect("a count");
+        assert!(counted <= ambiguous, "{counted} of {ambiguous}");
     }
     // Rows that are not there any more are no good replay, whether there is a digest or not.
     let again = replay("", &trace, &url);
