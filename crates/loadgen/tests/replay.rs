@@ -219,10 +219,9 @@ fn ambiguous(trace: &str) -> u64 {
     };
     let mut found = HashSet::new();
     for (place, (after, events)) in deletes.iter().enumerate() {
-        for other in *after as usize..place {
-            if id(&deletes[other].1) == id(events) {
-                found.extend([place, other]);
-            }
+        let overlapping = deletes.iter().enumerate().take(place).skip(*after as usize);
+        for (other, _) in overlapping.filter(|(_, (_, other))| id(other) == id(events)) {
+            found.extend([place, other]);
         }
     }
     found.len() as u64
