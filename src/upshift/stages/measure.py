@@ -41,7 +41,8 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
     Never taken from another run.
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
-    settings = settings_of(tuple(workloads.values()))
+    # All that the servers run with: a reader of the result has no other place to learn it from.
+    settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
     measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
     templates = _templates(lab, measured, data, tuple(workloads.values()))
     connections = measuring.options.connections
@@ -70,7 +71,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
             clock=SystemClock(),
             samples=lab.run.path / "samples.parquet",
             on_progress=on_progress,
-            pool_bytes=lab.kind.pool_bytes({**lab.kind.settings(), **settings}),
+            pool_bytes=lab.kind.pool_bytes(settings),
             data_bytes=lab.kind.data_bytes(data.path),
             driven=driven,
         )

@@ -36,10 +36,12 @@ class Recorder:
 
     def __init__(self, result: Any = None) -> None:
         self.keys: list[tuple[str, str]] = []
+        self.inputs: list[Mapping[str, Any]] = []
         self._result = result
 
     def run(self, name: str, *_given: Any, inputs: Mapping[str, Any], version: int = 1, **_named: Any) -> Any:
         self.keys.append((name, content_hash([version, inputs])))
+        self.inputs.append(inputs)
         return self._result
 
 
@@ -216,13 +218,23 @@ def test_verifying_follows_what_a_suite_runs() -> None:
     assert keys[0] != keys[1]
 
 
-def measuring_key(server: Program, load: Workload, filled: str = "0") -> str:
+def measured(arms: tuple[Variant, ...], load: Workload, filled: str = "0") -> Recorder:
     stages = Recorder()
     plan = Plan.model_construct(trials=1)
     measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=plan)
-    arms = (Variant(name="a", program=server), Variant(name="b", program=server))
     measure.measure(lab_with(stages), arms, Filled(path=Path("/data"), sha256=filled), measuring)
-    return stages.keys[-1][1]
+    return stages
+
+
+def measuring_key(server: Program, load: Workload, filled: str = "0") -> str:
+    return measured((Variant(name="a", program=server), Variant(name="b", program=server)), load, filled).keys[-1][1]
+
+
+def test_a_measurement_records_all_settings_that_its_servers_have(server: Program, driver: Path) -> None:
+    arms = (Variant(name="a", program=server), Variant(name="b", program=server, settings={"log": "off"}))
+    recorded = measured(arms, workload(driver, settings={"pages": "4K"})).inputs[-1]["arms"]
+    kinds = {"pool": "1G", "log": "on", "pages": "4K"}
+    assert [arm.settings for arm in recorded] == [kinds, {**kinds, "log": "off"}]
 
 
 def test_a_measurement_follows_the_contents_of_servers_workloads_and_data(server: Program, driver: Path) -> None:
