@@ -5,6 +5,8 @@ A document marks where a table stands and what it is drawn from:
     <!-- gains docs/measurements/2026-11-22-main-job/result.json -->
     ...
     <!-- end -->
+
+The word names one of ``KINDS``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +29,40 @@ METRICS = {
 }
 
 
+def overview(result: dict[str, Any]) -> Iterator[str]:
+    """A row a workload: throughput at each number of connections, and CPU time a query at the largest."""
+    found = _against_plain(result)
+    loads = result["experiment"]["loads"]
+    connections = sorted({load["connections"] for load in loads})
+    columns = [("qps", number) for number in connections] + [("total_cpu_us_per_query", connections[-1])]
+    yield from _head("workload", *(f"{METRICS[metric]}, {_connections(number)}" for metric, number in columns))
+    for workload, held_out in dict.fromkeys((load["workload"], load["held_out"]) for load in loads):
+        ratios = {(one["metric"], one["connections"]): _ratio(one) for one in found if one["workload"] == workload}
+        yield _row(_named(workload, held_out), *(ratios.get(column, "") for column in columns))
+
+
+def worst(result: dict[str, Any]) -> Iterator[str]:
+    """The smallest gain of a workload that was held out of training, in a sentence."""
+    one = min((one for one in _against_plain(result, "qps") if one["held_out"]), key=lambda one: one["ratio"])
+    interval = f"{one['ci_low']:.2f} to {one['ci_high']:.2f}"
+    yield (
+        f"The worst workload held out of training is {one['workload']}: {one['ratio']:.2f}x the throughput ({interval}) "
+        f"at {_connections(one['connections'])}."
+    )
+
+
 def gains(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: the optimised server against the plain one."""
-    found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == "plain"]
+    found = _against_plain(result)
     metrics = [name for name in METRICS if any(one["metric"] == name for one in found)]
     yield from _head("workload", "connections", *(METRICS[name] for name in metrics))
     for workload, connections, held_out in dict.fromkeys(
         (one["workload"], one["connections"], one["held_out"]) for one in found
     ):
-        by_metric = {
-            one["metric"]: f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})"
-            for one in found
-            if (one["workload"], one["connections"]) == (workload, connections)
+        ratios = {
+            one["metric"]: _ratio(one) for one in found if (one["workload"], one["connections"]) == (workload, connections)
         }
-        name = f"{workload}, held out" if held_out else workload
-        yield _row(name, connections, *(by_metric.get(metric, "") for metric in metrics))
+        yield _row(_named(workload, held_out), connections, *(ratios.get(metric, "") for metric in metrics))
 
 
 def stages(result: dict[str, Any]) -> Iterator[str]:
@@ -51,6 +72,16 @@ def stages(result: dict[str, Any]) -> Iterator[str]:
         kept = ", kept from an earlier run" if stage["cached"] else ""
         memory_gib = stage["peak_memory_bytes"] / 2**30
         yield _row(f"{stage['name']}{kept}", _time(stage["wall_s"]), _time(stage["cpu_s"]), f"{memory_gib:.1f} GiB")
+
+
+def tests(result: dict[str, Any]) -> Iterator[str]:
+    """What the server's own tests came to, as a list. A test that fails on the optimised server alone ends a run."""
+    verify = result["verify"]
+    counted = f"{verify['tests_run']} tests run on the optimised server, {verify['tests_passed']} passed"
+    yield f"- suite `{verify['suite']}`: {counted}"
+    yield f"- failed on both servers: {_names(verify['failed_on_both'])}"
+    yield f"- failed, and passed when run again: {_names(verify.get('passed_again', ()))}"
+    yield "- failed on the optimised server alone: none"
 
 
 def conditions(result: dict[str, Any]) -> Iterator[str]:
@@ -64,14 +95,17 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
     memory_gib = machine["memory_bytes"] / 2**30
     yield f"- {machine['cpus']} x {machine['cpu']}, {memory_gib:.0f} GiB, {machine['os']}"
     yield f"- server on CPU {server}, load on CPU {client}"
-    yield f"- {plan['trials']} trials, slices of {plan['slice_s']:g} s"
+    confidence_percent = 100 * result["experiment"]["confidence"]
+    yield f"- {plan['trials']} trials, slices of {plan['slice_s']:g} s; intervals of {confidence_percent:.0f} % confidence"
     named = ", ".join(f"`{name}={value}`" for name, value in sorted(settings.items()))
-    yield f"- settings: {named or 'those of the server kind'}"
+    yield f"- settings: {named or 'not recorded'}"
     pool = "larger than the pool" if "buffer-pool-smaller-than-data" in flags else "within the buffer pool"
     yield f"- data {pool}; what the report flags: {', '.join(flags) or 'nothing'}"
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {"gains": gains, "stages": stages, "conditions": conditions}
+KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+    kind.__name__: kind for kind in (overview, worst, gains, stages, tests, conditions)
+}
 
 
 def drawn(text: str) -> str:
@@ -87,6 +121,27 @@ def drawn(text: str) -> str:
 def documents() -> list[Path]:
     """All that may hold a table."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def _against_plain(result: dict[str, Any], *metrics: str) -> list[dict[str, Any]]:
+    found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == "plain"]
+    return [one for one in found if one["metric"] in (metrics or METRICS)]
+
+
+def _ratio(one: dict[str, Any]) -> str:
+    return f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})"
+
+
+def _named(workload: str, held_out: bool) -> str:
+    return f"{workload}, held out" if held_out else workload
+
+
+def _connections(number: int) -> str:
+    return "1 connection" if number == 1 else f"{number} connections"
+
+
+def _names(tests: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in tests) or "none"
 
 
 def _head(*names: str) -> Iterator[str]:

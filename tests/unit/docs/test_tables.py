@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import subprocess
 import sys
+from typing import Any
+
+import pytest
 
 from upshift.paths import CHECKOUT
 
 SCRIPT = CHECKOUT / "docs" / "tables.py"
+KEPT = sorted((CHECKOUT / "docs" / "measurements").rglob("result.json"))
+
+
+def tables() -> Any:
+    spec = importlib.util.spec_from_file_location("tables", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lines(kind: str, result: dict[str, Any]) -> list[str]:
+    return list(tables().KINDS[kind](result))
+
+
+@pytest.fixture
+def result() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(KEPT[0].read_text())
+    return found
 
 
 def test_no_figure_of_a_table_was_typed() -> None:
@@ -18,6 +42,59 @@ def test_no_figure_of_a_table_was_typed() -> None:
 
 def test_every_result_that_is_kept_is_drawn_somewhere() -> None:
     text = "".join(file.read_text() for file in CHECKOUT.rglob("*.md") if ".venv" not in file.parts)
-    for result in (CHECKOUT / "docs" / "measurements").rglob("result.json"):
+    for result in KEPT:
         assert json.loads(result.read_text())["schema_version"] >= 1
         assert str(result.relative_to(CHECKOUT)) in text
+
+
+def test_the_readme_s_figures_are_drawn_the_worst_ones_too() -> None:
+    text = (CHECKOUT / "README.md").read_text()
+    drawn = tables().MARKED
+    typed = [line for line in drawn.sub("", text).splitlines() if line.startswith("|") and re.search(r"\d\.\d", line)]
+    assert typed == []
+    assert [found[2] for found in drawn.finditer(text)] == ["overview", "worst", "conditions"]
+    assert len({found[3] for found in drawn.finditer(text)}) == 1
+    assert len(text.splitlines()) <= 120
+
+
+def test_conditions_have_the_settings(result: dict[str, Any]) -> None:
+    settings = {"innodb_buffer_pool_size": "1G", "innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+    result["experiment"]["arms"][0]["settings"] = settings
+    shown = "`innodb_buffer_pool_size=1G`, `innodb_flush_log_at_trx_commit=2`, `sync_binlog=0`"
+    assert f"- settings: {shown}" in lines("conditions", result)
+
+
+def test_the_tests_outcome_is_drawn(result: dict[str, Any]) -> None:
+    verify = {"suite": "main", "tests_run": 40, "tests_passed": 37, "failed_on_both": ["main.a", "main.b 'ps'"]}
+    result["verify"] = {**verify, "passed_again": ["main.c"]}
+    assert lines("tests", result) == [
+        "- suite `main`: 40 tests run on the optimised server, 37 passed",
+        "- failed on both servers: `main.a`, `main.b 'ps'`",
+        "- failed, and passed when run again: `main.c`",
+        "- failed on the optimised server alone: none",
+    ]
+    # As runs of before the second chance have it.
+    result["verify"] = {**verify, "failed_on_both": []}
+    assert lines("tests", result)[1:3] == ["- failed on both servers: none", "- failed, and passed when run again: none"]
+
+
+def test_the_worst_held_out_gain_is_the_smallest(result: dict[str, Any]) -> None:
+    one = next(one for one in result["comparisons"] if one["metric"] == "qps" and one["arm"] == "optimised")
+    one = {**one, "held_out": True, "baseline": "plain", "connections": 1}
+    result["comparisons"] = [
+        {**one, "workload": "a", "ratio": 1.5, "ci_low": 1.4, "ci_high": 1.6},
+        {**one, "workload": "b", "ratio": 0.98, "ci_low": 0.9, "ci_high": 1.07},
+        {**one, "workload": "c", "ratio": 0.5, "held_out": False},
+        {**one, "workload": "d", "ratio": 0.5, "baseline": "baseline"},
+        {**one, "workload": "e", "ratio": 0.5, "metric": "total_cpu_us_per_query"},
+    ]
+    said = "The worst workload held out of training is b: 0.98x the throughput (0.90 to 1.07) at 1 connection."
+    assert lines("worst", result) == [said]
+
+
+def test_the_overview_has_a_row_a_workload(result: dict[str, Any]) -> None:
+    loads = result["experiment"]["loads"]
+    head, _rule, *rows = lines("overview", result)
+    assert len(rows) == len({load["workload"] for load in loads})
+    assert all(row.count("|") == head.count("|") for row in rows)
+    assert rows[0].startswith(f"| {loads[0]['workload']} | ")
