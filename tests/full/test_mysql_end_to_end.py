@@ -15,7 +15,9 @@ pytestmark = pytest.mark.full
 def test_mysql_gets_faster_and_stays_itself(level: str) -> None:
     result = optimize(level)
     assert result.verify is not None
-    assert result.verify.tests_passed == result.verify.tests_run
+    # What fails on the optimised server alone has ended the run.
+    excused = (*result.verify.failed_on_both, *result.verify.passed_again)
+    assert 0 < result.verify.tests_run <= result.verify.tests_passed + len(excused)
     with tarfile.open(result.package) as package:
         loaded = {Path(name).name for name in package.getnames() if "/lib/plugin/" in name}
     assert {

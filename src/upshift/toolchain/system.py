@@ -25,6 +25,9 @@ with clang and BOLT. ``gcc-only``: the same without LLVM."""
 Need = tuple[str, ...]
 """Names of which any one will do, the preferred one first: releases name some packages differently."""
 
+_NOTHING = ""
+"""As the last of a need's names: where apt knows none of the others, it goes without."""
+
 _BUILD: tuple[Need, ...] = (
     ("g++",),
     ("make",),
@@ -71,7 +74,10 @@ _TEST: tuple[Need, ...] = (
     ("fio",),
     ("strace",),
     ("tcpdump",),
+    ("iproute2",),
     ("valgrind",),
+    # 80 MB to download, 290 MB on the disk. Ubuntu has it as a snap alone, which no container can install.
+    ("chromium", _NOTHING),
     ("openssl",),
     ("libaio-dev",),
     ("sysbench",),
@@ -96,6 +102,7 @@ _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
         "fio",
         "strace",
         "tcpdump",
+        "ip",
         "valgrind",
         "openssl",
     ),
@@ -127,7 +134,7 @@ def missing_packages(purpose: Purpose, shell: Shell) -> tuple[str, ...]:
     llvm = [tuple(name.format(n=number) for name in _LLVM) for number in _LLVM_VERSIONS]
     plain = _needs(purpose)
     wants_llvm = purpose in ("mysql", "test")
-    names = {name for need in plain for name in need}
+    names = {name for need in plain for name in need if name != _NOTHING}
     if wants_llvm:
         names.update(name for group in llvm for name in group)
     installed = _installed(names, shell)
@@ -136,8 +143,9 @@ def missing_packages(purpose: Purpose, shell: Shell) -> tuple[str, ...]:
     choose_llvm = wants_llvm and not complete
     if not missing and not choose_llvm:
         return ()
-    known = _known(names, shell)
+    known = _known(names, shell) | {_NOTHING}
     chosen = [next((name for name in need if name in known), need[0]) for need in missing]
+    chosen = [name for name in chosen if name != _NOTHING]
     if choose_llvm:
         group = next((group for group in llvm if known.issuperset(group)), llvm[0])
         chosen += [name for name in group if name not in installed]

@@ -13,7 +13,7 @@ from example import example
 from upshift.report.html import write_html
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a browser, such as Debian's chromium")
 
 
 @pytest.fixture(scope="module")

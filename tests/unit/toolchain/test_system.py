@@ -92,6 +92,19 @@ def test_a_need_is_met_by_any_of_its_names_and_installed_by_the_one_that_exists(
     assert system.missing_packages("gcc-only", FakeShell(machine)) == ("linux-tools-generic",)
 
 
+@pytest.mark.parametrize("has_it", [True, False])
+def test_the_browser_is_installed_where_apt_has_it(has_it: bool) -> None:
+    installed = everything("test") - {"chromium"} | set(LLVM_22)
+    machine = Debian(installed=installed, known={"chromium"} if has_it else set())
+    assert system.missing_packages("test", FakeShell(machine)) == (("chromium",) if has_it else ())
+
+
+def test_the_tests_of_the_distributions_place_have_what_their_machine_is_made_with() -> None:
+    house = (CHECKOUT / "tests" / "full" / "distribution.py").read_text()
+    assert "\nip link" in house and "unshare" in house
+    assert {"iproute2", "util-linux"} <= everything("test")
+
+
 def test_root_installs_at_once_and_says_so_in_one_line() -> None:
     machine = Debian(installed=everything("test") - {"cmake"} | set(LLVM_22), known={"cmake"})
     shell, said = FakeShell(machine), list[str]()
