@@ -16,11 +16,7 @@ pytestmark = pytest.mark.pipeline
     [
         ("fill-fails", 1, "filling the database"),
         ("load-fails", 1, "failed with exit code"),
-        ("load-does-nothing", 1, "idle"),
-        ("load-idle", 1, "idle"),
-        ("unknown-placeholder", 2, "placeholder"),
         ("misspelt", 2, "misspelt.toml"),
-        ("not-toml", 2, "not TOML"),
         ("other-server", 2, "is for"),
         ("no-such-workload", 2, "there is no workload"),
     ],

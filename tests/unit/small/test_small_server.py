@@ -11,7 +11,7 @@ import pytest
 from upshift.build.model import Build
 from upshift.build.recipe import find_recipe
 from upshift.build.whole import build_whole
-from upshift.errors import LoadFailed, ServerFailed, UpshiftError, WorkloadError
+from upshift.errors import LoadFailed, ServerFailed, UpshiftError
 from upshift.paths import CHECKOUT
 from upshift.run.record import StageRecord
 from upshift.server import instance
@@ -188,9 +188,3 @@ def test_statements_that_fail_are_counted(kind: ServerKind, bench: Workbench, se
         bench.shell, kind, misbehaving("errors"), server, seconds=1, cpus=(), log=bench.log, connections=1
     )
     assert 0.9 * queries < report.errors <= queries
-
-
-@pytest.mark.parametrize("name", ["misspelt", "not-toml"])
-def test_broken_workload_files_are_refused(name: str) -> None:
-    with pytest.raises(WorkloadError, match=name):
-        misbehaving(name)
