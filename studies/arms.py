@@ -6,8 +6,8 @@ studies/arms.py arms.json docs/images/arms.svg
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from forest import Row, forest
@@ -16,7 +16,11 @@ NAMES = {"qps": "queries a second", "user_cpu_us_per_query": "user CPU a query"}
 
 
 def main() -> None:
-    result, picture = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    parser = argparse.ArgumentParser(description="Gain of several servers over the first")
+    parser.add_argument("result", type=Path, help="what upshift measure --json printed")
+    parser.add_argument("picture", type=Path, help="the SVG to write")
+    args = parser.parse_args()
+    result = json.loads(args.result.read_text())
     rows: list[Row] = []
     print("| metric | workload | connections | server | ratio | interval | verdict |\n|---|---|---|---|---|---|---|")
     for metric, name in NAMES.items():
@@ -30,7 +34,7 @@ def main() -> None:
                 shown = f"{one['ratio']:.3f} | {low:.3f} to {high:.3f} | {one['verdict']}"
                 print(f"| {name} | {workload} | {threads} | {one['arm']} | {shown} |")
     baseline = result["comparisons"][0]["baseline"]
-    picture.write_text(forest(f"Against {baseline}", f"times {baseline}", rows))
+    args.picture.write_text(forest(f"Against {baseline}", f"times {baseline}", rows))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ many functions are the same, how many changed, and how many only one of the buil
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from pathlib import Path
@@ -107,4 +108,8 @@ def _names(some: Counter[tuple[str, bytes, tuple[Any, ...]]]) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description="Whether two builds' objects hold the same code")
+    parser.add_argument("without", type=Path, help="a build folder")
+    parser.add_argument("with_headers", type=Path, help="the other build folder")
+    args = parser.parse_args()
+    main(args.without, args.with_headers)

@@ -9,9 +9,9 @@ Both are root mean squares over loads. With one round the two cannot be told apa
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -54,5 +54,8 @@ def _grouped(slices: Iterable[Slice], name: Callable[[Slice], str]) -> Iterator[
 
 
 if __name__ == "__main__":
-    samples, provenance = sys.argv[1:]
-    print(json.dumps({"provenance": provenance, **spread(read_samples(Path(samples)))}, indent=2))
+    parser = argparse.ArgumentParser(description="How far slices and server starts of a run lie apart")
+    parser.add_argument("samples", type=Path, help="a run's samples.parquet")
+    parser.add_argument("provenance", help="what was measured where")
+    args = parser.parse_args()
+    print(json.dumps({"provenance": args.provenance, **spread(read_samples(args.samples))}, indent=2))
