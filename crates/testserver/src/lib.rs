@@ -8,7 +8,6 @@ mod tls;
 
 use std::cell::Cell;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -50,19 +49,18 @@ impl Server {
         Self::start(Kind::MariaDb, options)
     }
 
-    /// The MySQL that [`MYSQLD`] names; none, said on stderr, where it names none.
+    /// The MySQL that [`MYSQLD`] names; none, and the test says so, where it names none.
     #[must_use]
     pub fn mysql(options: &[&str]) -> Option<Self> {
         Self::has_mysql().then(|| Self::start(Kind::MySql, options))
     }
 
-    /// Whether [`MYSQLD`] names a server; said on stderr where it names none.
+    /// Whether [`MYSQLD`] names a server; the test says so where it names none.
     #[must_use]
     pub fn has_mysql() -> bool {
         let named = std::env::var_os(MYSQLD).is_some();
         if !named {
-            // Past the test harness, which shows no output of tests that pass.
-            let _ = writeln!(std::io::stderr(), "\nNOT RUN: {MYSQLD} names no server");
+            eprintln!("NOT RUN: {MYSQLD} names no server");
         }
         named
     }

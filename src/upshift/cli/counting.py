@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, field
 
 _RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored")
+_RUNNING = re.compile(r"^ +Running .*/([\w-]+)-[0-9a-f]+\)$")
 _IGNORED = re.compile(r"^test (\S+) (?:- should panic )?\.\.\. ignored(?:, (.*))?$")
-_OUTPUT_OF = re.compile(r"^---- (\S+) stdout ----$")
+_OUTPUT_OF = re.compile(r"^---- (.+) stdout ----$")
 _NOT_RUN = "NOT RUN"
+_SKIPPED = re.compile(r"^SKIPPED (.+?)(?: - (?:Skipped: )?(.*))?$")
 
 
 @dataclass
@@ -17,18 +19,19 @@ class Count:
 
     passed: int = 0
     failed: int = 0
-    skipped: int = 0
-    not_run: list[str] = field(default_factory=list)
-    """Tests that were not run, or in part, each with the reason."""
+    not_run: int = 0
+    """Tests that were not run, or in part."""
+    why: list[str] = field(default_factory=list)
+    """Those tests by name, each with the reason."""
 
     def add(self, other: Count) -> None:
         self.passed += other.passed
         self.failed += other.failed
-        self.skipped += other.skipped
         self.not_run += other.not_run
+        self.why += other.why
 
     def closing_line(self) -> str:
-        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+        return f"{self.passed} passed, {self.failed} failed, {self.not_run} not run"
 
 
 class CargoOutput:
@@ -36,19 +39,22 @@ class CargoOutput:
 
     def __init__(self) -> None:
         self.count = Count()
+        self._program = ""
         self._test = ""
         self._hidden = False
 
     def line(self, text: str) -> bool:
         """Take a line in; whether people want to see it: what passing tests printed is left out."""
-        if found := _IGNORED.match(text):
-            self.count.not_run.append(f"{found[1]}: {found[2] or 'ignored'}")
+        if found := _RUNNING.match(text):
+            self._program = f"{found[1]}::"
+        elif found := _IGNORED.match(text):
+            self._leave_out(found[1], found[2] or "ignored")
         elif found := _OUTPUT_OF.match(text):
             self._test = found[1]
         elif self._hidden and self._test and text.startswith(_NOT_RUN):
-            self.count.not_run.append(f"{self._test}: {text.removeprefix(_NOT_RUN).lstrip(': ')}")
+            self._leave_out(self._test, text.removeprefix(_NOT_RUN).lstrip(": "))
             self.count.passed -= 1
-            self.count.skipped += 1
+            self.count.not_run += 1
             self._test = ""  # once is enough
         elif text == "successes:":
             self._hidden = True
@@ -58,12 +64,15 @@ class CargoOutput:
             self._test, self._hidden = "", False
             self.count.passed += int(found[1])
             self.count.failed += int(found[2])
-            self.count.skipped += int(found[3])
+            self.count.not_run += int(found[3])
         return not self._hidden
+
+    def _leave_out(self, test: str, why: str) -> None:
+        self.count.why.append(f"{self._program}{test}: {why}")
 
 
 class PytestOutput:
-    """Reads the lines of one pytest."""
+    """Reads the lines of one `pytest -rs --no-fold-skipped`."""
 
     def __init__(self) -> None:
         self.count = Count()
@@ -71,10 +80,12 @@ class PytestOutput:
 
     def line(self, text: str) -> bool:
         """Take a line in. People want to see each."""
-        if re.search(r"\d+ (passed|failed|skipped|errors?|deselected)\b.* in \d[\d.]*s", text):
+        if found := _SKIPPED.match(text):
+            self.count.why.append(f"{found[1]}: {found[2] or 'skipped'}")
+        elif re.search(r"\d+ (passed|failed|skipped|errors?|deselected)\b.* in \d[\d.]*s", text):
             numbers = {what.rstrip("s"): int(number) for number, what in re.findall(r"(\d+) ([a-z]+)", text)}
-            passed = numbers.get("passed", 0) + numbers.get("xpassed", 0)
-            skipped = numbers.get("skipped", 0) + numbers.get("xfailed", 0)
-            self.count = Count(passed, numbers.get("failed", 0) + numbers.get("error", 0), skipped)
+            self.count.passed = numbers.get("passed", 0)
+            self.count.failed = numbers.get("failed", 0) + numbers.get("error", 0)
+            self.count.not_run = numbers.get("skipped", 0)
             self.deselected = numbers.get("deselected", 0)
         return True

@@ -31,7 +31,8 @@ def test(
 ) -> None:
     """Test Upshift itself: ruff, mypy, cargo fmt, clippy, cargo test and pytest. Missing packages are installed first.
 
-    All checks run even if one fails. The last line on stdout counts the tests that passed, failed and were not run.
+    All checks run even if one fails. The last lines on stdout name the tests that were not run and count those that passed,
+    failed and were not run.
     """
     from upshift import console
     from upshift.cli.counting import Count
@@ -56,7 +57,7 @@ def test(
         shell.close()
     if failed:
         _say(f"failed: {', '.join(failed)}")
-    for each in total.not_run:
+    for each in total.why:
         console.result(f"not run: {each}")
     console.result(total.closing_line())
     if failed:
@@ -121,7 +122,7 @@ def _build_mysql(shell: Shell) -> bool:
 
 
 def _cargo_test(shell: Shell) -> tuple[bool, Count]:
-    """All tests, those too that are ignored for what they need: without it they say NOT RUN, which is seen in their output."""
+    """All tests, those too that are ignored for what they need: without it they pass and print NOT RUN."""
     from upshift.cli.counting import CargoOutput
     from upshift.native.programs import cargo
 
@@ -136,10 +137,10 @@ def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count
 
     chosen = () if full else ("-m", "not full")
     output = PytestOutput()
-    passed = _run(shell, _python("pytest", "-rs", *chosen, *arguments), output.line)
+    passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *chosen, *arguments), output.line)
     if output.deselected and not arguments:
-        output.count.skipped += output.deselected
-        output.count.not_run.append(f"{output.deselected} tests of pytest's that are marked full: ./upshift test --full")
+        output.count.not_run += output.deselected
+        output.count.why.append(f"{output.deselected} tests of pytest's that are marked full: ./upshift test --full")
     return passed, output.count
 
 

@@ -9,7 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from upshift.cli import test as command
+from upshift.cli.counting import CargoOutput, PytestOutput
 from upshift.errors import MissingTool
+from upshift.paths import CHECKOUT
 from upshift.shell import Command, Completed, SystemShell
 from upshift.toolchain import system
 
@@ -46,7 +48,8 @@ test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 SAID = {
     "mypy": "Success: no issues found in 172 source files",
     "cargo test": CARGO,
-    "pytest": "tests/unit/a.py ...  [100%]\n1 failed, 640 passed, 2 skipped, 5 deselected, 2 warnings in 4.50s",
+    "pytest": "tests/unit/a.py ...  [100%]\nSKIPPED tests/a.py::test_b - Skipped: needs a browser\n"
+    "1 failed, 640 passed, 1 skipped, 5 deselected, 2 warnings in 4.50s",
 }
 CHECKS = ["ruff check", "ruff format", "mypy", "cargo fmt", "cargo clippy", "cargo test", "pytest"]
 
@@ -87,17 +90,49 @@ class Machine:
         return done.exit_code, done.stdout
 
 
+HERE = Path(__file__).parent
+
+
+def test_what_a_real_cargo_prints_of_tests_that_were_not_run() -> None:
+    """Recorded with Rust 1.RUST on a machine without a MySQL:
+    ``cargo test -p wire -p tiercache -p tierctl --no-fail-fast -- --include-ignored --show-output mysql room another_user``.
+    """
+    output = CargoOutput()
+    for line in (HERE / "cargo.txt").read_text().splitlines():
+        output.line(line)
+    assert output.count.why == []
+
+
+def test_cargo_shows_every_line_that_says_not_run() -> None:
+    """The harness keeps what eprintln! writes for --show-output; what goes to std::io::stderr() it never sees."""
+    for file in (CHECKOUT / "crates").rglob("*.rs"):
+        for line in file.read_text().splitlines():
+            assert "NOT RUN" not in line or "eprintln!(" in line or "starts_with(" in line, f"{file}: {line}"
+
+
+def test_what_a_real_pytest_prints_of_tests_that_were_not_run() -> None:
+    """Recorded with pytest 9.2.0: ``pytest -rs --no-fold-skipped`` of some tests, on a machine without a browser."""
+    output = PytestOutput()
+    for line in (HERE / "pytest.txt").read_text().splitlines():
+        output.line(line)
+    assert (output.count.passed, output.count.failed, output.count.not_run, output.deselected) == (8, 0, 3, 9)
+    browser = "tests/unit/report/test_in_a_browser.py"
+    names = ["every_chart_is_drawn", "its_scripts_complain_of_nothing", "colours_are_those_of_the_style_sheet"]
+    assert output.count.why == [f"{browser}::test_{name}: needs a browser, such as Debian's chromium" for name in names]
+
+
 def test_every_check_runs_and_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     code, stdout = machine.invoke()
     assert code == 0
     assert [named(argv) for argv in machine.ran] == CHECKS
-    assert machine.ran[-1] == ("pytest", "-rs", "-m", "not full")
-    assert stdout.splitlines()[-4:] == [
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "-m", "not full")
+    assert stdout.splitlines()[-5:] == [
         "not run: later: not today",
         "not run: needs_mysql: UPSHIFT_TEST_MYSQLD names no server",
+        "not run: tests/a.py::test_b: needs a browser",
         "not run: 5 tests of pytest's that are marked full: ./upshift test --full",
-        "656 passed, 2 failed, 9 skipped",
+        "656 passed, 2 failed, 8 not run",
     ]
     assert machine.ensured == [("test", True)]
 
@@ -117,14 +152,14 @@ def test_what_fails_without_naming_a_test_is_a_failure_too(monkeypatch: pytest.M
     machine.said["cargo test"] = "error: could not compile `wire`"
     code, stdout = machine.invoke()
     assert code == 1
-    assert stdout.splitlines()[-1] == "640 passed, 3 failed, 7 skipped"  # mypy, the compiler, and pytest's own
+    assert stdout.splitlines()[-1] == "640 passed, 3 failed, 6 not run"  # mypy, the compiler, and pytest's own
 
 
 def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.said["pytest"] = "646 passed in 4.50s"
     _code, stdout = machine.invoke("--full", "--no-install")
-    assert machine.ran[-1] == ("pytest", "-rs")
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped")
     assert machine.ensured == [("test", False), ("mysql", False)]
     assert "marked full" not in stdout
 
@@ -153,7 +188,7 @@ def test_a_mysql_that_does_not_build_is_a_failure(monkeypatch: pytest.MonkeyPatc
     machine = Machine(monkeypatch, "upshift build")
     code, stdout = machine.invoke("--full")
     assert code == 1
-    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 9 skipped"
+    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 8 not run"
     assert len(machine.ran) == len(CHECKS) + 1
 
 
@@ -161,7 +196,7 @@ def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.invoke("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
     expected = ("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
-    assert machine.ran[-1] == ("pytest", "-rs", "-m", "not full", *expected)
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "-m", "not full", *expected)
 
 
 @pytest.mark.parametrize("broken", CHECKS)

@@ -110,13 +110,11 @@ pub fn run_as(command: &mut Command) -> String {
     text.into_owned()
 }
 
-/// Whether a worker said that it could not run here. Its line goes past the test harness, which shows no output of tests
-/// that pass.
+/// Whether a worker said that it could not run here. Its test then says it, too.
 pub fn not_run(text: &str) -> bool {
-    use std::io::Write;
     let line = text.lines().find(|line| line.starts_with("NOT RUN"));
     if let Some(line) = line {
-        let _ = writeln!(std::io::stderr(), "\n{line}");
+        eprintln!("{line}");
     }
     line.is_some()
 }
