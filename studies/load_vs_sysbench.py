@@ -121,7 +121,7 @@ def by_load(args: argparse.Namespace, socket: Path, script: str, connections: in
     result = json.loads(out)
     count = result["qps"] * result["duration_s"]
     (transaction,) = result["transactions"].values()
-    return Figures(result["qps"], user_us / count, system_us / count, transaction["latency_us"]["p50"])
+    return Figures(result["qps"], user_us / count, system_us / count, transaction["latency_us_p50"])
 
 
 def measure(args: argparse.Namespace, socket: Path, script: str, connections: int) -> Pairs:

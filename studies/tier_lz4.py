@@ -73,8 +73,8 @@ def main() -> None:
                 now = bench.stat()
             held, taken = now["used_pages"], now["used_bytes"]
             capacity = held * now["page_size_bytes"] / taken
-            latency, counters = now["hit_latency_us"], now["counters"]
-            times = f"{latency['p50']:>11.2f} {latency['p99']:>8.2f} {counters['hits']:>10,}"
+            p50_us, p99_us, counters = now["hit_latency_us_p50"], now["hit_latency_us_p99"], now["counters"]
+            times = f"{p50_us:>11.2f} {p99_us:>8.2f} {counters['hits']:>10,}"
             print(f"{database:<8} {medium:<12} {held:>10,} {taken / 2**20:>10.1f} {capacity:>9.2f} {times}")
 
 

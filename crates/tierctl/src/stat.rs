@@ -75,7 +75,7 @@ fn to_json(now: &Snapshot) -> Value {
     };
     let us = |histogram, share| quantile_ns(histogram, share).map(|ns| ns as f64 / 1000.0);
     json!({
-        "schema_version": 1,
+        "schema_version": 2,
         "pid": now.pid,
         "alive": now.alive,
         "mode": now.mode.map(|mode| mode.as_str()),
@@ -92,8 +92,10 @@ fn to_json(now: &Snapshot) -> Value {
         "hit_ratio": hit_ratio(now),
         "counters": named(&now.counters),
         "bypasses": named(&now.bypasses),
-        "hit_latency_us": {"p50": us(&now.hit_ns, 0.5), "p99": us(&now.hit_ns, 0.99)},
-        "miss_latency_us": {"p50": us(&now.miss_ns, 0.5), "p99": us(&now.miss_ns, 0.99)},
+        "hit_latency_us_p50": us(&now.hit_ns, 0.5),
+        "hit_latency_us_p99": us(&now.hit_ns, 0.99),
+        "miss_latency_us_p50": us(&now.miss_ns, 0.5),
+        "miss_latency_us_p99": us(&now.miss_ns, 0.99),
         "files": now.files.iter().map(|file| json!({
             "name": file.name, "hits": file.hits, "misses": file.misses, "pages": file.pages,
         })).collect::<Vec<_>>(),

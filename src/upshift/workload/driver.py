@@ -172,11 +172,11 @@ def read_upshift_load(output: str) -> LoadReport:
     start = output.find("{\n")
     try:
         result = json.loads(output[start:])
-        latency, errors = result["latency_us"], result["errors"]
+        errors = result["errors"]
         return LoadReport(
             errors=sum(error["count"] for error in errors.values()),
-            latency_ms_p50=latency["p50"] / 1000,
-            latency_ms_p99=latency["p99"] / 1000,
+            latency_ms_p50=result["latency_us_p50"] / 1000,
+            latency_ms_p99=result["latency_us_p99"] / 1000,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LoadFailed("the load command did not print upshift-load's result", "pass --json to upshift-load") from error

@@ -223,8 +223,10 @@ def test_sysbench_without_a_histogram() -> None:
 
 UPSHIFT_LOAD = """upshift-load: 8 connections
 {
-  "schema_version": 1,
-  "latency_us": {"p50": 812.5, "p90": 1500.0, "p99": 4250.0},
+  "schema_version": 3,
+  "latency_us_p50": 812.5,
+  "latency_us_p90": 1500.0,
+  "latency_us_p99": 4250.0,
   "errors": {"1213": {"count": 3, "message": "Deadlock found"}, "disconnect": {"count": 1}}
 }
 """
@@ -236,7 +238,15 @@ def test_upshift_loads_result_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["", "tpmC 120", "{", "[]", '{\n"latency_us": null}', '{\n"latency_us": {"p50": 1}, "errors": {}}']
+    "output",
+    [
+        "",
+        "tpmC 120",
+        "{",
+        "[]",
+        '{\n"latency_us_p50": null, "latency_us_p99": 1, "errors": {}}',
+        '{\n"latency_us_p50": 1, "errors": {}}',
+    ],
 )
 def test_an_upshift_load_that_did_not_print_json(output: str) -> None:
     with pytest.raises(LoadFailed, match="did not print") as caught:

@@ -183,7 +183,7 @@ impl Ran {
         if options.json {
             println!("{}", serde_json::to_string_pretty(result)?);
         } else {
-            print!("{}", output::table(result));
+            print!("{}", output::table(result, options.wide));
         }
         if let Some(path) = &options.hdr {
             let names = &self.shared.names;

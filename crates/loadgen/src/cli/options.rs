@@ -75,6 +75,9 @@ pub struct OutputOptions {
     /// Print the result as JSON to stdout.
     #[arg(long)]
     pub json: bool,
+    /// Show retries, p99.9, round trips, bytes and system calls, too, in a table of 132 columns.
+    #[arg(long)]
+    pub wide: bool,
     /// Write the histograms to this `HdrHistogram` log.
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,

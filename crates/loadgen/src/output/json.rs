@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use wire::{Counters, ServerUrl};
 
@@ -14,7 +14,7 @@ use crate::session::{Knobs, Shared};
 use crate::workload::{TransactionKind, Workload};
 
 /// Raised when a key changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,8 @@ pub struct Result {
     pub tpmc: Option<f64>,
     pub tps: f64,
     pub qps: f64,
-    pub latency_us: Latency,
+    #[serde(flatten, serialize_with = "as_latency")]
+    pub latency: Latency,
     pub client_cpu_us_per_statement: Option<f64>,
     pub open_loop: Option<OpenLoop>,
     pub transactions: BTreeMap<String, TransactionResult>,
@@ -116,8 +117,8 @@ impl From<&ServerUrl> for Transport {
     }
 }
 
-/// Percentiles in microseconds.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// Percentiles in microseconds. In JSON each is a key of what has them: `latency_us_p99`.
+#[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "as above")]
 pub struct Latency {
     pub p50: f64,
@@ -144,6 +145,29 @@ impl From<&Histogram<u64>> for Latency {
     }
 }
 
+fn as_latency<S: Serializer>(latency: &Latency, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_map(latency.keyed("latency_us"))
+}
+
+fn as_lag<S: Serializer>(lag: &Latency, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_map(lag.keyed("lag_us"))
+}
+
+impl Latency {
+    fn keyed(&self, of: &str) -> [(String, f64); 7] {
+        [
+            ("p50", self.p50),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("p999", self.p999),
+            ("p9999", self.p9999),
+            ("max", self.max),
+            ("mean", self.mean),
+        ]
+        .map(|(name, us)| (format!("{of}_{name}"), us))
+    }
+}
+
 /// How an open loop's schedule was kept.
 #[derive(Debug, Serialize)]
 #[allow(missing_docs, reason = "as above")]
@@ -152,7 +176,8 @@ pub struct OpenLoop {
     pub arrivals: Arrival,
     pub begun: u64,
     pub not_begun: u64,
-    pub lag_us: Latency,
+    #[serde(flatten, serialize_with = "as_lag")]
+    pub lag: Latency,
 }
 
 /// The name of an arrival process.
@@ -168,7 +193,8 @@ pub struct TransactionResult {
     pub retries: u64,
     #[serde(flatten)]
     pub wire: Wire,
-    pub latency_us: Latency,
+    #[serde(flatten, serialize_with = "as_latency")]
+    pub latency: Latency,
 }
 
 /// One statement.
@@ -182,7 +208,8 @@ pub struct StatementResult {
     pub affected: u64,
     #[serde(flatten)]
     pub wire: Wire,
-    pub latency_us: Latency,
+    #[serde(flatten, serialize_with = "as_latency")]
+    pub latency: Latency,
 }
 
 /// What crossed the wire.
@@ -262,7 +289,7 @@ pub fn result(
         tpmc,
         tps: rate(completed),
         qps: rate(totals.completed_statements),
-        latency_us: Latency::from(&totals.latency),
+        latency: Latency::from(&totals.latency),
         client_cpu_us_per_statement: (statements_run > 0).then(|| cpu_us / statements_run as f64),
         open_loop: open_loop(plan, finished),
         transactions: transactions(about, finished),
@@ -288,8 +315,8 @@ fn options(about: &About<'_>, plan: &Plan, knobs: &Knobs) -> Map<String, Value> 
     set("connections", plan.connections.into());
     set("client_threads", plan.client_threads.into());
     set("seconds", json!(plan.time.map(|time| time.as_secs_f64())));
-    set("warmup_seconds", json!(plan.warmup.as_secs_f64()));
-    set("wait_seconds", json!(plan.wait.as_secs_f64()));
+    set("warmup_s", json!(plan.warmup.as_secs_f64()));
+    set("wait_s", json!(plan.wait.as_secs_f64()));
     set("max_transactions", json!(plan.transactions));
     set("rate", json!(rate));
     set("arrivals", json!(arrivals));
@@ -314,7 +341,7 @@ fn open_loop(plan: &Plan, finished: &Finished) -> Option<OpenLoop> {
         arrivals: process,
         begun,
         not_begun: totals.not_begun,
-        lag_us: Latency::from(&totals.lag),
+        lag: Latency::from(&totals.lag),
     })
 }
 
@@ -333,7 +360,7 @@ fn transactions(about: &About<'_>, finished: &Finished) -> BTreeMap<String, Tran
                 errors: tally.errors,
                 retries: tally.retries,
                 wire: tally.wire.into(),
-                latency_us: Latency::from(latency),
+                latency: Latency::from(latency),
             };
             ((*name).to_owned(), result)
         })
@@ -359,7 +386,7 @@ fn statements(names: &Names, finished: &Finished) -> BTreeMap<String, StatementR
             rows: tally.rows,
             affected: tally.affected,
             wire: tally.wire.into(),
-            latency_us: Latency::from(latency),
+            latency: Latency::from(latency),
         };
         (name.clone(), result)
     })

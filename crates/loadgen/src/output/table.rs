@@ -5,56 +5,110 @@ use std::fmt::Write as _;
 use super::json::{Latency, Result, Wire};
 use super::replay::{AnswerResult, Replay};
 
-/// A few lines of summary and a row for each transaction and statement.
+/// Room for a name; a longer one stands on a line of its own.
+const NAME_WIDTH: usize = 31;
+
+/// A column of figures.
+struct Column {
+    head: &'static str,
+    width: usize,
+    /// Whether only a wide table has it.
+    wide: bool,
+    figure: fn(&Line<'_>) -> String,
+}
+
+const fn column(head: &'static str, width: usize, figure: fn(&Line<'_>) -> String) -> Column {
+    Column {
+        head,
+        width,
+        wide: false,
+        figure,
+    }
+}
+
+const fn wide(head: &'static str, width: usize, figure: fn(&Line<'_>) -> String) -> Column {
+    Column {
+        wide: true,
+        ..column(head, width, figure)
+    }
+}
+
+/// With the names 80 columns, 132 with the wide ones.
+const COLUMNS: [Column; 12] = [
+    column("count", 8, |line| line.count.to_string()),
+    column("errors", 6, |line| line.errors.to_string()),
+    wide("retries", 7, |line| line.retries.to_string()),
+    column("server", 7, |line| {
+        line.server_us.map_or_else(String::new, us)
+    }),
+    column("p50", 7, |line| us(line.latency.p50)),
+    column("p99", 7, |line| us(line.latency.p99)),
+    wide("p99.9", 8, |line| us(line.latency.p999)),
+    column("max", 8, |line| us(line.latency.max)),
+    wide("trips", 7, |line| line.mean(line.wire.round_trips)),
+    wide("sent B", 8, |line| line.mean(line.wire.bytes_sent)),
+    wide("recv B", 8, |line| line.mean(line.wire.bytes_received)),
+    wide("syscalls", 8, |line| line.mean(line.wire.syscalls)),
+];
+
+/// A transaction or a statement.
+struct Line<'a> {
+    name: String,
+    count: u64,
+    errors: u64,
+    retries: u64,
+    server_us: Option<f64>,
+    latency: &'a Latency,
+    wire: &'a Wire,
+}
+
+impl Line<'_> {
+    fn mean(&self, total: u64) -> String {
+        format!("{:.1}", total as f64 / self.count.max(1) as f64)
+    }
+}
+
+fn us(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// A few lines of summary and a row for each transaction and statement, in 80 columns; `wide` for what else was counted.
 #[must_use]
-pub fn table(result: &Result) -> String {
+pub fn table(result: &Result, wide: bool) -> String {
     let mut text = String::new();
     summary(&mut text, result);
-    let heads = [
-        "",
-        "count",
-        "errors",
-        "retries",
-        "server us",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "trips",
-        "sent B",
-        "recv B",
-        "syscalls",
-    ];
-    row(&mut text, &heads.map(str::to_owned));
-    for (name, one) in &result.transactions {
-        let count = one.count + one.rolled_back;
-        line(
-            &mut text,
-            name,
-            [count, one.errors, one.retries],
-            None,
-            &one.latency_us,
-            &one.wire,
+    row(&mut text, "", wide, |column| column.head.to_owned());
+    let transactions = result.transactions.iter().map(|(name, one)| Line {
+        name: name.clone(),
+        count: one.count + one.rolled_back,
+        errors: one.errors,
+        retries: one.retries,
+        server_us: None,
+        latency: &one.latency,
+        wire: &one.wire,
+    });
+    let times = &result.server_time.statements;
+    let statements = result.statements.iter().map(|(name, one)| Line {
+        name: format!("  {name}"),
+        count: one.count,
+        errors: one.errors,
+        retries: one.retries,
+        server_us: times.get(name).map(|time| time.mean_us),
+        latency: &one.latency,
+        wire: &one.wire,
+    });
+    for line in transactions.chain(statements) {
+        row(&mut text, &line.name, wide, |column| (column.figure)(&line));
+    }
+    text.push_str("times are in microseconds\n");
+    if wide {
+        text.push_str(
+            "trips, bytes and system calls are means for one transaction or statement\n",
         );
     }
-    for (name, one) in &result.statements {
-        line(
-            &mut text,
-            &format!("  {name}"),
-            [one.count, one.errors, one.retries],
-            result
-                .server_time
-                .statements
-                .get(name)
-                .map(|time| time.mean_us),
-            &one.latency_us,
-            &one.wire,
-        );
-    }
-    text.push_str("trips, bytes and system calls are means for one transaction or statement\n");
     match (&result.server_time.source, &result.server_time.unavailable) {
         (Some(source), _) => {
-            let _ = writeln!(text, "server us: mean time in the server, from {source}");
+            let _ = writeln!(text, "server: mean time there, by {source}");
         }
         (None, why) => {
             let why = why.as_deref().unwrap_or_default();
@@ -94,27 +148,27 @@ fn summary(text: &mut String, result: &Result) {
     if let Some(tpmc) = result.tpmc {
         let _ = writeln!(text, "{tpmc:.0} NewOrders a minute (tpmC)");
     }
-    let Latency { mean, p99, .. } = result.latency_us;
+    let Latency { mean, p99, .. } = result.latency;
     let per_minute = result.tps * 60.0;
     let _ = writeln!(
         text,
-        "{:.1} transactions/s ({per_minute:.0} a minute), {:.1} statements/s, response mean {mean:.0} us, p99 {p99:.0} us",
+        "{:.1} transactions/s ({per_minute:.0} a minute), {:.1} statements/s",
         result.tps, result.qps
     );
+    let _ = writeln!(text, "response mean {mean:.0} us, p99 {p99:.0} us");
     if let Some(cpu_us) = result.client_cpu_us_per_statement {
         let _ = writeln!(text, "client CPU {cpu_us:.2} us/statement");
     }
     if let Some(open) = &result.open_loop {
         let _ = writeln!(
             text,
-            "open loop at {}/s: {} begun, {} due but not begun, lag p50 {:.0} us, p99 {:.0} us, max {:.0} us",
-            open.rate,
-            open.begun,
-            open.not_begun,
-            open.lag_us.p50,
-            open.lag_us.p99,
-            open.lag_us.max
+            "open loop at {}/s: {} begun, {} due but not begun\nlag p50 {:.0} us, p99 {:.0} us, max {:.0} us",
+            open.rate, open.begun, open.not_begun, open.lag.p50, open.lag.p99, open.lag.max
         );
+    }
+    let retries: u64 = result.transactions.values().map(|one| one.retries).sum();
+    if retries > 0 {
+        let _ = writeln!(text, "{retries} retries");
     }
     if result.reconnects > 0 || result.stuck_connections > 0 {
         let _ = writeln!(
@@ -183,41 +237,16 @@ fn answer(this: &AnswerResult, other: &AnswerResult) -> String {
     text
 }
 
-fn line(
-    text: &mut String,
-    name: &str,
-    counts: [u64; 3],
-    server_us: Option<f64>,
-    latency: &Latency,
-    wire: &Wire,
-) {
-    let uses = counts[0].max(1) as f64;
-    let mean = |total: u64| format!("{:.1}", total as f64 / uses);
-    let us = |value: f64| format!("{value:.0}");
-    row(
-        text,
-        &[
-            name.to_owned(),
-            counts[0].to_string(),
-            counts[1].to_string(),
-            counts[2].to_string(),
-            server_us.map_or_else(String::new, us),
-            us(latency.p50),
-            us(latency.p99),
-            us(latency.p999),
-            us(latency.max),
-            mean(wire.round_trips),
-            mean(wire.bytes_sent),
-            mean(wire.bytes_received),
-            mean(wire.syscalls),
-        ],
-    );
-}
-
-fn row(text: &mut String, cells: &[String; 13]) {
-    let _ = write!(text, "{:<32}", cells[0]);
-    for cell in &cells[1..] {
-        let _ = write!(text, " {cell:>9}");
+fn row(text: &mut String, name: &str, wide: bool, cell: impl Fn(&Column) -> String) {
+    let rest = if name.len() > NAME_WIDTH {
+        let _ = writeln!(text, "{name}");
+        ""
+    } else {
+        name
+    };
+    let _ = write!(text, "{rest:<NAME_WIDTH$}");
+    for column in COLUMNS.iter().filter(|column| wide || !column.wide) {
+        let _ = write!(text, " {:>width$}", cell(column), width = column.width);
     }
     text.push('\n');
 }

@@ -8,12 +8,12 @@ use parquet::record::RowAccessor;
 use wire::{Counters, Done, Error, ServerUrl};
 
 use super::{
-    About, AnswerResult, DifferingRequest, RecordedOn, Replay, Server, Transport, result, table,
-    write_hdr, write_parquet,
+    About, AnswerResult, DifferingRequest, Latency, OpenLoop, RecordedOn, Replay, Result, Server,
+    Transport, result, table, write_hdr, write_parquet,
 };
 use crate::clock::MonotonicClock;
 use crate::commit::Commit;
-use crate::drive::{Arrivals, Finished, OnDisconnect, OnError, Plan};
+use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
 use crate::measure::{Collector, Names, Recorder, TransactionRecord, server_time};
 use crate::session::{Knobs, Shared, StatementId};
 use crate::workload::{Outcome, TransactionKind, Workload};
@@ -92,7 +92,7 @@ fn small() -> (Commit, Shared, Plan, Finished) {
     (workload, shared, plan, finished)
 }
 
-fn small_result() -> super::Result {
+fn small_result() -> Result {
     let (workload, shared, plan, finished) = small();
     let url = "mysql://h/d?tls=required";
     let server = Server {
@@ -151,7 +151,7 @@ fn the_table_says_what_differs() {
                 now,
             }],
         });
-        let text = table(&result);
+        let text = table(&result, false);
         assert!(text.contains("\n2 requests returned or changed another number of rows than"));
         let line = text.lines().find(|line| line.starts_with("request 4"));
         line.expect("a line").to_owned()
@@ -181,7 +181,7 @@ fn the_table_says_what_differs() {
 fn json_has_the_keys_and_figures_that_the_reference_names() {
     let result = small_result();
     let json = serde_json::to_value(&result).expect("serializes");
-    assert_eq!(json["schema_version"], 2);
+    assert_eq!(json["schema_version"], 3);
     for (option, value) in [
         ("connections", 1.into()),
         ("max_transactions", 1.into()),
@@ -217,22 +217,22 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         assert_eq!(statement[key], figure, "{key}");
     }
     assert_eq!(json["transactions"]["commit"]["round_trips"], 2);
-    for latency in [
-        &json["latency_us"],
-        &statement["latency_us"],
-        &json["transactions"]["commit"]["latency_us"],
-    ] {
-        for key in ["p50", "p90", "p99", "p999", "p9999", "max", "mean"] {
-            assert!(latency[key].as_f64().is_some_and(|us| us > 0.0), "{key}");
+    for of in [&json, statement, &json["transactions"]["commit"]] {
+        for figure in ["p50", "p90", "p99", "p999", "p9999", "max", "mean"] {
+            let key = format!("latency_us_{figure}");
+            assert!(of[&key].as_f64().is_some_and(|us| us > 0.0), "{key}");
         }
     }
-    let max_us = json["transactions"]["commit"]["latency_us"]["max"]
+    for (option, value) in [("warmup_s", 0.0), ("wait_s", 30.0)] {
+        assert_eq!(json["options"][option], value, "{option}");
+    }
+    let max_us = json["transactions"]["commit"]["latency_us_max"]
         .as_f64()
         .expect("a number");
     assert!((3000.0..3003.0).contains(&max_us), "{max_us}");
     assert_eq!(json["errors"]["1114"]["count"], 1);
     assert!(json["server_time"]["source"].is_null());
-    let text = table(&result);
+    let text = table(&result, false);
     assert!(
         text.contains("no time in the server: performance_schema is off"),
         "{text}"
@@ -241,6 +241,56 @@ fn json_has_the_keys_and_figures_that_the_reference_names() {
         text.contains("2.0 transactions/s (120 a minute)") && text.contains("account_update"),
         "{text}"
     );
+}
+
+/// What a long run of TPC-C on a slow server leaves: the longest names and large figures.
+fn large() -> Result {
+    let mut result = small_result();
+    result.server.version = "10.11.14-MariaDB-0+deb12u2".into();
+    result.server_time.unavailable = None;
+    let latency = Latency {
+        p50: 1_234_567.8,
+        p90: 2_345_678.9,
+        p99: 3_456_789.1,
+        p999: 9_999_999.0,
+        p9999: 9_999_999.0,
+        max: 31_000_000.0,
+        mean: 1_234_567.8,
+    };
+    let statement = result.statements.get_mut("account_update").expect("is");
+    (statement.count, statement.errors) = (99_999_999, 123_456);
+    statement.latency = latency;
+    statement.wire.bytes_received = 99_999_999 * 123_456;
+    let statement = result.statements.remove("account_update").expect("is");
+    let name = "new_order.order_line_insert_multirow";
+    result.statements.insert(name.into(), statement);
+    result.latency = latency;
+    let commit = result.transactions.get_mut("commit").expect("is");
+    commit.retries = 1_234_567;
+    result.tps = 123_456.7;
+    result.qps = 1_234_567.8;
+    result.open_loop = Some(OpenLoop {
+        rate: 100_000.0,
+        arrivals: ArrivalProcess::Poisson,
+        begun: 12_345_678,
+        not_begun: 12_345_678,
+        lag: latency,
+    });
+    result.server_time.source = Some("performance_schema.events_statements_summary_by_digest");
+    result
+}
+
+#[test]
+fn tables_fit_their_columns() {
+    let result = large();
+    for (wide, columns) in [(false, 80), (true, 132)] {
+        let text = table(&result, wide);
+        let longest = text.lines().max_by_key(|line| line.len()).expect("lines");
+        assert!(longest.len() <= columns, "{}: {longest}", longest.len());
+        assert_eq!(text.contains("syscalls"), wide, "{text}");
+        assert!(text.contains("\n  new_order.order_line_insert_multirow\n"));
+        assert!(text.contains("1234567 retries\n"), "{text}");
+    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn ran(output: std::process::Output) -> Ran {
     }
 }
 
-/// Every option of a command is a key of its result's `options`, except the server, which may have a password, and where JSON goes.
+/// Every option of a command is a key of its result's `options`, except the server, which may have a password, and how the result is shown.
 pub fn every_option_is_told(subcommands: &[&str], result: &Value) {
     let mut command = loadgen::cli::command();
     for name in subcommands {
@@ -104,8 +104,8 @@ pub fn every_option_is_told(subcommands: &[&str], result: &Value) {
     }
     let mut options = 0;
     for name in command.get_arguments().filter_map(|one| one.get_long()) {
-        let is_told = !matches!(name, "server" | "json" | "help") && !name.starts_with("no-");
-        let key = name.replace('-', "_");
+        let is_told = !matches!(name, "server" | "json" | "wide" | "help") && !name.starts_with("no-");
+        let key = name.replace("-seconds", "_s").replace('-', "_");
         assert_eq!(
             result["options"].get(key).is_some(),
             is_told,

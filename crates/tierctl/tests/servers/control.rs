@@ -33,7 +33,10 @@ fn a_real_server_is_served_and_its_tier_changed_while_it_runs() {
         read();
     }
     let now = tiered.stat();
-    assert_eq!(now["schema_version"], 1);
+    assert_eq!(now["schema_version"], 2);
+    for time in ["hit_latency_us_p50", "hit_latency_us_p99"] {
+        assert!(now[time].is_number(), "{now:#}");
+    }
     assert_eq!(now["mode"], "write-through");
     assert!(now["counters"]["hits"].as_u64() > Some(0), "{now}");
     let until = Instant::now() + TICKS;
