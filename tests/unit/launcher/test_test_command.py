@@ -94,13 +94,20 @@ HERE = Path(__file__).parent
 
 
 def test_what_a_real_cargo_prints_of_tests_that_were_not_run() -> None:
-    """Recorded with Rust 1.RUST on a machine without a MySQL:
-    ``cargo test -p wire -p tiercache -p tierctl --no-fail-fast -- --include-ignored --show-output mysql room another_user``.
+    """Recorded with Rust 1.95 and no UPSHIFT_TEST_MYSQLD: ``cargo test -p wire -p loadgen -p tierctl --test mysql
+    --test oltp --test servers --no-fail-fast -- --include-ignored --show-output mysql``.
     """
     output = CargoOutput()
     for line in (HERE / "cargo.txt").read_text().splitlines():
         output.line(line)
-    assert output.count.why == []
+    assert (output.count.passed, output.count.failed, output.count.not_run) == (0, 0, 4)
+    tests = [
+        "oltp::mysql",
+        "servers::kill::no_commit_is_lost_when_a_loaded_mysql_is_killed",
+        "mysql::mysql",
+        "mysql::mysqls_own_certificates",
+    ]
+    assert output.count.why == [f"{name}: UPSHIFT_TEST_MYSQLD names no server" for name in tests]
 
 
 def test_cargo_shows_every_line_that_says_not_run() -> None:
