@@ -31,7 +31,9 @@ fn stalled(server: &Server, url: &str, line: &str) -> Value {
 }
 
 fn latency_us(result: &Value, name: &str) -> f64 {
-    result[format!("latency_us_{name}")].as_f64().expect("a percentile")
+    result[format!("latency_us_{name}")]
+        .as_f64()
+        .expect("a percentile")
 }
 
 #[test]

@@ -102,13 +102,11 @@ pub fn table(result: &Result, wide: bool) -> String {
     }
     text.push_str("times are in microseconds\n");
     if wide {
-        text.push_str(
-            "trips, bytes and system calls are means for one transaction or statement\n",
-        );
+        text.push_str("trips, bytes and system calls are means for one transaction or statement\n");
     }
     match (&result.server_time.source, &result.server_time.unavailable) {
         (Some(source), _) => {
-            let _ = writeln!(text, "server: mean time there, by {source}");
+            let _ = writeln!(text, "server: mean time, by {source}");
         }
         (None, why) => {
             let why = why.as_deref().unwrap_or_default();

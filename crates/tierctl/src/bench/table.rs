@@ -8,7 +8,8 @@ const NAME_WIDTH: usize = 11;
 /// A line for each row, in 80 columns; `x disk` is against the disk alone at the same size.
 pub fn text(rows: &[Row]) -> String {
     let mut lines = vec![cells([
-        "size", "medium", "data", "IOPS", "MB/s", "p50 us", "p99 us", "x disk", "hits %", "capacity",
+        "size", "medium", "data", "IOPS", "MB/s", "p50 us", "p99 us", "x disk", "hits %",
+        "capacity",
     ])];
     lines.extend(rows.iter().map(|row| line(row, rows)));
     lines.join("\n")
@@ -47,7 +48,18 @@ fn line(row: &Row, rows: &[Row]) -> String {
 }
 
 fn cells(cells: [&str; 10]) -> String {
-    let [size, medium, data, iops, bandwidth, p50, p99, disk, hits, capacity] = cells;
+    let [
+        size,
+        medium,
+        data,
+        iops,
+        bandwidth,
+        p50,
+        p99,
+        disk,
+        hits,
+        capacity,
+    ] = cells;
     format!(
         "{size:>5} {medium:<NAME_WIDTH$} {data:<6} {iops:>7} {bandwidth:>6} {p50:>8} {p99:>8} {disk:>6} {hits:>6} {capacity:>8}"
     )
