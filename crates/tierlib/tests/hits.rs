@@ -78,7 +78,9 @@ fn c4_a_hit_makes_no_system_call() {
     std::fs::create_dir(&traces).expect("a new folder");
     let mut command = Command::new("strace");
     // One file a thread: in a common file, another thread's line can cut a call into two lines.
-    command.args(["-ff", "-qq", "-o"]).arg(traces.join("thread"));
+    command
+        .args(["-ff", "-qq", "-o"])
+        .arg(traces.join("thread"));
     for (name, value) in worker.get_envs() {
         // strace itself must not be served.
         let mut pair = name.to_owned();

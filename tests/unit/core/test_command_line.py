@@ -153,7 +153,8 @@ def test_quick_trains_and_measures_less(upshift: Run) -> None:
 
     assert takes_s("measure", "--level", "quick") < 0.75 * takes_s("measure")
     assert takes_s("measure", "--level", "quick", "--connections", "1,8") == takes_s("measure")
-    assert takes_s("post-link", "--level", "quick") == pytest.approx(takes_s("post-link") - 3 * 10)
+    # Three workloads train in one round, or in two on a single CPU.
+    assert takes_s("post-link") - takes_s("post-link", "--level", "quick") in (10, 20)
     assert takes_s("post-link", "--level", "quick", "--train-seconds", "20") == takes_s("post-link")
 
 
