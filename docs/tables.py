@@ -84,6 +84,31 @@ def tests(result: dict[str, Any]) -> Iterator[str]:
     yield "- failed on the optimised server alone: none"
 
 
+def wall(result: dict[str, Any]) -> Iterator[str]:
+    """The wall time of all stages beside that of the plain build, in a sentence."""
+    total_s = sum(stage["wall_s"] for stage in result["stages"])
+    plain_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "plain build")
+    yield f"All stages took {_time(total_s)}, {total_s / plain_s:.2f}x the plain build's {_time(plain_s)}."
+
+
+def builds(result: dict[str, Any]) -> Iterator[str]:
+    """A row a medium and size of a read: two builds of the page cache."""
+    yield from _machine(result)
+    yield from _head("medium", "read", "IOPS before", "IOPS after", "after / before")
+    for one in sorted(result["compared"], key=lambda one: (one["medium"], one["block_size_bytes"])):
+        size = f"{one['block_size_bytes'] // 1024} KiB"
+        yield _row(one["medium"], size, f"{one['iops_before']:,.0f}", f"{one['iops_after']:,.0f}", _ratio(one))
+
+
+def clients(result: dict[str, Any]) -> Iterator[str]:
+    """A row a load: upshift-load beside sysbench."""
+    yield from _machine(result)
+    yield from _head("load", "connections", "client CPU a statement", "throughput", "p50 latency")
+    for one in result["loads"]:
+        ratios = (_ratio(one["ratios"][name]) for name in ("cpu_us", "qps", "p50_us"))
+        yield _row(one["load"], one["connections"], *ratios)
+
+
 def conditions(result: dict[str, Any]) -> Iterator[str]:
     """The machine and what the figures hold under, as a list."""
     machine, plan = result["machine"], result["experiment"]["plan"]
@@ -104,7 +129,7 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
 
 
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
-    kind.__name__: kind for kind in (overview, worst, gains, stages, tests, conditions)
+    kind.__name__: kind for kind in (overview, worst, gains, stages, wall, tests, conditions, builds, clients)
 }
 
 
@@ -130,6 +155,12 @@ def _against_plain(result: dict[str, Any], *metrics: str) -> list[dict[str, Any]
 
 def _ratio(one: dict[str, Any]) -> str:
     return f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})"
+
+
+def _machine(result: dict[str, Any]) -> Iterator[str]:
+    machine = result["machine"]
+    yield f"{machine['cpus']} x {machine['cpu']}, {machine['memory_bytes'] / 2**30:.0f} GiB, {machine['os']}:"
+    yield ""
 
 
 def _named(workload: str, held_out: bool) -> str:

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from upshift.machine import describe_machine
 from upshift.measure.statistics import geometric_mean
 
 TABLES, ROWS = 4, 10_000
@@ -172,7 +173,7 @@ def main() -> None:
             rounds = [{"upshift_load": asdict(ours), "sysbench": asdict(theirs)} for ours, theirs in pairs]
             results.append({"load": script, "connections": connections, "ratios": ratios, "rounds": rounds})
     if args.json:
-        args.json.write_text(json.dumps(results, indent=2))
+        args.json.write_text(json.dumps({"machine": describe_machine().model_dump(mode="json"), "loads": results}, indent=1))
 
 
 if __name__ == "__main__":
