@@ -36,7 +36,7 @@ pub struct Tier {
     /// Room for pages, such as 512M or 4G.
     #[arg(long)]
     pub size: String,
-    /// memory, memory-lz4, file:PATH (mapped) or direct:PATH (O_DIRECT).
+    /// memory, memory-lz4, file:PATH (through the kernel's page cache) or direct:PATH (O_DIRECT).
     #[arg(long, default_value = "memory")]
     pub medium: String,
     /// write-through, write-around, write-invalidate or pass-through.
@@ -73,6 +73,12 @@ pub struct Tier {
 
 /// Run the server: on success this process becomes it.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.print_systemd && options.tier.format {
+        return Err(Failure::usage(
+            "a unit with --format overwrites, at each start, whatever device has the name by then",
+            "use --format once, with `upshift cache run`; then print the drop-in without it",
+        ));
+    }
     let program = server::find(&options.server[0])?;
     server::refuse_what_cannot_be_covered(&program)?;
     let library = library(options.library.as_deref())?;

@@ -23,9 +23,9 @@ pub fn print(library: &Path, variables: &[(&str, String)], own_page: bool) -> Re
     output::line(&environment("UPSHIFT_TIER_OWNER", "systemd"))?;
     for (name, value) in variables {
         if *name == "UPSHIFT_TIER_STATUS" && own_page {
-            output::line(
-                "RuntimeDirectory=upshift-mysql\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes",
-            )?;
+            // No mode and nothing kept: that would hold for the folder of the server's socket, too. The page itself is its
+            // user's alone.
+            output::line("RuntimeDirectory=upshift-mysql")?;
             output::line(&environment(name, "/run/upshift-mysql/tier.status"))?;
         } else {
             output::line(&environment(name, value))?;

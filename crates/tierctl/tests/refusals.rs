@@ -33,6 +33,22 @@ fn what_cannot_be_meant_is_refused_before_a_server_starts() {
             vec!["run", "--size", "1G", "--", "/no/such/mysqld"],
             "no server",
         ),
+        (
+            vec![
+                "run",
+                "--size",
+                "1G",
+                "--medium",
+                "direct:/dev/null",
+                "--format",
+                "--print-systemd",
+                "--library",
+                "/bin/sh",
+                "--",
+                "sh",
+            ],
+            "--format once",
+        ),
         (vec!["resize", "lots"], "size"),
         (vec!["resize", "0"], "size 0"),
         (vec!["mode", "sideways"], "mode"),
@@ -141,12 +157,14 @@ fn a_unit_preloads_only_what_root_alone_can_change() {
         "Environment=\"UPSHIFT_TIER_OWNER=systemd\"",
         "Environment=\"UPSHIFT_TIER_RULES=skip=a b%%\"",
         "RuntimeDirectory=upshift-mysql",
-        "RuntimeDirectoryMode=0700",
         "Environment=\"UPSHIFT_TIER_STATUS=/run/upshift-mysql/tier.status\"",
     ] {
         assert!(text.lines().any(|each| each == line), "{line}: {text}");
     }
     assert!(text.contains("Environment=\"LD_PRELOAD=/"), "{text}");
+    // They hold for every folder of the unit: others would no longer reach the server's socket.
+    let others = ["RuntimeDirectoryMode", "RuntimeDirectoryPreserve"];
+    assert!(!others.iter().any(|name| text.contains(name)), "{text}");
 }
 
 #[test]
