@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -42,22 +43,29 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// Opens a file that `owner` keeps, for reading and writing or, where this user may not write, for reading. Makes nothing.
 ///
+/// Somebody else may have named the path, and to open a device can do something by itself (a watchdog, a tape): so this
+/// looks at it before it opens it, and opens what it has looked at.
+///
 /// # Errors
 /// As `open`.
 pub fn attach(path: &Path, owner: u32) -> io::Result<(File, bool)> {
+    let found = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path)?;
+    check(&found.metadata()?, owner)?;
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
     let open = |write| {
         OpenOptions::new()
             .read(true)
             .write(write)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
     };
-    let (file, writable) = match open(true) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (open(false)?, false),
-        other => (other.map_err(named)?, true),
-    };
-    check(&file.metadata()?, owner)?;
-    Ok((file, writable))
+    match open(true) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok((open(false)?, false)),
+        other => Ok((other?, true)),
+    }
 }
 
 fn named(error: io::Error) -> io::Error {
@@ -68,6 +76,9 @@ fn named(error: io::Error) -> io::Error {
 }
 
 fn check(about: &Metadata, owner: u32) -> io::Result<()> {
+    if about.is_symlink() {
+        return Err(refused("it is a symbolic link"));
+    }
     if !about.is_file() {
         return Err(refused("it is not a regular file"));
     }
@@ -91,7 +102,28 @@ fn refused(why: &str) -> io::Error {
 mod tests {
     use super::{attach, open};
     use std::fs::{self, Permissions};
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    /// A lease tells of every open: that of a file which is refused never comes.
+    #[test]
+    fn what_is_refused_is_not_even_opened() {
+        // F_SETSIG of the kernel, which the libc crate has no name for.
+        const SET_SIGNAL: libc::c_int = 10;
+        let path = std::env::temp_dir().join(format!("tiercache-lease-{}", std::process::id()));
+        let file = open(&path).expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("a mode");
+        // SAFETY: the calls take numbers; the signal is one that is ignored unless a program asks for it.
+        let leased = unsafe {
+            libc::fcntl(file.as_raw_fd(), SET_SIGNAL, libc::SIGURG);
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
+        };
+        assert_eq!(leased, 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: geteuid takes no arguments and cannot fail.
+        let error = attach(&path, unsafe { libc::geteuid() }).expect_err("refused");
+        assert!(error.to_string().contains("0600"), "{error}");
+        fs::remove_file(&path).expect("gone");
+    }
 
     #[test]
     fn only_a_file_of_this_user_alone_is_taken() {
