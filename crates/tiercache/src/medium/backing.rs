@@ -62,7 +62,7 @@ impl Backing {
         let size_bytes = size_bytes(&file)
             .map_err(|error| failed("has no size that can be asked for", error))?;
         let unreadable = |error| failed("cannot be read", error);
-        let saved = match claim::inspect(&file, size_bytes).map_err(unreadable)? {
+        let saved = match claim::inspect(&file, size_bytes, device).map_err(unreadable)? {
             Content::Empty => Err("a new file".into()),
             Content::Tier => load(&file, config.page_size_bytes, size_bytes),
             Content::Foreign(_) if device && config.format => {

@@ -71,8 +71,9 @@ pub fn open(path: &Path) -> Result<(OwnFile, bool), String> {
     Ok((file, device))
 }
 
-/// Looks at everything that the tier leaves alone, and at the places where others leave their marks.
-pub fn inspect(file: &File, size_bytes: u64) -> io::Result<Content> {
+/// Looks at everything that the tier leaves alone. Where there is no tier: at all of a file, or at the places of a device
+/// where others leave their marks.
+pub fn inspect(file: &File, size_bytes: u64, device: bool) -> io::Result<Content> {
     let mut head = vec![0u8; HEAD_BYTES.min(size_bytes) as usize];
     file.read_exact_at(&mut head, 0)?;
     if head.get(..8) == Some(&MAGIC.to_le_bytes()) {
@@ -86,19 +87,52 @@ pub fn inspect(file: &File, size_bytes: u64) -> io::Result<Content> {
     if !is_zero(&head) {
         return Ok(Content::Foreign(name(&head)));
     }
-    let tail = size_bytes.saturating_sub(TAIL_BYTES);
-    let step = (size_bytes / SAMPLES / SAMPLE_BYTES * SAMPLE_BYTES).max(SAMPLE_BYTES);
-    let samples = (HEAD_BYTES..tail).step_by(step as usize);
+    Ok(if holds_zeroes(file, size_bytes, device)? {
+        Content::Empty
+    } else {
+        Content::Foreign("data")
+    })
+}
+
+fn holds_zeroes(file: &File, size_bytes: u64, device: bool) -> io::Result<bool> {
     let mut room = vec![0u8; TAIL_BYTES as usize];
-    let places = samples.map(|at| (at, SAMPLE_BYTES.min(size_bytes - at)));
-    for (at, length) in places.chain([(tail, size_bytes - tail)]) {
+    let mut zeroes = |at: u64, length: u64| {
         let part = &mut room[..length as usize];
-        file.read_exact_at(part, at)?;
-        if !is_zero(part) {
-            return Ok(Content::Foreign("data"));
+        file.read_exact_at(part, at).map(|()| is_zero(part))
+    };
+    if device {
+        let tail = size_bytes.saturating_sub(TAIL_BYTES);
+        let step = (size_bytes / SAMPLES / SAMPLE_BYTES * SAMPLE_BYTES).max(SAMPLE_BYTES);
+        for at in (HEAD_BYTES..tail).step_by(step as usize) {
+            if !zeroes(at, SAMPLE_BYTES.min(size_bytes - at))? {
+                return Ok(false);
+            }
+        }
+        return zeroes(tail, size_bytes - tail);
+    }
+    let mut end = 0;
+    while let Some(start) = seek(file, end, libc::SEEK_DATA)? {
+        end = seek(file, start, libc::SEEK_HOLE)?.unwrap_or(size_bytes);
+        for at in (start..end).step_by(TAIL_BYTES as usize) {
+            if !zeroes(at, TAIL_BYTES.min(end - at))? {
+                return Ok(false);
+            }
         }
     }
-    Ok(Content::Empty)
+    Ok(true)
+}
+
+/// The next data or hole of a file; None after the last. A file system that keeps no holes says data everywhere.
+fn seek(file: &File, from: u64, what: libc::c_int) -> io::Result<Option<u64>> {
+    // SAFETY: the call takes numbers; the descriptor is open.
+    let found = unsafe { libc::lseek64(file.as_raw_fd(), from as i64, what) };
+    match u64::try_from(found) {
+        Ok(found) => Ok(Some(found)),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            error => Err(error),
+        },
+    }
 }
 
 /// Makes head and tail of a device zeroes, so that neither the tier nor blkid finds there what was before.
@@ -155,23 +189,29 @@ mod tests {
         let zfs = [(160 << 10, &ZFS_MAGIC[..], "a ZFS member")];
         for (at, mark, name) in SIGNATURES.iter().chain(&zfs) {
             let device = file(&folder, "device", SIZE);
-            assert_eq!(inspect(&device, SIZE).expect("a look"), Content::Empty);
+            assert_eq!(
+                inspect(&device, SIZE, true).expect("a look"),
+                Content::Empty
+            );
             device.write_all_at(mark, *at as u64).expect("a mark");
-            let found = inspect(&device, SIZE).expect("a look");
+            let found = inspect(&device, SIZE, true).expect("a look");
             assert_eq!(found, Content::Foreign(name), "{at}");
             if *at >= 80 {
                 // What once was a tier, and no longer is.
                 device.write_all_at(&MAGIC.to_le_bytes(), 0).expect("magic");
-                let found = inspect(&device, SIZE).expect("a look");
+                let found = inspect(&device, SIZE, true).expect("a look");
                 assert_eq!(found, Content::Foreign(name), "{at}");
             }
             format(&device, SIZE).expect("zeroes");
-            assert_eq!(inspect(&device, SIZE).expect("a look"), Content::Empty);
+            assert_eq!(
+                inspect(&device, SIZE, true).expect("a look"),
+                Content::Empty
+            );
         }
         let device = file(&folder, "device", SIZE);
         device.write_all_at(&MAGIC.to_le_bytes(), 0).expect("magic");
         device.write_all_at(&[7], HEAD_BYTES).expect("a page");
-        assert_eq!(inspect(&device, SIZE).expect("a look"), Content::Tier);
+        assert_eq!(inspect(&device, SIZE, true).expect("a look"), Content::Tier);
     }
 
     #[test]
@@ -180,14 +220,42 @@ mod tests {
         for at in [SIZE - 1, SIZE - (64 << 10), SIZE / 2] {
             let device = file(&folder, "device", SIZE);
             device.write_all_at(&[1], at).expect("data");
-            let found = inspect(&device, SIZE).expect("a look");
+            let found = inspect(&device, SIZE, true).expect("a look");
             assert_eq!(found, Content::Foreign("data"), "{at}");
         }
-        for (size, byte) in [(1, 0), (SIZE - 1, SIZE - 2), (HEAD_BYTES + 1, HEAD_BYTES)] {
+        let places = [(1, 0), (SIZE - 1, SIZE - 2), (HEAD_BYTES + 1, HEAD_BYTES)];
+        for (device, (size, byte)) in [false, true]
+            .map(|device| places.map(|place| (device, place)))
+            .into_iter()
+            .flatten()
+        {
             let small = file(&folder, "small", size);
-            assert_eq!(inspect(&small, size).expect("a look"), Content::Empty);
+            assert_eq!(
+                inspect(&small, size, device).expect("a look"),
+                Content::Empty
+            );
             small.write_all_at(&[1], byte).expect("data");
-            assert!(inspect(&small, size).expect("a look") != Content::Empty);
+            assert!(inspect(&small, size, device).expect("a look") != Content::Empty);
+        }
+    }
+
+    #[test]
+    fn one_byte_anywhere_in_a_file_is_somebodys() {
+        let folder = Folder::new("claim-file");
+        let step = SIZE / super::SAMPLES;
+        // Between the samples of a device, and behind zeroes that are data to the file system.
+        for at in [HEAD_BYTES, HEAD_BYTES + step / 2, SIZE / 2 + 5000, SIZE - 1] {
+            let sparse = file(&folder, "sparse", SIZE);
+            sparse
+                .write_all_at(&[0; 9000], 3 * HEAD_BYTES)
+                .expect("zeroes");
+            assert_eq!(
+                inspect(&sparse, SIZE, false).expect("a look"),
+                Content::Empty
+            );
+            sparse.write_all_at(&[1], at).expect("data");
+            let found = inspect(&sparse, SIZE, false).expect("a look");
+            assert_eq!(found, Content::Foreign("data"), "{at}");
         }
     }
 }
