@@ -38,7 +38,9 @@ impl Tier {
     /// should wait for it. False once the tier has stopped.
     pub fn control(&self) -> bool {
         self.controlled.store(true, Ordering::Relaxed);
+        self.off.wakes(self.now_ns(), self.latency_ns_max());
         self.turn(&mut lock(&self.ticking));
+        self.off.rests(self.now_ns());
         !self.stopped.load(Ordering::Relaxed)
     }
 
@@ -77,10 +79,7 @@ impl Tier {
         }
         match request {
             Request::Mode(mode) => {
-                if mode != Mode::PassThrough {
-                    self.turn_on()?;
-                }
-                self.mode.store(mode as u32, Ordering::Relaxed);
+                self.set_mode(mode)?;
                 Ok(format!("mode {}", mode.as_str()))
             }
             Request::Resize(size_bytes) => self.resize(size_bytes),
@@ -161,11 +160,15 @@ impl Tier {
         if self.stopped.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.mode.store(Mode::PassThrough as u32, Ordering::SeqCst);
-        // No change of size or mode from here on.
+        let _ = self.set_mode(Mode::PassThrough);
+        // No change of size from here on.
         let _ticking = lock(&self.ticking);
         if self.trusted() {
             self.save();
+        }
+        if !self.trusted() {
+            // A read that was under way found wrong data.
+            self.unseal();
         }
         self.status.page().stopped.store(1, Ordering::Release);
         self.publish();

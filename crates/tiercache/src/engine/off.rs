@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::files::lock;
@@ -25,13 +25,34 @@ pub(super) struct Off {
     state: AtomicU32,
     /// Failures of the medium, as far as they are not forgiven.
     failures: AtomicU32,
-    /// What is still to be said in the server's log.
+    /// For how long some access took too long, as far as it is not forgiven; time that several did counts once.
+    stalled_ns: AtomicU64,
+    /// Up to when that is counted, since the tier's start.
+    stalled_until_ns: AtomicU64,
+    /// When the control thread last went to rest; 0 while it works, and without one.
+    resting_since_ns: AtomicU64,
+    /// What is still to be said in the server's log. Whoever changes the state or the mode holds it.
     notice: Mutex<Option<String>>,
 }
 
 impl Off {
     pub(super) fn forgive(&self) {
         self.failures.store(0, Ordering::Relaxed);
+        self.stalled_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// The control thread begins to work. One that rested for longer than an access may take was stopped with the whole
+    /// process (a signal, a migration): no medium is to blame for that time.
+    pub(super) fn wakes(&self, now_ns: u64, limit_ns: u64) {
+        let since = self.resting_since_ns.swap(0, Ordering::AcqRel);
+        if since > 0 && now_ns.saturating_sub(since) > limit_ns {
+            self.stalled_until_ns.fetch_max(now_ns, Ordering::AcqRel);
+        }
+    }
+
+    /// The control thread goes to rest.
+    pub(super) fn rests(&self, now_ns: u64) {
+        self.resting_since_ns.store(now_ns, Ordering::Release);
     }
 
     /// Why requests go past the tier; None while it is on.
@@ -127,10 +148,11 @@ impl Tier {
         false
     }
 
-    /// Counts a failure of the medium; the tier turns off when there are too many.
+    /// Counts failures of the medium; the tier turns off when there are too many.
     #[cold]
-    pub(super) fn medium_failed(&self, what: &dyn std::fmt::Display) {
-        let failures = self.off.failures.fetch_add(1, Ordering::Relaxed) + 1;
+    pub(super) fn medium_failed(&self, count: u32, what: &dyn std::fmt::Display) {
+        let before = self.off.failures.fetch_add(count, Ordering::Relaxed);
+        let failures = before.saturating_add(count);
         if failures >= self.config.medium_errors_max {
             let medium = &self.config.medium;
             self.turn_off(
@@ -142,43 +164,86 @@ impl Tier {
         }
     }
 
-    /// An access of a file or device that took long counts as a failure.
+    /// An access of a file or device may have taken too long.
     #[inline]
     pub(super) fn timed(&self, started: Instant) {
         let took = started.elapsed();
         if took.as_millis() > u128::from(self.config.medium_latency_ms_max) {
-            self.status.add(Counter::MediumSlow, 1);
-            self.medium_failed(&format_args!("an access took {} ms", took.as_millis()));
+            let from_ns = started.saturating_duration_since(self.born).as_nanos() as u64;
+            self.stalled(from_ns, from_ns + took.as_nanos() as u64);
         }
+    }
+
+    /// Each time the limit goes by while some access takes longer than that is a failure.
+    #[cold]
+    fn stalled(&self, from_ns: u64, to_ns: u64) {
+        self.status.add(Counter::MediumSlow, 1);
+        let limit_ns = self.latency_ns_max();
+        let resting_since_ns = self.off.resting_since_ns.load(Ordering::Acquire);
+        let stopped = resting_since_ns > 0 && to_ns.saturating_sub(resting_since_ns) > limit_ns;
+        let end_ns = if stopped { resting_since_ns } else { to_ns };
+        let until_ns = self
+            .off
+            .stalled_until_ns
+            .fetch_max(end_ns, Ordering::AcqRel);
+        let new_ns = end_ns.saturating_sub(from_ns.max(until_ns));
+        let before_ns = self.off.stalled_ns.fetch_add(new_ns, Ordering::Relaxed);
+        let count = (before_ns + new_ns) / limit_ns - before_ns / limit_ns;
+        if count > 0 {
+            let took_ms = (to_ns - from_ns) / 1_000_000;
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            self.medium_failed(count, &format_args!("an access took {took_ms} ms"));
+        }
+    }
+
+    /// So long an access of the medium may take.
+    pub(super) fn latency_ns_max(&self) -> u64 {
+        u64::from(self.config.medium_latency_ms_max.max(1)) * 1_000_000
     }
 
     fn turn_off(&self, why: u32, text: &str) {
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        let state = &self.off.state;
-        if state.compare_exchange(ON, why, success, failure).is_err() {
+        let mut notice = lock(&self.off.notice);
+        let state = self.off.state.load(Ordering::Relaxed);
+        // Wrong data is the worse of the two.
+        if state == why || state == AUDIT {
             return;
         }
+        self.off.state.store(why, Ordering::Release);
         self.mode.store(Mode::PassThrough as u32, Ordering::SeqCst);
         self.status.page().off.set(text.as_bytes());
-        *lock(&self.off.notice) = Some(format!("the tier is off: {text}"));
+        *notice = Some(format!("the tier is off: {text}"));
+        if why == AUDIT {
+            self.unseal();
+        }
     }
 
-    /// Whether a mode that serves may be set again: after failures of the medium, not after wrong data.
-    pub(super) fn turn_on(&self) -> Result<(), String> {
-        if self.off.state.load(Ordering::Acquire) == AUDIT {
-            let text = self.status.page().off.get();
-            return Err(format!(
-                "the tier is off until the server's restart: {text}"
-            ));
+    /// Sets the mode. One that serves: not after wrong data, and not after the stop.
+    pub(super) fn set_mode(&self, mode: Mode) -> Result<(), String> {
+        let _changing = lock(&self.off.notice);
+        if mode != Mode::PassThrough {
+            if self.stopped.load(Ordering::Acquire) {
+                return Err("the tier has stopped".into());
+            }
+            if self.off.state.load(Ordering::Relaxed) == AUDIT {
+                let text = self.status.page().off.get();
+                return Err(format!(
+                    "the tier is off until the server's restart: {text}"
+                ));
+            }
+            self.off.forgive();
+            self.off.state.store(ON, Ordering::Release);
+            self.status.page().off.set(b"");
         }
-        self.off.forgive();
-        self.off.state.store(ON, Ordering::Release);
-        self.status.page().off.set(b"");
+        self.mode.store(mode as u32, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Whether the pages may be served after a restart.
+    /// Whether its pages may be served after a restart: it did not turn itself off. A medium that failed is not written to any
+    /// more, either: the server's end might wait for it.
     pub(super) fn trusted(&self) -> bool {
-        self.off.state.load(Ordering::Acquire) != AUDIT
+        self.off.state.load(Ordering::Acquire) == ON
     }
 }
+
+#[cfg(test)]
+mod tests;

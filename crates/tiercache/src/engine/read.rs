@@ -258,7 +258,7 @@ impl Tier {
         };
         self.status.add(counter, 1);
         self.reject(slot, seen, name);
-        self.medium_failed(error);
+        self.medium_failed(1, error);
     }
 
     /// Takes a page out; false when a writer was faster.

@@ -143,7 +143,7 @@ impl Tier {
     }
 
     /// A change after the stop: what was saved is not to be trusted.
-    fn unseal(&self) {
+    pub(super) fn unseal(&self) {
         if self.stopped.load(Ordering::Relaxed)
             && self.sealed.swap(false, Ordering::AcqRel)
             && let Some(backing) = self.medium.backing()
