@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A file as the file system knows it. The first three fields are the identity; the others say whether it
 /// changed while the tier was away.
@@ -40,16 +41,23 @@ impl Identity {
     /// Whether a change from now on would show in the times. Right after a change it need not: the next one may get the
     /// same time, which is as coarse as the kernel's tick, or a second on some file systems (ext3, old NFS).
     pub fn is_settled(&self) -> bool {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        now.is_ok_and(|now| self.is_settled_at(now.as_nanos() as u64))
+        self.settles_in().is_zero()
     }
 
-    fn is_settled_at(&self, now_ns: u64) -> bool {
+    /// How long until that is so; no longer than times are coarse, whatever a file server's clock says.
+    pub fn settles_in(&self) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Duration::from_nanos(self.settles_in_ns(now.map_or(0, |now| now.as_nanos() as u64)))
+    }
+
+    fn settles_in_ns(&self, now_ns: u64) -> u64 {
         const SECOND: u64 = 1_000_000_000;
         let times = [self.modified_ns, self.changed_ns];
         let coarse = times.iter().all(|time| time % SECOND == 0);
         let granule_ns = if coarse { 2 * SECOND } else { SECOND / 50 };
-        self.changed_ns + granule_ns < now_ns
+        (self.changed_ns + granule_ns)
+            .saturating_sub(now_ns)
+            .min(granule_ns)
     }
 
     fn statx(fd: RawFd, path: &std::ffi::CStr, flags: i32) -> io::Result<Self> {
@@ -87,10 +95,12 @@ mod tests {
             ..Identity::default()
         };
         let fine = at(5_000_000_001, 5_000_000_001);
-        assert!(!fine.is_settled_at(5_010_000_000) && fine.is_settled_at(5_030_000_000));
+        assert_eq!(fine.settles_in_ns(5_010_000_001), 10_000_000);
+        assert_eq!(fine.settles_in_ns(5_030_000_000), 0);
         let coarse = at(5_000_000_000, 5_000_000_000);
-        assert!(!coarse.is_settled_at(6_900_000_000) && coarse.is_settled_at(7_100_000_000));
+        assert_eq!(coarse.settles_in_ns(6_900_000_000), 100_000_000);
+        assert_eq!(coarse.settles_in_ns(7_100_000_000), 0);
         // The clock of a file server may be ahead.
-        assert!(!fine.is_settled_at(4_000_000_000));
+        assert_eq!(fine.settles_in_ns(4_000_000_000), 20_000_000);
     }
 }

@@ -3,10 +3,13 @@
 //! Saved are the files (identity, size, times) and which page is in which slot. A file's pages are served
 //! again when it is opened unchanged; each page when its checksum, which holds file and number, is right.
 
-use std::collections::HashSet;
-use std::ffi::CString;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::files::lock;
 use super::{FileId, Identity, Tier};
@@ -14,26 +17,27 @@ use crate::config::Action;
 use crate::index::key;
 use crate::status::Counter;
 
-/// File systems stamp times by the tick of the kernel's clock (at most 10 ms): a change this soon after
-/// another may bear the same time.
-const TICK: Duration = Duration::from_millis(20);
-
 impl Tier {
     /// Saves what may be served after the next start.
     pub(super) fn save(&self) {
         let Some(backing) = self.medium.backing() else {
             return;
         };
-        std::thread::sleep(TICK);
         let mut rows = HashSet::new();
         let mut files = Vec::new();
         self.files.each(|file, _| files.push(file));
         // In the order in which `Files::add_at` takes them.
         files.sort_unstable_by_key(|file| file.row);
+        self.sync_rest(&files);
+        // A change from here on must get another time than the files have.
+        let kept = files.iter().filter_map(|file| self.kept(*file));
+        let settled = kept.map(|(identity, _)| identity.settles_in()).max();
+        std::thread::sleep(settled.unwrap_or_default());
         let mut bytes = u64::from(self.index.shards()).to_le_bytes().to_vec();
         bytes.extend([0; 8]);
         for file in files {
-            if let Some((identity, name)) = self.unchanged(file) {
+            let settled = |kept: &(Identity, Vec<u8>)| kept.0.is_settled();
+            if let Some((identity, name)) = self.kept(file).filter(settled) {
                 rows.insert(file.row);
                 let words = [
                     u64::from(file.row),
@@ -68,9 +72,37 @@ impl Tier {
         }
     }
 
-    /// A file whose pages can be trusted after a restart: all writes ended and synced, and the file under its
-    /// name is still this one and did not change within the last tick.
-    fn unchanged(&self, file: FileId) -> Option<(Identity, Vec<u8>)> {
+    /// Syncs what was written and not synced (innodb_flush_method=O_DIRECT_NO_FSYNC), a file system at a time and by a
+    /// folder in it: to open and close a data file would drop the program's locks on it.
+    fn sync_rest(&self, files: &[FileId]) {
+        let unsynced = |file: &FileId| {
+            let row = self.files.row(*file)?;
+            let begun = row.writes.quiet()?;
+            (row.synced.load(Ordering::Acquire) < begun).then_some((row, begun))
+        };
+        let unsynced: Vec<_> = files.iter().filter_map(unsynced).collect();
+        let mut done = HashMap::new();
+        for (row, begun) in unsynced {
+            let (device, name) = {
+                let info = lock(&row.info);
+                (info.identity.device, info.name.clone())
+            };
+            if !done.contains_key(&device)
+                && let Some(folder) = folder_on(device, &name)
+            {
+                // SAFETY: the call takes an open descriptor.
+                let synced = unsafe { libc::syncfs(folder.as_raw_fd()) } == 0;
+                done.insert(device, synced);
+            }
+            if done.get(&device) == Some(&true) {
+                row.synced.fetch_max(begun, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// A file whose pages can be trusted after a restart if it does not change from here on: all writes ended and synced, and
+    /// the file under its name is still this one.
+    fn kept(&self, file: FileId) -> Option<(Identity, Vec<u8>)> {
         let row = self.files.row(file)?;
         let info = lock(&row.info).clone();
         if row.warm.load(Ordering::Acquire) {
@@ -84,11 +116,7 @@ impl Tier {
         let now = Identity::of_path(&path)
             .ok()
             .filter(|now| now.same_file(&info.identity))?;
-        let clock = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .ok()?;
-        let settled = Duration::from_nanos(now.changed_ns) + TICK <= clock;
-        settled.then_some((now, info.name))
+        Some((now, info.name))
     }
 
     /// Takes back what the last clean stop saved.
@@ -155,6 +183,19 @@ impl Tier {
         row.warm.store(true, Ordering::Release);
         Some(())
     }
+}
+
+/// The folder of this name, opened, if it lies on that device: a link in it may lead elsewhere.
+fn folder_on(device: u64, name: &[u8]) -> Option<File> {
+    let folder = Path::new(OsStr::from_bytes(name)).parent()?;
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let folder = File::open(folder).ok()?;
+    let identity = Identity::of(folder.as_raw_fd()).ok()?;
+    (identity.device == device).then_some(folder)
 }
 
 struct Reader<'a>(&'a [u8]);
