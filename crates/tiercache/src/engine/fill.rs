@@ -148,7 +148,7 @@ impl Tier {
                 }
                 Err(error) => {
                     self.status.add(Counter::MediumWriteErrors, 1);
-                    self.medium_failed(&error);
+                    self.medium_failed(1, &error);
                     return false;
                 }
             }
@@ -157,3 +157,6 @@ impl Tier {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;
