@@ -1,6 +1,6 @@
 //! What it costs to take a table's pages out of a large tier:
 //! `cargo run --release -p tiercache --example drop_table [SIZE_GIB] [TABLES]` (default 1024 GiB of 16 KiB pages, 100,000
-//! tables of equal size; the index alone, 2 GiB of memory).
+//! tables of equal size; the index alone, 2 GiB of memory). Then larger tables, of which the tier holds every tenth page.
 
 use std::time::Instant;
 
@@ -15,13 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pages = u64::from(slots) / tables;
     let started = Instant::now();
     for page in 0..pages {
-        for table in 0..tables as u32 {
-            let name = key::name(table, page).ok_or("too many pages")?;
-            let (mut shard, slots) = index.lock(key::hash(name));
-            if let Reserved::Slot(slot, _) = shard.reserve(slots, name, 0, 0) {
-                shard.publish(slots, slot);
-            }
-        }
+        (0..tables as u32).for_each(|table| insert(&index, table, page));
     }
     println!(
         "{} pages of {tables} tables in {:.1?}",
@@ -48,5 +42,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     println!("slowest of 100: {worst:.1} us");
+    println!(
+        "{:>12} {:>8} {:>10} {:>10}",
+        "pages", "held", "looked at", "us"
+    );
+    for shift in [14, 12, 10, 8, 7, 6, 5, 4, 3] {
+        let (row, pages) = (tables as u32 + shift, u64::from(slots >> shift));
+        (0..pages)
+            .step_by(10)
+            .for_each(|page| insert(&index, row, page));
+        let (held, looked, started) = (index.pages_of(row), index.visited(), Instant::now());
+        index.remove_row(row, 0, u64::MAX, |_| ());
+        let us = started.elapsed().as_nanos() as f64 / 1000.0;
+        let looked = index.visited() - looked;
+        println!("{pages:>12} {held:>8} {looked:>10} {us:>10.1}");
+    }
     Ok(())
+}
+
+fn insert(index: &Index, table: u32, page: u64) {
+    let name = key::name(table, page).expect("a page of a table of this size");
+    let (mut shard, slots) = index.lock(key::hash(name));
+    if let Reserved::Slot(slot, _) = shard.reserve(slots, name, 0, 0) {
+        shard.publish(slots, slot);
+    }
 }

@@ -23,6 +23,10 @@ pub const SLOTS_MAX: u64 = 1 << 31;
 /// Locks of an index.
 const SHARDS_MAX: u32 = 64;
 
+/// What it costs to look for a page by its name, in slots looked at one after the other: a lock, and lines of the cache that
+/// are nowhere near. Measured: docs/measurements/2026-11-22-tier-drop.
+const NAME_COST: u64 = 64;
+
 /// A chain longer than this is taken for one that changes while it is walked.
 const CHAIN_MAX: usize = 64;
 
@@ -66,7 +70,7 @@ pub struct Index {
     shards: Box<[Mutex<Shard>]>,
     capacity: AtomicU32,
     capacity_max: u32,
-    /// Slots and names that removals looked at.
+    /// What removals of files have looked at, in slots.
     visited: AtomicU64,
 }
 
@@ -227,31 +231,31 @@ impl Index {
         }
     }
 
-    /// Takes out the pages `first..=last` of a file; `gone` hears of each slot. Looks at as many names as the file may
-    /// have pages here, or at every slot where that is less.
+    /// Takes out the pages `first..=last` of a file; `gone` hears of each slot. Looks for each page that the file may have
+    /// here by its name, or at every slot where that costs less.
     pub fn remove_row(&self, row: u32, first: u64, last: u64, mut gone: impl FnMut(u32)) {
         let last = last.min(self.slots.held[row as usize].highest.load(Ordering::SeqCst));
         let any = || self.slots.pages_of(row) > 0;
         if first > last || !any() {
             return;
         }
-        if last - first >= u64::from(self.capacity()) {
+        let mut visited = 0;
+        if last - first >= u64::from(self.capacity()) / NAME_COST {
             let ours = |name| key::row(name) == row && (first..=last).contains(&key::page(name));
             for slot in (0..self.capacity()).take_while(|_| any()) {
+                visited += 1;
                 self.remove_slot(slot, ours, &mut gone);
             }
-            return;
-        }
-        for page in (first..=last).take_while(|_| any()) {
-            self.visited.fetch_add(1, Ordering::Relaxed);
-            let Some(name) = key::name(row, page) else {
-                return;
-            };
-            let (mut shard, slots) = self.lock(key::hash(name));
-            if let Some(slot) = shard.take_out(slots, name) {
-                gone(slot);
+        } else {
+            for name in (first..=last).map_while(|page| key::name(row, page).filter(|_| any())) {
+                visited += NAME_COST;
+                let (mut shard, slots) = self.lock(key::hash(name));
+                if let Some(slot) = shard.take_out(slots, name) {
+                    gone(slot);
+                }
             }
         }
+        self.visited.fetch_add(visited, Ordering::Relaxed);
     }
 
     /// Forgets which number the file's highest page had: from here on the row is another file's.
@@ -265,7 +269,7 @@ impl Index {
         self.slots.pages_of(row)
     }
 
-    /// Slots and names that removals have looked at so far.
+    /// What removals of files have looked at so far, in slots; a name counts as many as it costs.
     pub fn visited(&self) -> u64 {
         self.visited.load(Ordering::Relaxed)
     }
@@ -276,7 +280,6 @@ impl Index {
     }
 
     fn remove_slot(&self, slot: u32, wanted: impl Fn(u64) -> bool, gone: &mut impl FnMut(u32)) {
-        self.visited.fetch_add(1, Ordering::Relaxed);
         let name = self.slots.entries[slot as usize]
             .name
             .load(Ordering::Relaxed);
@@ -387,7 +390,7 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Index, Reserved, SHARDS_MAX, key};
+    use super::{Index, NAME_COST, Reserved, SHARDS_MAX, key};
 
     fn insert(index: &Index, row: u32, page: u64) {
         let name = key::name(row, page).expect("a name");
@@ -398,10 +401,11 @@ mod tests {
         }
     }
 
+    /// How many pages, and what that cost in names.
     fn remove(index: &Index, row: u32, first: u64, last: u64) -> (u64, u64) {
         let (before, mut gone) = (index.visited(), 0);
         index.remove_row(row, first, last, |_| gone += 1);
-        (gone, index.visited() - before)
+        (gone, (index.visited() - before).div_ceil(NAME_COST))
     }
 
     #[test]
@@ -426,13 +430,13 @@ mod tests {
         );
         assert_eq!(remove(&index, 7, 0, u64::MAX), (0, 0));
         assert_eq!((index.pages_of(7), index.pages_of(8)), (0, 100));
-        // A page far out: every slot is less than every number, and the count ends it early.
-        insert(&index, 9, key::PAGE_MAX);
-        let (gone, visited) = remove(&index, 9, 0, u64::MAX);
-        assert!(
-            gone == 101 && visited <= u64::from(index.capacity()),
-            "{gone} {visited}"
-        );
+        // A page far out, and one less far: every slot costs less than every number, and the count ends it early.
+        let all = u64::from(index.capacity()) / NAME_COST;
+        for (row, number) in [(9, key::PAGE_MAX), (10, 60_000), (11, all + 1)] {
+            insert(&index, row, number);
+            let (gone, visited) = remove(&index, row, 0, u64::MAX);
+            assert!(gone == 101 && visited <= all, "{number}: {gone} {visited}");
+        }
         index.reset_row(9);
         insert(&index, 9, 3);
         assert_eq!(
