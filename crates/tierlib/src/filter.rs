@@ -1,8 +1,12 @@
 //! A filter of system calls for this process: what would change data files unseen is refused by the kernel.
 //!
 //! Programs make system calls without the C library (liburing always, libaio when it is linked statically). So
-//! `io_uring_setup` says ENOSYS whoever calls it, and `io_submit` says so unless the call is made in this library's code.
+//! `io_uring_setup` says ENOSYS whoever calls it, and `io_submit` says so unless the call is made in the gate: one page of
+//! this library's code that is mapped a second time, at the same address in every program. The filter outlives an exec, and
+//! a server that is started through another program (numactl, a shell) has the library somewhere else.
 
+use std::arch::global_asm;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::OnceLock;
 
@@ -10,7 +14,49 @@ use libc::{c_int, c_ulong, c_void, sock_filter, sock_fprog};
 
 use crate::raw;
 
-static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
+/// Where the function in the gate stands, or why there is no filter.
+static INSTALLED: OnceLock<Result<usize, String>> = OnceLock::new();
+
+/// Far from where programs, heaps and libraries lie, with 47 and 39 bits of addresses.
+const GATE: usize = if cfg!(target_arch = "aarch64") {
+    0x20_0000_0000
+} else {
+    0x2000_0000_0000
+};
+
+// The C convention puts three arguments where the kernel wants them. It fits into half of its alignment, so into one page.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".pushsection .text.upshift_tier_gate,\"ax\",@progbits",
+    ".balign 16",
+    ".globl upshift_tier_gate",
+    ".hidden upshift_tier_gate",
+    "upshift_tier_gate:",
+    "mov eax, {number}",
+    "syscall",
+    "ret",
+    ".popsection",
+    number = const libc::SYS_io_submit,
+);
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".pushsection .text.upshift_tier_gate,\"ax\",@progbits",
+    ".balign 16",
+    ".globl upshift_tier_gate",
+    ".hidden upshift_tier_gate",
+    "upshift_tier_gate:",
+    "mov x8, #{number}",
+    "svc 0",
+    "ret",
+    ".popsection",
+    number = const libc::SYS_io_submit,
+);
+
+type Submit = unsafe extern "C" fn(usize, usize, *const c_void) -> isize;
+
+unsafe extern "C" {
+    fn upshift_tier_gate(context: usize, count: usize, blocks: *const c_void) -> isize;
+}
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
@@ -19,51 +65,107 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// Whether the kernel refuses the calls; why not.
 pub fn installed() -> Result<(), String> {
-    INSTALLED
-        .get()
-        .cloned()
-        .unwrap_or_else(|| Err("the library is not ready".into()))
+    match INSTALLED.get() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => Err(error.clone()),
+        None => Err("the library is not ready".into()),
+    }
 }
 
 /// Has the kernel refuse the calls, in all threads and for good. Before the program's own code runs.
 pub fn install() {
-    let _ = INSTALLED.set(own_code().and_then(|(start, end)| load(&program(start, end))));
+    // SAFETY: the call takes a number.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize };
+    let function = upshift_tier_gate as Submit as usize;
+    let opened = open_gate(function, page_bytes);
+    let done = opened.and_then(|()| load(&program(GATE as u64, (GATE + page_bytes) as u64)));
+    let _ = INSTALLED.set(done.map(|()| GATE + function % page_bytes));
 }
 
-/// First and last address of the library's code.
-fn own_code() -> Result<(u64, u64), String> {
+/// io_submit, where the kernel lets it through; its answer, errors as negative numbers.
+///
+/// # Safety
+/// As the system call.
+pub unsafe fn io_submit(context: usize, count: usize, blocks: *const c_void) -> isize {
+    let submit: Submit = match INSTALLED.get() {
+        // SAFETY: `open_gate` has mapped the function there.
+        Some(Ok(gate)) => unsafe { std::mem::transmute::<usize, Submit>(*gate) },
+        _ => upshift_tier_gate,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { submit(context, count, blocks) }
+}
+
+/// Maps the page of this function at the gate, too. The memory is the library's file: where a program may load that, it may
+/// do this.
+fn open_gate(function: usize, size: usize) -> Result<(), String> {
+    let found = in_file(function).ok_or("the library's own code was not found in memory")?;
+    let (path, within) = (found.0, function % size);
+    let failed = |error: io::Error| format!("{} cannot be mapped: {error}", path.to_string_lossy());
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let here = libc::AT_FDCWD as usize;
+    // SAFETY: the path ends in a zero byte. What is mapped at the address already stays as it is (a kernel before 4.17 maps
+    // somewhere else, then).
+    unsafe {
+        let open = [here, path.as_ptr() as usize, flags as usize, 0, 0, 0];
+        let fd = raw::call(libc::SYS_openat, open);
+        if fd < 0 {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        let protection = (libc::PROT_READ | libc::PROT_EXEC) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as usize;
+        let map = [GATE, size, protection, flags, fd as usize, found.1 - within];
+        let mapped = raw::call(libc::SYS_mmap, map);
+        let error = io::Error::last_os_error();
+        raw::call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]);
+        if mapped != GATE as isize {
+            return Err(failed(error));
+        }
+        let page = |at: usize| std::slice::from_raw_parts(at as *const u8, size);
+        if page(GATE) != page(function - within) {
+            return Err("the library's file is not what was loaded".into());
+        }
+    }
+    Ok(())
+}
+
+/// The file that this address of code comes from, and where in it.
+fn in_file(address: usize) -> Option<(CString, usize)> {
     struct Search {
-        inside: u64,
-        found: Option<(u64, u64)>,
+        address: u64,
+        found: Option<(CString, usize)>,
     }
     unsafe extern "C" fn look(
         about: *mut libc::dl_phdr_info,
         _: usize,
         search: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader describes an object, with so many headers; the search is the caller's.
+        // SAFETY: the loader describes an object, with a name and so many headers; the search is the caller's.
         unsafe {
             let (about, search) = (&*about, &mut *search.cast::<Search>());
             let headers =
                 std::slice::from_raw_parts(about.dlpi_phdr, usize::from(about.dlpi_phnum));
-            for header in headers {
+            for header in headers
+                .iter()
+                .filter(|header| header.p_type == libc::PT_LOAD)
+            {
                 let start = about.dlpi_addr.wrapping_add(header.p_vaddr);
-                let end = start.wrapping_add(header.p_memsz);
-                if header.p_type == libc::PT_LOAD && (start..end).contains(&search.inside) {
-                    search.found = Some((start, end));
+                if (start..start.wrapping_add(header.p_filesz)).contains(&search.address) {
+                    let offset = header.p_offset + (search.address - start);
+                    let path = CStr::from_ptr(about.dlpi_name).to_owned();
+                    search.found = Some((path, offset as usize));
                 }
             }
         }
         0
     }
     let mut search = Search {
-        inside: install as fn() as usize as u64,
+        address: address as u64,
         found: None,
     };
     // SAFETY: the function above has the right type, and the search outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    let found = search.found.filter(|(start, end)| start >> 32 == end >> 32);
-    found.ok_or_else(|| "the library's own code was not found in memory".into())
+    search.found
 }
 
 /// The filter, for code from `start` to below `end`, which have the same upper half.

@@ -5,6 +5,7 @@ mod aio;
 mod common;
 
 use std::ffi::c_int;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ workers!(
     c20_admit_worker,
     c20_reuse_worker,
     c20_unchanged_worker,
+    c20_ring_worker,
 );
 
 const PAGE: usize = 4096;
@@ -45,6 +47,21 @@ fn one(context: usize, block: &mut Block) -> Event {
 #[test]
 fn c20_a_read_whose_pages_are_there_is_served() {
     run("c20_served_worker");
+}
+
+/// What runs the server may be preloaded, too (numactl, gosu): its filter stays, and the library is elsewhere in the server.
+#[test]
+fn c20_a_server_that_another_program_becomes_has_its_reads_served() {
+    let worker = preloaded("c20_served_worker", "c20_through");
+    let mut through = Command::new("env");
+    through.arg("nice").arg("-n0").arg(worker.get_program());
+    through.envs(
+        worker
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let text = run_as(&mut through);
+    assert!(counter(&text, "hits") > 0, "{text}");
 }
 
 fn c20_served_worker() {
@@ -331,4 +348,31 @@ fn c20_unchanged_worker() {
             }
         });
     }
+}
+
+#[test]
+fn c20_a_program_that_reaps_in_the_ring_takes_no_memory_for_ever() {
+    let text = run("c20_ring_worker");
+    assert_eq!(counter(&text, "bypass_unsupported"), 1, "{text}");
+}
+
+fn c20_ring_worker() {
+    let (fd, other, context) = (file("ring.ibd", 5), file("other.ibd", 6), aio::context(8));
+    assert_eq!((get(fd, PAGE as i64), hits()), (Ok(5), 1));
+    let mut data = vec![7u8; PAGE];
+    let mut write = block(WRITE, fd, data.as_mut_ptr(), PAGE, 0);
+    for number in 0..4098 {
+        // SAFETY: block and buffer live to the end of the test.
+        assert_eq!(unsafe { submit(context, &mut [&raw mut write]) }, 1);
+        assert_eq!(aio::reap_in_ring(context)[2], PAGE as u64);
+        if number == 4000 {
+            assert_eq!((get(fd, PAGE as i64), hits()), (Ok(5), 2));
+        }
+    }
+    // From then on the file is read past the tier.
+    assert_eq!(
+        (get(fd, 0), get(fd, PAGE as i64), hits()),
+        (Ok(7), Ok(5), 2)
+    );
+    assert_eq!((get(other, 0), hits()), (Ok(6), 3));
 }

@@ -9,9 +9,9 @@ mod serve;
 use libc::{c_int, c_long, timespec};
 
 use super::changing;
-use crate::descriptors;
 use crate::probe::is_readable;
 use crate::raw::{keep_errno, kernel};
+use crate::{descriptors, filter};
 use serve::Served;
 
 /// The kernel's control block (linux/aio_abi.h).
@@ -113,10 +113,7 @@ fn begin_write(context: usize, block: *mut Iocb, request: &Iocb) {
 pub unsafe extern "C" fn io_submit(context: usize, count: c_long, blocks: *mut *mut Iocb) -> c_int {
     // SAFETY: the caller's promise.
     let straight = |count: usize, blocks: *const *mut Iocb| unsafe {
-        kernel(
-            libc::SYS_io_submit,
-            [context, count, blocks as usize, 0, 0, 0],
-        )
+        filter::io_submit(context, count, blocks.cast())
     };
     if count <= 0 || !is_readable(blocks, count as usize) {
         return straight(count as usize, blocks) as c_int;

@@ -1,6 +1,7 @@
 //! Requests that the kernel has and whose end the tier waits for, by the address of their control block.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -31,9 +32,12 @@ struct Pending {
     bytes: usize,
 }
 
+/// One lock: it is held for a look, beside the microseconds of the system call that comes before or after.
 static PENDING: LazyLock<Mutex<HashMap<u64, Pending>>> = LazyLock::new(Mutex::default);
 /// Writes whose block was submitted again before their end was seen: they end with their context.
 static REPLACED: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+/// A program that reaps in the ring makes that list longer with each write: from so many on, their files are not cached.
+const REPLACED_MAX: usize = 4096;
 /// How many there are: without any, nobody takes the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -105,10 +109,26 @@ pub fn sync(context: usize, block: *const Iocb, file: &'static File, token: Sync
 /// The block is used again. The kernel has a copy of what it was: a write may still be under way, so its pages stay out
 /// until its context is gone.
 pub fn replace(block: *const Iocb) {
-    if let Some(entry) = take(block as u64)
-        && matches!(entry.due, Due::Write(..))
-    {
-        replaced().push(entry);
+    let Some(entry) = take(block as u64) else {
+        return;
+    };
+    let Due::Write(_, file) = entry.due else {
+        return;
+    };
+    let mut all = replaced();
+    all.push(entry);
+    if all.len() <= REPLACED_MAX {
+        return;
+    }
+    let of_file = |entry: &Pending| matches!(entry.due, Due::Write(_, each) if ptr::eq(each, file));
+    let (over, others) = all.drain(..).partition(of_file);
+    *all = others;
+    std::mem::drop(all);
+    if let Side::Owner(tier) = process::side() {
+        file.bypass(tier);
+        let over: Vec<Pending> = over;
+        over.into_iter()
+            .for_each(|entry| finish(tier, entry, NEVER_MADE));
     }
 }
 

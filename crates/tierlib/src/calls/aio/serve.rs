@@ -16,8 +16,8 @@ use tiercache::{FillToken, Lookup, Reason};
 use super::{CHUNK, Iocb, READ, READ_PARTS, WRITE, WRITE_PARTS};
 use crate::calls::audit::audited;
 use crate::calls::read::{each_part, plausible, served};
+use crate::filter;
 use crate::process::count_bypass;
-use crate::raw::kernel;
 
 /// The completion goes to an eventfd too: the kernel does that by itself. All other flags are left to it altogether.
 const RESULT_FD: u32 = 1;
@@ -178,10 +178,7 @@ pub fn submit(context: usize, blocks: &[*mut Iocb]) -> isize {
         }
     }
     // SAFETY: as many blocks, each valid.
-    let answer = unsafe {
-        let arguments = [context, blocks.len(), blocks.as_ptr() as usize, 0, 0, 0];
-        kernel(libc::SYS_io_submit, arguments)
-    };
+    let answer = unsafe { filter::io_submit(context, blocks.len(), blocks.as_ptr().cast()) };
     for (block, changed) in blocks.iter().zip(changed) {
         if let Some(changed) = changed {
             put_back(*block as u64, changed);
