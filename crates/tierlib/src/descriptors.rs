@@ -238,12 +238,12 @@ pub fn opened_other(fd: RawFd) {
 /// A descriptor that came without a path: if it may write to a regular file, that file is never cached.
 pub fn came_without_path(fd: RawFd, flags: c_int) {
     opened_other(fd);
-    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+    if flags & libc::O_ACCMODE == libc::O_RDONLY || !keep_errno(|| is_regular(fd)) {
         return;
     }
     match process::side() {
         Side::Owner(tier) => keep_errno(|| {
-            if let (true, Ok(identity)) = (is_regular(fd), Identity::of(fd)) {
+            if let Ok(identity) = Identity::of(fd) {
                 files::renamed_in(tier, &identity);
             }
         }),

@@ -36,7 +36,7 @@ fn in_child(work: impl FnOnce()) {
 type Way = fn(c_int);
 
 /// Ways in which a child changes a data file that it inherited.
-const WAYS: [(&str, Way); 5] = [
+const WAYS: [(&str, Way); 6] = [
     // SAFETY: the file has these bytes.
     ("map", |fd| unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -55,6 +55,11 @@ const WAYS: [(&str, Way); 5] = [
         let stream = libc::fdopen(fd, c"r+".as_ptr());
         libc::fwrite([9u8; PAGE].as_ptr().cast(), PAGE, 1, stream);
         libc::fclose(stream);
+    }),
+    // SAFETY: as above. The stream only reads; its descriptor may write.
+    ("number of a stream", |fd| unsafe {
+        assert!(!libc::fdopen(fd, c"r".as_ptr()).is_null());
+        libc::pwrite64(fd, [9u8; PAGE].as_ptr().cast(), PAGE, 0);
     }),
     // SAFETY: the request and its data live until it is done.
     ("aio", |fd| unsafe {

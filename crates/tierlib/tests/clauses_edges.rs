@@ -16,6 +16,7 @@ workers!(
     c4_wrong_pointers_worker,
     c13_flight_worker,
     c15_worker,
+    c15_again_worker,
     c18_list_worker,
     c19_worker,
     c24_worker,
@@ -220,18 +221,48 @@ fn c13_flight_worker() {
 
 #[test]
 fn c15_syncs_by_io_submit_are_seen() {
-    run("c15_worker");
+    for (way, kept) in [("none", 0), ("2", 2), ("3", 2)] {
+        let said = |worker| {
+            let mut command = preloaded(worker, &format!("c15-{way}"));
+            let medium = command
+                .get_envs()
+                .find(|(name, _)| *name == "UPSHIFT_TEST_FOLDER");
+            let folder = medium
+                .and_then(|(_, value)| value)
+                .expect("set by preloaded()");
+            let medium = format!("file:{}/medium", folder.to_string_lossy());
+            command.env("UPSHIFT_TIER_MEDIUM", medium);
+            // By a name that leads to no folder of the file: the tier cannot sync it itself at the stop.
+            command.env("UPSHIFT_TIER_RULES", "cache=fd/*");
+            run_as(command.env("UPSHIFT_TEST_WAY", way))
+        };
+        said("c15_worker");
+        let text = said("c15_again_worker");
+        assert_eq!(counter(&text, "warm_verified"), kept, "{way}: {text}");
+    }
+}
+
+/// A data file by a name in /proc.
+fn c15_file() -> c_int {
+    let plain = open(&path("c15"), libc::O_RDWR);
+    let name = std::ffi::CString::new(format!("/proc/self/fd/{plain}")).expect("no zero byte");
+    open(&name, libc::O_RDWR)
 }
 
 fn c15_worker() {
-    let (fd, context) = (file("c15.ibd", 1), aio::context(4));
-    for opcode in [2, 3] {
+    let (fd, context) = (c15_file(), aio::context(4));
+    put(fd, 1, 0);
+    if let Ok(opcode) = std::env::var("UPSHIFT_TEST_WAY").expect("set").parse() {
         let mut sync = block(opcode, fd, std::ptr::null_mut(), 0, 0);
         // SAFETY: the block lives until the completion.
         assert_eq!(unsafe { submit(context, &mut [&raw mut sync]) }, 1);
         assert_eq!(aio::reap(context)[2], 0);
     }
-    assert_eq!(get(fd, 0), Ok(1));
+}
+
+fn c15_again_worker() {
+    let fd = c15_file();
+    assert_eq!((get(fd, 0), get(fd, PAGE as i64)), (Ok(1), Ok(1)));
 }
 
 #[test]
@@ -271,7 +302,7 @@ type Change = fn(&CStr, c_int);
 #[repr(C)]
 struct Space(i16, i16, i64, i64, i32, u32, [u32; 4]);
 
-const CHANGES: [(&str, Change, u8); 5] = [
+const CHANGES: [(&str, Change, u8); 6] = [
     (
         "ioctl",
         // SAFETY: the request has the form that the call wants. It punches a hole.
@@ -326,6 +357,20 @@ const CHANGES: [(&str, Change, u8); 5] = [
         |file, fd| unsafe {
             let stream = libc::fdopen(libc::dup(fd), c"r".as_ptr());
             let stream = libc::freopen(file.as_ptr(), c"r+".as_ptr(), stream);
+            assert_eq!(
+                libc::fwrite([9u8; PAGE].as_ptr().cast(), PAGE, 1, stream),
+                1
+            );
+            libc::fclose(stream);
+        },
+        9,
+    ),
+    (
+        "another mode for the same stream",
+        // SAFETY: as above.
+        |file, _| unsafe {
+            let stream = libc::fopen(file.as_ptr(), c"r".as_ptr());
+            let stream = libc::freopen(std::ptr::null(), c"r+".as_ptr(), stream);
             assert_eq!(
                 libc::fwrite([9u8; PAGE].as_ptr().cast(), PAGE, 1, stream),
                 1

@@ -17,7 +17,7 @@ fn c23_a_direct_medium_survives_programs_that_close_everything() {
 }
 
 #[test]
-fn c23_a_mapped_medium_survives_programs_that_close_everything() {
+fn c23_a_buffered_medium_survives_programs_that_close_everything() {
     assert_eq!(counter(&run_on("file", "c23_worker"), "own"), 2);
 }
 

@@ -1,4 +1,7 @@
 //! A long array of atomics in memory that is committed only where it is touched.
+//!
+//! Without huge pages: the first touch of one clears 2 MiB in a query, and buckets, which lie apart by shards with addresses for
+//! eight times the size, would take memory that nothing uses.
 
 use std::io;
 use std::marker::PhantomData;

@@ -34,6 +34,7 @@ pub struct Lz4 {
     first: Array<AtomicU32>,
     /// Compressed bytes of each slot; a whole page means: not compressed.
     length: Array<AtomicU32>,
+    /// One lock: it is held for some stores, beside microseconds of compression without it.
     free: Mutex<Free>,
     scratch: Scratch,
     page: usize,

@@ -73,7 +73,8 @@ impl Region {
 
     /// Has the system back the first bytes now, in a thread that ends with the region: else the first page in each huge
     /// page waits until that is found and cleared. Without Linux 5.14 or a thread, that is what happens. The thread has the
-    /// program's priority: with a lower one it could be kept waiting while it holds the lock of the address space.
+    /// program's priority: with a lower one it could be kept waiting while it holds the lock of the address space. It is one
+    /// thread, so that a server that starts keeps its CPUs; on which NUMA nodes memory lies, `numactl` says for it as well.
     pub fn populate(self: &Arc<Self>, size_bytes: usize) {
         let (region, size_bytes) = (Arc::clone(self), size_bytes.min(self.size_bytes));
         if size_bytes < HUGE_BYTES {

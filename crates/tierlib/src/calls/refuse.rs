@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, c_void, off_t, size_t};
 
-use crate::descriptors::{closed, closing, lose, writable};
+use crate::descriptors::{came_without_path, closed, closing, lose, writable};
 use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::{files, real};
@@ -114,9 +114,8 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let stream = unsafe { real::fdopen(fd, mode) };
     if !stream.is_null() {
-        // The descriptor may still be written to by its number, and is not watched any more. In a child it is.
-        // SAFETY: the call succeeded, so the mode ends in a zero byte.
-        if writable(fd) && (process::owns_tables() || unsafe { writes(mode) }) {
+        // The descriptor may still be written to by its number, and is not watched any more.
+        if writable(fd) {
             lose(fd);
         }
         closed(closing(fd));
@@ -137,7 +136,12 @@ pub unsafe extern "C" fn freopen64(
     // SAFETY: the caller's promise.
     unsafe {
         let stream = real::freopen64(path, mode, stream);
-        if !stream.is_null() {
+        if !stream.is_null() && path.is_null() {
+            // The same file with another mode: only its descriptor says which.
+            if writes(mode) {
+                came_without_path(libc::fileno(stream.cast()), libc::O_RDWR);
+            }
+        } else if !stream.is_null() {
             stream_opened(path, mode);
         }
         stream
