@@ -182,13 +182,17 @@ fn where_times_are_coarse_a_change_right_after_the_stop_is_seen() {
             let tier = Tier::open(config.clone()).expect("a tier");
             let (id, data) = open(&tier, &path);
             hits(&tier, id, &data);
-            // At the beginning of a second, so that all of this comes within it, but for the stop.
+            // After the beginning of a second (the kernel's clock lags by a tick), so that all of this comes within it, but for
+            // the stop.
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let within = now.expect("after 1970").subsec_nanos();
-            std::thread::sleep(Duration::from_nanos(1_000_000_000 - u64::from(within)));
+            std::thread::sleep(Duration::from_nanos(1_050_000_000 - u64::from(within)));
             let token = tier.write_begin(id, 0, PAGE as u64);
             data.write_all_at(&[2; PAGE], 0).expect("a write");
             tier.write_end(token, Some(&[2; PAGE]));
+            let token = tier.sync_begin(id);
+            data.sync_all().expect("a sync");
+            tier.synced(token);
             tier.stop();
             drop(tier);
             if changes {

@@ -25,7 +25,7 @@ const SHARDS_MAX: u32 = 64;
 
 /// What it costs to look for a page by its name, in slots looked at one after the other: a lock, and lines of the cache that
 /// are nowhere near. Measured: docs/measurements/2026-11-22-tier-drop.
-const NAME_COST: u64 = 64;
+const NAME_COST: u64 = 256;
 
 /// A chain longer than this is taken for one that changes while it is walked.
 const CHAIN_MAX: usize = 64;
