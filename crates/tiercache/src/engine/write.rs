@@ -31,9 +31,9 @@ impl Tier {
         row.writes.begin();
         match self.narrow(offset, length) {
             Some(pages) => {
-                let wide = (self.everything.quiet(), row.whole.quiet());
-                let mut alone = wide.0.is_some() && wide.1.is_some();
-                let mut begun = wide.0.unwrap_or(0).wrapping_add(wide.1.unwrap_or(0));
+                let wide = self.everything.quiet().zip(row.whole.quiet());
+                let mut alone = wide.is_some();
+                let mut begun = wide.map_or(0, |(all, whole)| all.wrapping_add(whole));
                 for stripe in self.generations.stripes(file.row, pages.0, pages.1) {
                     let (mine, first) = stripe.begin();
                     begun = begun.wrapping_add(mine);
@@ -131,9 +131,6 @@ impl Tier {
         }
         let first = offset / self.page_size();
         let last = offset.saturating_add(length - 1) / self.page_size();
-        if last - first < WIDE_PAGES {
-            return self.close(row, (first, last));
-        }
         let mut gone = 0;
         self.index.remove_row(row, first, last, |slot| {
             self.medium.release(slot);
