@@ -7,12 +7,13 @@ import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from upshift.errors import UsageError
 from upshift.native.programs import programs_dir
-from upshift.server.kind import Program
+from upshift.server.kind import Program, one_spelling
 from upshift.values import Value, describe_invalid
 
 _FOLDER = "{folder}"
@@ -38,7 +39,7 @@ class Tier(Value):
 class Surroundings(Value):
     """What a server runs with and in, and who loads it."""
 
-    settings: Mapping[str, str] = {}
+    settings: Annotated[Mapping[str, str], AfterValidator(one_spelling)] = {}
     """Server configuration, over what the workloads ask for."""
     environment: Mapping[str, str] = {}
     """Where a preloaded library or an allocator comes in."""

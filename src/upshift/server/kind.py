@@ -12,6 +12,17 @@ from upshift.values import Value
 from upshift.workbench import Workbench
 
 
+def one_spelling(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Settings by names with underscores. Servers read ``page-size`` as ``page_size``: two spellings of a name must not pass
+    for two settings.
+    """
+    names = [name.replace("-", "_") for name in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is named twice, with dashes and with underscores")
+    return dict(zip(names, settings.values(), strict=True))
+
+
 class Program(Value):
     """A server that can be started: its executable and the options that let it run from where it lies."""
 

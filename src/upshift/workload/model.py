@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from upshift.server.kind import one_spelling
 from upshift.values import Value
 
 PLACEHOLDERS = ("socket", "database", "tools", "programs", "connections", "seconds", "seed")
@@ -26,15 +27,6 @@ def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _HOW = f"there are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}; write {{{{ or }}}} for a brace itself"
-
-
-def _one_spelling(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Servers read ``page-size`` as ``page_size``: two spellings of a name must not pass for two settings."""
-    names = [name.replace("-", "_") for name in settings]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name} is named twice, with dashes and with underscores")
-    return dict(zip(names, settings.values(), strict=True))
 
 
 CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fillable)]
@@ -76,7 +68,7 @@ class Workload(Value):
     """Client connections while training."""
     weight: float = Field(default=1.0, gt=0)
     """Share of the merged profile, relative to the other workloads trained on."""
-    settings: Annotated[Mapping[str, str], AfterValidator(_one_spelling)] = {}
+    settings: Annotated[Mapping[str, str], AfterValidator(one_spelling)] = {}
     """Server configuration that this workload needs, on top of the server kind's own."""
 
     @property

@@ -44,7 +44,7 @@ def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> 
         client = ["--protocol", "text"]
         server_cpus = [0]
         [settings]
-        innodb_buffer_pool_size = "64M"
+        innodb-buffer-pool-size = "64M"
         [environment]
         LD_PRELOAD = "/lib/jemalloc.so"
         [tier]
@@ -73,6 +73,7 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "/no/such/mysqld"', "/no/such/mysqld is not an executable"),
         ('binary = "bin/mysqld"\nbinaries = 2', "binaries: Extra inputs"),
         ('binary = "bin/mysqld"\n[tier]\nmedium = "memory"', "tier.size: Field required"),
+        ('binary = "bin/mysqld"\n[settings]\na-b = "1"\na_b = "2"', "a_b is named twice"),
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
     ],
