@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use testserver::{Kind, Server};
 
 use crate::bank::Bank;
-use crate::tiered::Tiered;
+use crate::tiered::{Tiered, wait_for_hits};
 
 /// How many rounds instead of `ROUNDS`: even ones kill, odd ones stop.
 const VARIABLE: &str = "UPSHIFT_RELIABILITY_ROUNDS";
@@ -78,7 +78,7 @@ fn begin(tiered: &mut Tiered, bank: &Bank, expected: &str) {
     bank.audit(&tiered.server);
     // Once more, from what the first audit brought in.
     bank.audit(&tiered.server);
-    assert!(tiered.counter("hits") > 0, "{}", tiered.stat());
+    wait_for_hits(&tiered.status());
     if expected.starts_with("warm") {
         assert!(tiered.counter("warm_verified") > 0, "{}", tiered.stat());
         assert_eq!(tiered.counter("warm_rejected"), 0, "{}", tiered.stat());

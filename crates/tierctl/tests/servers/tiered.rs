@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testserver::{Kind, MYSQLD, Server};
@@ -13,6 +14,9 @@ const OPTIONS: [&str; 2] = [
     "--innodb-buffer-pool-size=8M",
     "--innodb-log-buffer-size=1M",
 ];
+
+/// More than it takes on a busy machine until the tier has hits and tells of them.
+const HITS_MAX: Duration = Duration::from_secs(60);
 
 /// A server and the settings of its tier.
 pub struct Tiered {
@@ -72,11 +76,7 @@ impl Tiered {
 
     /// A command on this server's tier.
     pub fn ask(&self, arguments: &[&str]) -> Output {
-        cache(arguments)
-            .arg("--status")
-            .arg(self.status())
-            .output()
-            .expect("upshift-cache runs")
+        ask(&self.status(), arguments)
     }
 
     /// The same, while `keep` gives the server something to do: it answers at a read or write.
@@ -135,6 +135,29 @@ impl Tiered {
             _ => "innochecksum".into(),
         }
     }
+}
+
+/// A command on the tier of a statistics page.
+fn ask(status: &Path, arguments: &[&str]) -> Output {
+    cache(arguments)
+        .arg("--status")
+        .arg(status)
+        .output()
+        .expect("upshift-cache runs")
+}
+
+/// Wait until the statistics page of a running server tells of hits: a killed server's page has what it last wrote there.
+pub fn wait_for_hits(status: &Path) {
+    let until = Instant::now() + HITS_MAX;
+    while Instant::now() < until {
+        let done = ask(status, &["stat", "--json"]);
+        let said: Option<Value> = serde_json::from_slice(&done.stdout).ok();
+        if said.is_some_and(|stat| stat["counters"]["hits"].as_u64() > Some(0)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the tier had no hits for {} s", HITS_MAX.as_secs());
 }
 
 /// Files of InnoDB's in a data folder.
