@@ -92,7 +92,7 @@ def _timed(options: Options) -> dict[str, float]:
         Stage.HOT_SET: rounds * (options.sample_s + 12),
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
-        # Beside the loads: a look at background work, flushing after writes; starts, warm-up and stops.
-        Stage.MEASURE: plan.trials * (arms * (plan.rounds * loads * (load_s(plan) + 0.9) + 5) + plan.warmup_s + 5),
+        # Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops.
+        Stage.MEASURE: plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

@@ -44,9 +44,9 @@ class Options(Value):
     verify: str = "short"
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6
-    rounds: int = 1
-    slice_s: float = 2.2
-    """With its lead-in and its end a load of three seconds: drivers take whole ones."""
+    rounds: int = 2
+    slice_s: float = 0.6
+    lead_s: float = 0.3
     warmup_s: float = 4.0
     train_s: float = 20.0
     sample_s: float = 12.0

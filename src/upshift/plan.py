@@ -140,6 +140,7 @@ def measuring_plan(options: Options) -> Plan:
         trials=options.trials,
         rounds=options.rounds,
         slice_s=options.slice_s,
+        lead_s=options.lead_s,
         warmup_s=options.warmup_s,
         seed=1,
         headline_connections=max(options.connections),

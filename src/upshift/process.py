@@ -52,6 +52,17 @@ class SystemProcess:
                 line = ("sudo", "-n", "kill", "-s", signal.Signals(number).name.removeprefix("SIG"), "--", str(self.pid))
                 subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
+    def pause(self) -> None:
+        """Stop it and what it started as they are, until ``resume``."""
+        self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_group(signal.SIGCONT)
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
     def stop(self) -> None:
         """End it with all that it started. A further interrupt ends the time that it has for that."""
         with interrupts.held():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,12 @@ class FakeProcess:
     code_at_end: int = 0
     signals: list[int] = field(default_factory=list)
     polls: int = 0
+
+    def pause(self) -> None:
+        self.signals.append(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signals.append(signal.SIGCONT)
 
     def poll(self) -> int | None:
         self.polls += 1

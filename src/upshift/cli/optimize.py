@@ -52,8 +52,9 @@ def optimize(
         ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
-    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Seconds of one measured load.")] = 2.2,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
+    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.6,
+    lead_seconds: Annotated[float, typer.Option(min=0, help="Seconds of load in a turn before they count.")] = 0.3,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")
     ] = None,
@@ -106,6 +107,7 @@ def optimize(
             "trials": trials,
             "rounds": rounds,
             "slice_s": slice_seconds,
+            "lead_s": lead_seconds,
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
             "jobs": jobs,

@@ -23,6 +23,7 @@ _FIELDS = {
     "trials": "trials",
     "rounds": "rounds",
     "slice_seconds": "slice_s",
+    "lead_seconds": "lead_s",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
 }

@@ -110,8 +110,9 @@ def measure(
     ] = None,
     connections: Annotated[str, typer.Option("--connections", "-c", help="Client connections, separated by commas.")] = "1,8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Times each load is measured in a server start.")] = 1,
-    slice_seconds: Annotated[float, typer.Option(min=0.5, help="Seconds of one measured load.")] = 2.2,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
+    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.6,
+    lead_seconds: Annotated[float, typer.Option(min=0, help="Seconds of load in a turn before they count.")] = 0.3,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
@@ -137,6 +138,7 @@ def measure(
         trials=trials,
         rounds=rounds,
         slice_s=slice_seconds,
+        lead_s=lead_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )

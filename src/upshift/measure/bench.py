@@ -25,9 +25,23 @@ class RunningArm(Protocol):
         """Whether background work (flushing, purge) has calmed down. Raises ServerFailed when the server is gone."""
         ...
 
+    def pause(self) -> None:
+        """Stop all of its work, background work too, until ``resume``. Once paused, it must not be asked anything."""
+        ...
+
+    def resume(self) -> None: ...
+
 
 class LoadHandle(Protocol):
     """A load in the background."""
+
+    def ended(self) -> bool: ...
+
+    def pause(self) -> None:
+        """Stop the driver, its connections kept, until ``resume``. Its time goes on meanwhile."""
+        ...
+
+    def resume(self) -> None: ...
 
     def finish(self) -> LoadReport:
         """Wait for its end. Raises LoadFailed."""

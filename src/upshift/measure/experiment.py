@@ -16,12 +16,12 @@ from upshift.measure.placement import kept_to
 from upshift.measure.quality import find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import start_order, turns, warmup_loads
-from upshift.measure.slice import Sample, measure_slice
+from upshift.measure.slice import Sample, measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
 from upshift.measure.variant import Variant
 
 SETTLE_S = 20.0
-"""The longest wait before a slice for the background work of all servers of the trial."""
+"""The longest wait before a load for the background work of all servers of the trial."""
 _LOOK_AGAIN_S = 0.2
 _LEAST_QUERIES = 10
 
@@ -58,10 +58,10 @@ def run_experiment(
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
-    In a trial all arms run at once, warmed up together; then each slice loads one of them while
-    the others idle, once the background work of all of them has calmed down. Every slice is appended to
-    ``samples.partial.jsonl`` at once; at the end ``samples`` is a Parquet file. Called again with the
-    same plan after an interruption, it measures only the trials that were not completed.
+    In a trial all arms are started and warmed up together. Then each load is kept on all of them at once, and they take
+    turns: all arms but one are stopped. Every slice is appended to ``samples.partial.jsonl`` once its load is done; at the
+    end ``samples`` is a Parquet file. Called again with the same plan after an interruption, it measures only the trials
+    that were not completed.
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
@@ -128,21 +128,17 @@ def _run_trial(
         for arm in start_order(plan, trial, arms):
             running[arm.name] = stack.enter_context(bench.arm(arm, trial))
         _warm_up(running, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
-        # A server that was seen calm stays so until it is loaded again.
-        loaded: tuple[RunningArm, ...] = tuple(running.values())
-        for turn in turns(plan, trial, arms, loads):
-            server = running[turn.arm.name]
-            settled = settle(loaded, clock)
-            loaded = (server,) if settled else tuple(running.values())
-            add(
-                measure_slice(
-                    bench, server, turn, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
-                )
+        for each in turns(plan, trial, arms, loads):
+            settled = settle(tuple(running.values()), clock)
+            slices = measure_load(
+                bench, running, each, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
             )
+            for one in slices:
+                add(one)
 
 
 def settle(servers: Sequence[RunningArm], clock: Clock) -> bool:
-    """Wait until no server works in the background: flushing and purge would take CPU time and the disk from a slice.
+    """Wait until no server works in the background: what one load left to flush and purge belongs to no other load.
 
     False when one still does after ``SETTLE_S``.
     """
@@ -179,5 +175,5 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
         raise UsageError(f"the baseline '{baseline}' is not one of the arms", f"arms are {', '.join(names)}")
     if len(set(loads)) < max(1, len(loads)):
         raise UsageError("an experiment needs at least one load, and each only once", "name a workload")
-    if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0:
+    if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0 or plan.lead_s < 0:
         raise UsageError("an experiment needs a trial, a round and some time at least", "see the plan's trials")

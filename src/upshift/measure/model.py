@@ -29,8 +29,10 @@ class Plan(Value):
     trials: int
     """Server starts of each arm: the unit of replication."""
     rounds: int
-    """Slices of each arm and load within a trial."""
+    """Turns of each arm under each load within a trial."""
     slice_s: float
+    lead_s: float
+    """Load on an arm in its turn before the slice: caches hold another arm's data at first."""
     warmup_s: float
     """Load on each arm after its start, before the first slice counts."""
     seed: int
@@ -43,7 +45,7 @@ class Plan(Value):
 
 
 class Slice(Value):
-    """One short measured load on one trial of one arm: a raw sample, a row of ``samples.parquet``."""
+    """A short part of a load, in one turn of one arm in one trial: a raw sample, a row of ``samples.parquet``."""
 
     trial: int
     round: int
@@ -61,10 +63,12 @@ class Slice(Value):
     """The part in user mode, as the kernel's ticks found it."""
     system_cpu_s: float
     client_cpu_s: float
-    """Of the load's driver, scaled to the slice from the whole load, which is a little longer."""
+    """Of the load's driver, scaled to the slice from the arm's whole load in the trial."""
     errors: int
-    """Of the whole load, as the latencies are. A latency is None when the driver reports none."""
+    """Of the arm's whole load in the trial, on its first slice; 0 on others."""
     latency_ms_p50: float | None
+    """Latencies are those of the arm's whole load in the trial, without what waited while it was paused; None when the
+    driver reports none."""
     latency_ms_p95: float | None
     latency_ms_p99: float | None
     other_cpu_s: float
@@ -73,7 +77,7 @@ class Slice(Value):
     """CPU time that the hypervisor gave to other machines, on all CPUs."""
     swapped_bytes: int
     settled: bool
-    """Whether background work of all servers had calmed down before the slice."""
+    """Whether background work of all servers had calmed down before the load."""
 
 
 class Comparison(Value):

@@ -165,7 +165,7 @@ def _not_settled(groups: Groups) -> Flag | None:
         return None
     return Flag(
         name="not-settled",
-        message=f"servers still flushed or purged when a slice began, {sum(early.values())} times: {_named(early, str)}",
+        message=f"servers still flushed or purged when a load began: {sum(early.values())} slices, {_named(early, str)}",
         hint="the disk is slow for what was written: a workload with fewer writes, or a faster disk",
         loads=_flagged(early),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import chain
 
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
@@ -12,32 +13,29 @@ from upshift.values import Value
 _LARGEST_SEED = 2**31 - 1
 
 
-class Turn(Value):
-    """One slice that is to be measured."""
+class Turns(Value):
+    """How one load is measured in a trial: the arms in the order of their turns."""
 
-    round: int
-    arm: Variant
     load: Load
     load_seed: int
     """For the driver's own random numbers, 1 to 2^31 - 1: the same for all arms: they do the same work."""
+    arms: tuple[Variant, ...]
+    """Each arm once in the first round, then each once in the second, and so on."""
 
 
-def turns(plan: Plan, trial: int, arms: Sequence[Variant], loads: Sequence[Load]) -> tuple[Turn, ...]:
-    """The slices of one trial in their order.
+def turns(plan: Plan, trial: int, arms: Sequence[Variant], loads: Sequence[Load]) -> tuple[Turns, ...]:
+    """The loads of one trial in random order, each with the turns of its arms.
 
-    A round takes the loads in random order, and for each load all arms one after the other. Each order of a load's arms
-    is drawn for two rounds, and the second takes it in reverse, over trials as well: of any two arms, each goes first
-    as often as the other, and a steady drift cancels out.
+    Each order of a load's arms is drawn for two rounds, and the second takes it in reverse (A B B A), over trials as well:
+    of any two arms, each goes first as often as the other, and a steady drift cancels out.
     It follows from the plan's seed and the trial alone, so a resumed experiment keeps to it.
     """
     chance = random.Random(f"{plan.seed}/{trial}")
-    found: list[Turn] = []
-    for number in range(plan.rounds):
-        for load in chance.sample(list(loads), len(loads)):
-            load_seed = chance.randint(1, _LARGEST_SEED)
-            name = f"{load.workload}/{load.connections}/{load.held_out}"
-            order = _turned(arms, f"{plan.seed}/{name}", trial * plan.rounds + number)
-            found += [Turn(round=number, arm=arm, load=load, load_seed=load_seed) for arm in order]
+    found: list[Turns] = []
+    for load in chance.sample(list(loads), len(loads)):
+        name = f"{plan.seed}/{load.workload}/{load.connections}/{load.held_out}"
+        rounds = (_turned(arms, name, trial * plan.rounds + number) for number in range(plan.rounds))
+        found.append(Turns(load=load, load_seed=chance.randint(1, _LARGEST_SEED), arms=tuple(chain.from_iterable(rounds))))
     return tuple(found)
 
 

@@ -159,10 +159,11 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
     return (
         f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
         f"One start is one trial, the unit that counts: each start has a random offset until its end.",
-        f"Within a trial the servers {turns} (seed {plan.seed}): {count(plan.rounds, 'round')} with "
-        f"a slice of {plan.slice_s:g} s for each workload and number of connections, after {plan.warmup_s:g} s of warm-up. "
-        f"Drift of the machine thus affects all of them alike. Before each slice all servers finished flushing and purging, "
-        f"or a flag says that they did not.",
+        f"Within a trial the servers {turns} (seed {plan.seed}): for each workload and number of connections "
+        f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in of {plan.lead_s:g} s. "
+        f"Connections were kept from turn to turn, and a server was stopped in the turns of others. Drift of the machine thus "
+        f"affects all of them alike. Before the first load they were warmed up for {plan.warmup_s:g} s; before each load all "
+        f"servers finished flushing and purging, or a flag says that they did not.",
         f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}",
         f"The headline is at {count(plan.headline_connections, 'connection')}, fixed before anything was measured.",
         "A ratio is the geometric mean over trials of server / baseline within the same trial; "

@@ -62,6 +62,13 @@ class RunningServer:
         self.check()
         return self.kind.quiet(self.socket)
 
+    def pause(self) -> None:
+        """Stop it as it is, with its background work, until ``resume``."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until background work has calmed down; False when it had not after ``timeout_s``."""
         deadline = time.monotonic() + timeout_s

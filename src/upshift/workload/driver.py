@@ -52,13 +52,27 @@ class RunningLoad:
     own_log: Path
     """Its output until it ends: servers and perf write into ``log`` meanwhile."""
     deadline: float
-    cpu_before_s: float
+    connections: int
+    pauses: int = 0
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def pause(self) -> None:
+        """Stop the driver as it is, its connections kept, until ``resume``. Its time goes on meanwhile."""
+        self.pauses += 1
+        self.process.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
 
     def finish(self) -> LoadReport:
         """Wait for its end and read its report. Raises LoadFailed when it fails or hangs."""
+        cpu_before_s = _children_cpu_s()
         code = self.process.wait(max(0.1, self.deadline - time.monotonic()))
         if code is None:
             self.process.signal(9)
+        cpu_s = _children_cpu_s() - cpu_before_s
         written = self.own_log.read_bytes()
         self.own_log.unlink()
         with self.log.open("ab") as log:
@@ -72,8 +86,8 @@ class RunningLoad:
                 f"the load command of workload '{self.workload.name}' failed with exit code {code}\n{tail}",
                 f"its whole output is in {self.log}",
             )
-        read = _READERS[self.workload.load.latency]
-        return read(output).model_copy(update={"client_cpu_s": _children_cpu_s() - self.cpu_before_s})
+        report = _READERS[self.workload.load.latency](output, self.pauses * self.connections)
+        return report.model_copy(update={"client_cpu_s": cpu_s})
 
 
 def whole_seconds(seconds: float) -> int:
@@ -100,9 +114,8 @@ def begin_load(
     command = _command(words, kind, server, connections=connections, seconds=whole_s, seed=seed, cpus=cpus)
     own_log = log.with_name(f"{log.stem}-{server.pid}.load")
     own_log.write_bytes(b"")
-    before_s = _children_cpu_s()
     process = shell.spawn(command, log=own_log)
-    return RunningLoad(workload, process, log, own_log, time.monotonic() + whole_s + OVERTIME_S, before_s)
+    return RunningLoad(workload, process, log, own_log, time.monotonic() + whole_s + OVERTIME_S, connections)
 
 
 def run_load(
@@ -147,43 +160,41 @@ def run_load(
     return report, queries
 
 
-def read_sysbench(output: str) -> LoadReport:
+def read_sysbench(output: str, paused: int = 0) -> LoadReport:
     """sysbench 1.0's ``--histogram``: latency percentiles from its buckets (upper limits, milliseconds), and errors.
 
+    The ``paused`` longest are left out: they waited while the driver was.
     Raises LoadFailed when there is no histogram: the command must pass ``--histogram=on``.
     """
     buckets = [(float(value), int(count)) for value, count in re.findall(r"^\s*([\d.]+) \|\**\s+(\d+)$", output, re.M)]
     if not buckets:
         raise LoadFailed("sysbench printed no latency histogram", 'pass --histogram=on, or set latency = "none"')
     ignored = re.search(r"ignored errors:\s+(\d+)", output)
-    return LoadReport(
-        errors=int(ignored.group(1)) if ignored else 0,
-        latency_ms_p50=_percentile(buckets, 0.50),
-        latency_ms_p95=_percentile(buckets, 0.95),
-        latency_ms_p99=_percentile(buckets, 0.99),
-    )
+    return _percentiles(buckets, paused, int(ignored.group(1)) if ignored else 0)
 
 
-def read_upshift_load(output: str) -> LoadReport:
+def read_upshift_load(output: str, paused: int = 0) -> LoadReport:
     """The document that ``upshift-load --json`` prints; the latency is that of a transaction, of whatever kind.
+
+    Where it has a histogram (``--histogram``), the ``paused`` longest are left out: they waited while the driver was.
 
     Raises LoadFailed when there is none.
     """
     start = output.find("{\n")
     try:
         result = json.loads(output[start:])
-        errors = result["errors"]
+        errors = sum(error["count"] for error in result["errors"].values())
+        if counted := result.get("latency_us_histogram"):
+            return _percentiles([(value / 1000, count) for value, count in counted], paused, errors)
         return LoadReport(
-            errors=sum(error["count"] for error in errors.values()),
-            latency_ms_p50=result["latency_us_p50"] / 1000,
-            latency_ms_p99=result["latency_us_p99"] / 1000,
+            errors=errors, latency_ms_p50=result["latency_us_p50"] / 1000, latency_ms_p99=result["latency_us_p99"] / 1000
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LoadFailed("the load command did not print upshift-load's result", "pass --json to upshift-load") from error
 
 
-def read_json(output: str) -> LoadReport:
-    """The last line of the output as JSON. Raises LoadFailed when it is none."""
+def read_json(output: str, _paused: int = 0) -> LoadReport:
+    """The last line of the output as JSON, its latencies as they are. Raises LoadFailed when it is none."""
     lines = [line for line in output.splitlines() if line.strip()]
     try:
         report = json.loads(lines[-1])
@@ -195,6 +206,24 @@ def read_json(output: str) -> LoadReport:
         )
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise LoadFailed('the load command\'s last line is not the JSON object that latency = "json" promises') from error
+
+
+def _percentiles(buckets: list[tuple[float, int]], paused: int, errors: int) -> LoadReport:
+    buckets = _without_longest(buckets, paused)
+    p50, p95, p99 = (_percentile(buckets, share) for share in (0.50, 0.95, 0.99))
+    return LoadReport(errors=errors, latency_ms_p50=p50, latency_ms_p95=p95, latency_ms_p99=p99)
+
+
+def _without_longest(buckets: list[tuple[float, int]], number: int) -> list[tuple[float, int]]:
+    """The buckets without so many values; the shortest one stays."""
+    left = max(1, sum(count for _value, count in buckets) - number)
+    kept = []
+    for value, count in buckets:
+        taken = min(count, left)
+        left -= taken
+        if taken:
+            kept.append((value, taken))
+    return kept
 
 
 def _percentile(buckets: list[tuple[float, int]], share: float) -> float:
@@ -236,7 +265,7 @@ def _command(
     return Command(tuple(part.format_map(values) for part in template), cpus=cpus)
 
 
-def _read_nothing(_output: str) -> LoadReport:
+def _read_nothing(_output: str, _paused: int = 0) -> LoadReport:
     return LoadReport()
 
 

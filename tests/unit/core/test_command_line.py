@@ -339,6 +339,7 @@ def result_of(*comparisons: Comparison) -> Result:
         trials=6,
         rounds=1,
         slice_s=1,
+        lead_s=0.3,
         warmup_s=1,
         seed=1,
         headline_connections=8,

@@ -189,6 +189,34 @@ def test_a_background_command_is_waited_for_and_signalled(shell: SystemShell, tm
     shell.close()
 
 
+def test_a_background_command_is_paused_with_what_it_started_and_goes_on(shell: SystemShell, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = shell.spawn(sh("(while :; do echo; sleep 0.01; done) & wait"), log=log)
+    written(log, 0)
+    process.pause()
+    states = [child.status() for child in psutil.Process(process.pid).children()]
+    assert states == [psutil.STATUS_STOPPED] * len(states) and states
+    assert psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+    before = log.stat().st_size
+    process.resume()
+    written(log, before)
+
+
+def test_close_ends_a_paused_command(shell: SystemShell, tmp_path: Path) -> None:
+    process = shell.spawn(sh("sleep 60"), log=tmp_path / "log")
+    process.pause()
+    shell.close()
+    assert not psutil.pid_exists(process.pid)
+
+
+def written(log: Path, beyond: int) -> None:
+    """Wait until the log has more than so many bytes."""
+    deadline = time.monotonic() + 20
+    while log.stat().st_size <= beyond:
+        assert time.monotonic() < deadline, "nothing was written"
+        time.sleep(0.01)
+
+
 def test_background_output_goes_to_the_log(shell: SystemShell, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")

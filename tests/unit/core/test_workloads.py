@@ -215,6 +215,14 @@ def test_sysbenchs_percentiles_come_from_its_histogram() -> None:
     assert report.errors == 7
 
 
+def test_what_waited_while_sysbench_was_paused_has_no_latency() -> None:
+    report = read_sysbench(SYSBENCH, 5)
+    assert (report.latency_ms_p50, report.latency_ms_p99) == (0.070, 0.115)
+    report = read_sysbench(SYSBENCH, 5 + 45)
+    assert report.latency_ms_p99 == 0.070
+    assert read_sysbench(SYSBENCH, 2000).latency_ms_p99 == 0.069
+
+
 def test_sysbench_without_a_histogram() -> None:
     with pytest.raises(LoadFailed, match="no latency histogram") as caught:
         read_sysbench("SQL statistics:\n    transactions: 12\n")
@@ -230,6 +238,14 @@ UPSHIFT_LOAD = """upshift-load: 8 connections
   "errors": {"1213": {"count": 3, "message": "Deadlock found"}, "disconnect": {"count": 1}}
 }
 """
+
+
+def test_what_waited_while_upshift_load_was_paused_has_no_latency() -> None:
+    counted = '{\n"errors": {}, "latency_us_histogram": [[70, 980], [115, 15], [900000, 5]], "latency_us_p50": 70}'
+    report = read_upshift_load(counted, 5)
+    assert (report.latency_ms_p50, report.latency_ms_p95, report.latency_ms_p99) == (0.07, 0.07, 0.115)
+    assert read_upshift_load(counted).latency_ms_p99 == 0.115
+    assert read_upshift_load(counted, 20).latency_ms_p99 == 0.07
 
 
 def test_upshift_loads_result_is_read() -> None:

@@ -12,7 +12,7 @@ from upshift.measure.kernel import Usage
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.variant import Variant
 from upshift.server.kind import Program
-from upshift.workload.driver import LoadReport
+from upshift.workload.driver import LoadReport, whole_seconds
 
 READS = Load(workload="reads", connections=8, held_out=False)
 WRITES = Load(workload="writes", connections=8, held_out=True)
@@ -27,6 +27,7 @@ def plan(**changes: object) -> Plan:
         "trials": 3,
         "rounds": 2,
         "slice_s": 2.0,
+        "lead_s": 0.5,
         "warmup_s": 4.0,
         "seed": 7,
         "headline_connections": 8,
@@ -73,12 +74,21 @@ class FakeServer:
     cpu_s: float = 0.0
     busy_until_s: float = 0.0
     """Background work goes on until then."""
+    paused: bool = False
 
     def queries(self) -> int:
+        assert not self.paused, "a stopped server does not answer"
         return round(self.total)
 
     def quiet(self) -> bool:
+        assert not self.paused, "a stopped server does not answer"
         return self.world.time_s >= self.busy_until_s
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
 
 @dataclass
@@ -86,13 +96,24 @@ class FakeLoad:
     world: World
     server: FakeServer
     ends_s: float
-    seconds: float
+    paused: bool = False
+    cpu_s: float = 0.0
+
+    def ended(self) -> bool:
+        return self.world.time_s >= self.ends_s
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     def finish(self) -> LoadReport:
+        assert not self.paused, "a stopped driver does not end"
         self.world.sleep(self.ends_s - self.world.time_s)
         self.server.busy_until_s = self.world.time_s + self.world.flushing_s
-        self.world.loaded.remove(self.server)
-        return LoadReport(client_cpu_s=0.3 * self.seconds, latency_ms_p99=self.world.latency_ms_p99)
+        self.world.loaded.remove(self)
+        return LoadReport(client_cpu_s=self.cpu_s, latency_ms_p99=self.world.latency_ms_p99, errors=self.world.errors)
 
 
 @dataclass
@@ -109,10 +130,12 @@ class World:
     flushing_s: float = 0.0
     """How long a server flushes and purges after a load."""
     latency_ms_p99: float | None = 3.0
+    errors: int = 0
+    """Of each load."""
     on_begin: Callable[[World], None] = lambda _world: None
     time_s: float = 100.0
     client_s: float = 0.0
-    loaded: list[FakeServer] = field(default_factory=list)
+    loaded: list[FakeLoad] = field(default_factory=list)
     alive: dict[int, FakeServer] = field(default_factory=dict)
     started: list[tuple[str, int]] = field(default_factory=list)
     loads: list[tuple[str, Load, float, int]] = field(default_factory=list)
@@ -121,11 +144,13 @@ class World:
         return self.time_s
 
     def sleep(self, seconds: float) -> None:
-        self.time_s += max(0.0, seconds)
-        for server in self.loaded:
-            server.total += self.qps[server.name] * seconds
-            server.cpu_s += seconds
-            self.client_s += 0.3 * seconds
+        before_s, self.time_s = self.time_s, self.time_s + max(0.0, seconds)
+        for load in self.loaded:
+            active_s = 0.0 if load.paused or load.server.paused else max(0.0, min(self.time_s, load.ends_s) - before_s)
+            load.server.total += self.qps[load.server.name] * active_s
+            load.server.cpu_s += active_s
+            load.cpu_s += 0.3 * active_s
+            self.client_s += 0.3 * active_s
 
     def usage(self, pid: int) -> Usage:
         busy_s = self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())
@@ -151,10 +176,10 @@ class World:
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> FakeLoad:
         server = self.alive[running.pid]
-        self.loaded.append(server)
         self.loads.append((server.name, load, seconds, seed))
+        self.loaded.append(FakeLoad(self, server, self.time_s + whole_seconds(seconds)))
         self.on_begin(self)
-        return FakeLoad(self, server, self.time_s + seconds, seconds)
+        return self.loaded[-1]
 
 
 def names(arms: Sequence[Variant]) -> list[str]:

@@ -41,8 +41,13 @@ def simulate(seed: int, ratio: float, loads: tuple[Load, ...], rounds: int = 1, 
     """
     chance = np.random.default_rng(seed)
     measured = plan(trials=TRIALS, rounds=rounds, seed=seed)
-    order = [(trial, turn) for trial in range(TRIALS) for turn in turns(measured, trial, ARMS, loads)]
-    moments = [number + BETWEEN_TRIALS * trial for number, (trial, _turn) in enumerate(order)]
+    order = [
+        (trial, each.load.connections, turn // len(ARMS), arm.name)
+        for trial in range(TRIALS)
+        for each in turns(measured, trial, ARMS, loads)
+        for turn, arm in enumerate(each.arms)
+    ]
+    moments = [number + BETWEEN_TRIALS * trial for number, (trial, *_turn) in enumerate(order)]
     at = np.array(moments) / moments[-1]
     drift = chance.uniform(-0.1, 0.1) * at + 0.05 * np.sin(2 * math.pi * (3 * at + chance.uniform()))
     spread = SPREADS[machine]
@@ -51,14 +56,14 @@ def simulate(seed: int, ratio: float, loads: tuple[Load, ...], rounds: int = 1, 
     starts = chance.normal(0, spread["start_log_sd"] / math.sqrt(2), (TRIALS, len(ARMS)))
     template = one_slice(latency_ms_p99=None)
     slices = []
-    for (trial, turn), slow in zip(order, drift + noise[moments], strict=True):
-        mine = turn.arm.name == "pgo"
+    for (trial, connections, number, name), slow in zip(order, drift + noise[moments], strict=True):
+        mine = name == "pgo"
         log = (math.log(ratio) if mine else 0.0) + starts[trial, int(mine)] + slow
         changes = {
             "trial": trial,
-            "round": turn.round,
-            "arm": turn.arm.name,
-            "connections": turn.load.connections,
+            "round": number,
+            "arm": name,
+            "connections": connections,
             "queries": round(1e6 * math.exp(log)),
         }
         slices.append(template.model_copy(update=changes))

@@ -1,61 +1,122 @@
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from fake_bench import READS, FakeLoad, World, arm, plan
 
 from upshift.errors import LoadFailed, ServerFailed
-from upshift.measure.model import Slice
-from upshift.measure.schedule import Turn
-from upshift.measure.slice import LEAD_S, load_s, measure_slice
-from upshift.options import Options
+from upshift.measure.model import Plan, Slice
+from upshift.measure.schedule import Turns
+from upshift.measure.slice import CONNECT_S, measure_load
 from upshift.workload.driver import LoadReport
 
-TURN = Turn(round=1, arm=arm("pgo"), load=READS, load_seed=42)
+A, B = arm("a"), arm("b")
+TURNS = Turns(load=READS, load_seed=42, arms=(A, B, B, A))
+LEAD_S = plan().lead_s
 
 
-def measured(world: World) -> Slice:
-    with world.arm(TURN.arm, 0) as running:
-        return measure_slice(
-            world, running, TURN, plan(), trial=2, origin_s=90.0, settled=True, clock=world, sample=world.usage
+def world(**changes: object) -> World:
+    return World({"a": 500.0, "b": 700.0}, **changes)  # type: ignore[arg-type]
+
+
+def measured(world: World, turns: Turns = TURNS, measured_by: Plan | None = None) -> list[Slice]:
+    with ExitStack() as stack:
+        running = {each.name: stack.enter_context(world.arm(each, 0)) for each in (A, B)}
+        return measure_load(
+            world,
+            running,
+            turns,
+            measured_by or plan(),
+            trial=2,
+            origin_s=90.0,
+            settled=True,
+            clock=world,
+            sample=world.usage,
         )
 
 
-def test_a_slice_counts_only_its_middle() -> None:
-    world = World({"pgo": 500.0})
-    found = measured(world)
-    [(name, load, seconds, seed)] = world.loads
-    assert (name, load, seed) == ("pgo", READS, 42)
-    assert seconds == 3, "whole seconds that hold the lead-in, the slice and what follows it"
-    assert (found.trial, found.round, found.arm, found.workload) == (2, 1, "pgo", "reads")
-    assert found.started_s == pytest.approx(10.0 + LEAD_S)
-    assert found.wall_s == pytest.approx(2.0)
-    assert found.queries == pytest.approx(1000, abs=1)
-    assert (found.total_cpu_s, found.user_cpu_s, found.system_cpu_s) == pytest.approx((1.8, 1.6, 0.2))
+def test_arms_take_turns_and_each_slice_counts_its_own_queries() -> None:
+    found = measured(world())
+    assert [(each.arm, each.round) for each in found] == [("a", 0), ("b", 0), ("b", 1), ("a", 1)]
+    assert [each.queries for each in found] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+    first = found[0]
+    assert (first.trial, first.workload, first.connections) == (2, "reads", 8)
+    assert first.started_s == pytest.approx(10.0 + LEAD_S + CONNECT_S)
+    assert first.wall_s == pytest.approx(2.0)
+    assert (first.total_cpu_s, first.user_cpu_s, first.system_cpu_s) == pytest.approx((1.8, 1.6, 0.2))
 
 
-def test_a_default_slice_takes_a_load_of_three_seconds_with_some_to_spare() -> None:
-    options = Options()
-    assert load_s(plan(slice_s=options.slice_s)) == 3
-    assert load_s(plan(slice_s=options.slice_s + 0.15)) == 3, "reading a busy server's counters takes time, too"
+def test_an_arm_is_loaded_once_in_a_trial_with_the_same_seed_as_others_and_long_enough() -> None:
+    bench = world()
+    measured(bench)
+    assert [(name, load, seed) for name, load, _seconds, seed in bench.loads] == [("a", READS, 42), ("b", READS, 42)]
+    wall_s = 4 * (LEAD_S + 2.0) + 2 * CONNECT_S
+    first, second = (seconds for _name, _load, seconds, _seed in bench.loads)
+    assert wall_s < first < wall_s + 1
+    assert second == pytest.approx(first - 2.0 - LEAD_S - CONNECT_S, abs=0.1)
 
 
-def test_the_clients_cpu_time_is_scaled_from_the_whole_load_to_the_slice() -> None:
-    assert measured(World({"pgo": 500.0})).client_cpu_s == pytest.approx(0.3 * 2.0)
+def test_nobody_works_out_of_turn() -> None:
+    bench = world()
+    beside: list[tuple[bool, bool]] = []
+
+    sleep = bench.sleep
+
+    def seen(seconds: float) -> None:
+        a, b = bench.alive.values()
+        beside.append((a.paused, b.paused))
+        sleep(seconds)
+
+    bench.sleep = seen  # type: ignore[method-assign]
+    measured(bench)
+    # Twice a turn: lead-in and slice; at the end both run until their drivers end.
+    assert beside[:8] == [(False, True)] * 2 + [(True, False)] * 4 + [(False, True)] * 2
+    assert set(beside[8:]) == {(False, False)}
+
+
+def test_the_clients_cpu_time_is_scaled_from_the_arms_whole_load_to_the_slice() -> None:
+    assert [each.client_cpu_s for each in measured(world())] == pytest.approx([0.3 * 2.0] * 4, rel=0.02)
 
 
 def test_other_load_is_what_server_and_client_did_not_use() -> None:
-    assert measured(World({"pgo": 500.0}, other=0.25)).other_cpu_s == pytest.approx(0.25 * 2.0)
-    assert measured(World({"pgo": 500.0})).other_cpu_s == pytest.approx(0.0, abs=1e-9)
+    assert measured(world(other=0.25))[0].other_cpu_s == pytest.approx(0.25 * 2.0, rel=0.02)
+    assert measured(world())[0].other_cpu_s == pytest.approx(0.0, abs=0.01)
 
 
 def test_steal_is_apart_from_other_load() -> None:
-    found = measured(World({"pgo": 500.0}, steal=0.25))
-    assert (found.steal_s, found.other_cpu_s) == pytest.approx((0.25 * 2.0, 0.0), abs=1e-9)
+    found = measured(world(steal=0.25))[0]
+    assert (found.steal_s, found.other_cpu_s) == pytest.approx((0.25 * 2.0, 0.0), abs=0.01)
 
 
 def test_latencies_that_a_driver_does_not_report_stay_unknown() -> None:
-    assert measured(World({"pgo": 500.0})).latency_ms_p99 == 3.0
-    assert measured(World({"pgo": 500.0}, latency_ms_p99=None)).latency_ms_p99 is None
+    assert {each.latency_ms_p99 for each in measured(world())} == {3.0}
+    assert {each.latency_ms_p99 for each in measured(world(latency_ms_p99=None))} == {None}
+
+
+def test_errors_of_an_arms_load_are_counted_once() -> None:
+    assert [each.errors for each in measured(world(errors=5))] == [5, 5, 0, 0]
+
+
+def test_a_load_is_measured_again_when_its_driver_ended_too_early() -> None:
+    bench = world()
+    sleep = bench.sleep
+
+    def slow_at_first(seconds: float) -> None:
+        sleep(seconds * (3 if len(bench.loads) <= 2 else 1))
+
+    bench.sleep = slow_at_first  # type: ignore[method-assign]
+    found = measured(bench)
+    assert len(bench.loads) == 4 and bench.loads[2][2] > bench.loads[0][2]
+    assert [each.queries for each in found] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+
+
+def test_a_driver_that_never_lasts_is_a_failed_load() -> None:
+    bench = world()
+    bench.on_begin = lambda at: setattr(at.loaded[-1], "ends_s", at.time_s + 0.1)
+    with pytest.raises(LoadFailed, match="ended before its time"):
+        measured(bench)
+    assert len(bench.loads) == 3
 
 
 def failing(self: FakeLoad) -> LoadReport:
@@ -65,7 +126,16 @@ def failing(self: FakeLoad) -> LoadReport:
 def test_a_load_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLoad, "finish", failing)
     with pytest.raises(LoadFailed):
-        measured(World({"pgo": 500.0}))
+        measured(world())
+
+
+def test_a_load_that_fails_at_once_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLoad, "finish", failing)
+    bench = world()
+    bench.on_begin = lambda at: setattr(at.loaded[-1], "ends_s", at.time_s)
+    with pytest.raises(LoadFailed, match="exit code 1"):
+        measured(bench)
+    assert len(bench.loads) == 1
 
 
 def test_a_dead_server_is_a_better_reason_than_its_failed_load(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +143,28 @@ def test_a_dead_server_is_a_better_reason_than_its_failed_load(monkeypatch: pyte
         def dead() -> int:
             raise ServerFailed("killed by SIGSEGV")
 
-        monkeypatch.setattr(self.world.loaded[0], "queries", dead)
+        monkeypatch.setattr(self.server, "queries", dead)
         return failing(self)
 
     monkeypatch.setattr(FakeLoad, "finish", dies)
     with pytest.raises(ServerFailed):
-        measured(World({"pgo": 500.0}))
+        measured(world())
+
+
+def test_everything_runs_again_when_a_server_dies_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = world()
+
+    def dies(at: World) -> None:
+        def dead() -> int:
+            raise ServerFailed("killed by SIGSEGV")
+
+        monkeypatch.setattr(at.loaded[-1].server, "queries", dead)
+
+    bench.on_begin = dies
+    alive: list[bool] = []
+    with ExitStack() as stack:
+        running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in (A, B)}
+        with pytest.raises(ServerFailed):
+            measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
+        alive = [each.paused for each in bench.alive.values()]
+    assert alive == [False, False]

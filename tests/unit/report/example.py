@@ -137,6 +137,7 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
             trials=trials,
             rounds=1,
             slice_s=2.5,
+            lead_s=0.3,
             warmup_s=10.0,
             seed=1,
             headline_connections=16,

@@ -111,7 +111,7 @@ pub fn run_workload(
     }
     let mut about = About::from(&*workload);
     about.options.extend(options.files());
-    let result = ran.result(&about, server);
+    let result = ran.result(&about, server, &options.output);
     ran.put_out(&result, &about, &options.output)?;
     if let Some(ending) = recorded? {
         eprintln!(
@@ -161,16 +161,25 @@ pub(super) fn perform(
 }
 
 impl Ran {
-    pub(super) fn result(&self, about: &About<'_>, server: output::Server) -> output::Result {
+    pub(super) fn result(
+        &self,
+        about: &About<'_>,
+        server: output::Server,
+        options: &OutputOptions,
+    ) -> output::Result {
         let time = self.server_time.clone();
-        output::result(
-            about,
-            &self.shared,
-            &self.plan,
-            server,
-            time,
-            &self.finished,
-        )
+        let latency = &self.finished.totals.latency;
+        output::Result {
+            latency_us_histogram: options.histogram.then(|| output::histogram(latency)),
+            ..output::result(
+                about,
+                &self.shared,
+                &self.plan,
+                server,
+                time,
+                &self.finished,
+            )
+        }
     }
 
     /// The result on stdout, and the files that were asked for.

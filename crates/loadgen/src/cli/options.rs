@@ -78,6 +78,9 @@ pub struct OutputOptions {
     /// Show retries, p99.9, round trips, bytes and system calls, too, in a table of 132 columns.
     #[arg(long)]
     pub wide: bool,
+    /// With --json, also print how often each latency came.
+    #[arg(long, requires = "json")]
+    pub histogram: bool,
     /// Write the histograms to this `HdrHistogram` log.
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,

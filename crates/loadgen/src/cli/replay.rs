@@ -142,7 +142,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     let found_now = found.as_ref().ok().and_then(Option::as_ref);
     let mut about = About::from(&*driven);
     about.options.extend(options.files());
-    let mut result = ran.result(&about, server);
+    let mut result = ran.result(&about, server, &options.output);
     result.replay = Some(output::replay(&trace, &replay, found_now)?);
     ran.put_out(&result, &about, &options.output)?;
     if let (Some(path), false) = (&options.digest, complete) {

@@ -36,6 +36,7 @@ pub struct Result {
     pub qps: f64,
     #[serde(flatten, serialize_with = "as_latency")]
     pub latency: Latency,
+    pub latency_us_histogram: Option<Vec<(f64, u64)>>,
     pub client_cpu_us_per_statement: Option<f64>,
     pub open_loop: Option<OpenLoop>,
     pub transactions: BTreeMap<String, TransactionResult>,
@@ -143,6 +144,18 @@ impl From<&Histogram<u64>> for Latency {
             mean: nanoseconds.mean() / 1000.0,
         }
     }
+}
+
+/// The values, in microseconds, with how often each came: rising, each the upper limit of its bucket.
+#[must_use]
+pub fn histogram(nanoseconds: &Histogram<u64>) -> Vec<(f64, u64)> {
+    let recorded = nanoseconds.iter_recorded();
+    recorded
+        .map(|at| {
+            let us = at.value_iterated_to() as f64 / 1000.0;
+            (us, at.count_since_last_iteration())
+        })
+        .collect()
 }
 
 fn as_latency<S: Serializer>(latency: &Latency, to: S) -> std::result::Result<S::Ok, S::Error> {
@@ -290,6 +303,7 @@ pub fn result(
         tps: rate(completed),
         qps: rate(totals.completed_statements),
         latency: Latency::from(&totals.latency),
+        latency_us_histogram: None,
         client_cpu_us_per_statement: (statements_run > 0).then(|| cpu_us / statements_run as f64),
         open_loop: open_loop(plan, finished),
         transactions: transactions(about, finished),

@@ -11,7 +11,7 @@ mod tests;
 pub use hdr::write_hdr;
 pub use json::{
     About, Arrival, Latency, OpenLoop, Ran, Result, Server, StatementResult, TransactionResult,
-    Transport, result,
+    Transport, histogram, result,
 };
 pub use replay::{AnswerResult, DifferingRequest, RecordedOn, Replay, replay};
 pub use series::write_parquet;

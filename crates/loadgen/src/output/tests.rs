@@ -9,7 +9,7 @@ use wire::{Counters, Done, Error, ServerUrl};
 
 use super::{
     About, AnswerResult, DifferingRequest, Latency, OpenLoop, RecordedOn, Replay, Result, Server,
-    Transport, result, table, write_hdr, write_parquet,
+    Transport, histogram, result, table, write_hdr, write_parquet,
 };
 use crate::clock::MonotonicClock;
 use crate::commit::Commit;
@@ -291,6 +291,17 @@ fn tables_fit_their_columns() {
         assert!(text.contains("\n  new_order.order_line_insert_multirow\n"));
         assert!(text.contains("1234567 retries\n"), "{text}");
     }
+}
+
+#[test]
+fn a_histogram_has_each_latency_with_its_count() {
+    let (_, _, _, mut finished) = small();
+    let latency = &mut finished.totals.latency;
+    latency.record_n(5_000, 7).expect("in range");
+    let pairs = histogram(latency);
+    assert_eq!(pairs.len(), 2);
+    assert!((pairs[0].0 - 5.0).abs() < 0.01 && pairs[0].1 == 7);
+    assert!((pairs[1].0 - 3000.0).abs() < 5.0 && pairs[1].1 == 1);
 }
 
 #[test]
