@@ -191,7 +191,7 @@ def test_a_background_command_is_waited_for_and_signalled(shell: SystemShell, tm
 
 def test_a_background_command_is_paused_with_what_it_started_and_goes_on(shell: SystemShell, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    process = shell.spawn(sh("(while :; do echo; sleep 0.01; done) & wait"), log=log)
+    process = shell.spawn(Command(("sh", "-c", "(while :; do echo; sleep 0.01; done) & wait")), log=log)
     written(log, 0)
     process.pause()
     states = [child.status() for child in psutil.Process(process.pid).children()]
@@ -203,7 +203,7 @@ def test_a_background_command_is_paused_with_what_it_started_and_goes_on(shell: 
 
 
 def test_close_ends_a_paused_command(shell: SystemShell, tmp_path: Path) -> None:
-    process = shell.spawn(sh("sleep 60"), log=tmp_path / "log")
+    process = shell.spawn(Command(("sh", "-c", "sleep 60")), log=tmp_path / "log")
     process.pause()
     shell.close()
     assert not psutil.pid_exists(process.pid)
