@@ -93,6 +93,7 @@ def _timed(options: Options) -> dict[str, float]:
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
         # Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops.
-        Stage.MEASURE: plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),
+        Stage.MEASURE: plan.budget_s
+        or plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

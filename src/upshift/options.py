@@ -47,6 +47,8 @@ class Options(Value):
     rounds: int = 2
     slice_s: float = 0.6
     lead_s: float = 0.3
+    until: float | None = None
+    budget_s: float | None = None
     warmup_s: float = 4.0
     train_s: float = 20.0
     sample_s: float = 12.0

@@ -141,6 +141,8 @@ def measuring_plan(options: Options) -> Plan:
         rounds=options.rounds,
         slice_s=options.slice_s,
         lead_s=options.lead_s,
+        until=options.until,
+        budget_s=options.budget_s,
         warmup_s=options.warmup_s,
         seed=1,
         headline_connections=max(options.connections),

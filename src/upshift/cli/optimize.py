@@ -55,6 +55,13 @@ def optimize(
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.6,
     lead_seconds: Annotated[float, typer.Option(min=0, help="Seconds of load in a turn before they count.")] = 0.3,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+    ] = None,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")
     ] = None,
@@ -82,6 +89,7 @@ def optimize(
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
     from upshift import console, pipeline
+    from upshift.cli.amounts import parse_budget, parse_until
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import options_of, typed
@@ -108,6 +116,8 @@ def optimize(
             "rounds": rounds,
             "slice_s": slice_seconds,
             "lead_s": lead_seconds,
+            "until": parse_until(until),
+            "budget_s": parse_budget(budget, until),
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
             "jobs": jobs,

@@ -24,6 +24,8 @@ _FIELDS = {
     "rounds": "rounds",
     "slice_seconds": "slice_s",
     "lead_seconds": "lead_s",
+    "until": "until",
+    "budget": "budget_s",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
 }

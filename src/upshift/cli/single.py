@@ -113,11 +113,19 @@ def measure(
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.6,
     lead_seconds: Annotated[float, typer.Option(min=0, help="Seconds of load in a turn before they count.")] = 0.3,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+    ] = None,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console
+    from upshift.cli.amounts import parse_budget, parse_until
     from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
@@ -139,6 +147,8 @@ def measure(
         rounds=rounds,
         slice_s=slice_seconds,
         lead_s=lead_seconds,
+        until=parse_until(until),
+        budget_s=parse_budget(budget, until),
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )

@@ -13,17 +13,21 @@ from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import Experiment, Load, Plan, Slice
 from upshift.measure.placement import kept_to
-from upshift.measure.quality import find_flags, steal_share
+from upshift.measure.quality import STEAL, find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import start_order, turns, warmup_loads
 from upshift.measure.slice import Sample, measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
+from upshift.measure.until import reached, trials_asked
 from upshift.measure.variant import Variant
 
 SETTLE_S = 20.0
 """The longest wait before a load for the background work of all servers of the trial."""
+MOST_REPEATS = 2
+"""So often a load is measured again in a trial when the hypervisor took more than ``STEAL``."""
 _LOOK_AGAIN_S = 0.2
 _LEAST_QUERIES = 10
+_LEAST_FIRST_STAGE = 2
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def run_experiment(
     clock: Clock,
     samples: Path,
     on_progress: Callable[[Progress], None],
+    on_note: Callable[[str], None] = lambda _note: None,
     pool_bytes: int | None = None,
     data_bytes: int | None = None,
     driven: Any = None,
@@ -63,6 +68,9 @@ def run_experiment(
     end ``samples`` is a Parquet file. Called again with the same plan after an interruption, it measures only the trials
     that were not completed.
 
+    With ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told how many.
+    A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts.
+
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
@@ -70,6 +78,7 @@ def run_experiment(
     _check(plan, arms, baselines, loads)
     store = Samples(samples, experiment_hash(plan, arms, loads, driven))
     per_trial = plan.rounds * len(arms) * len(loads)
+    planned = plan.trials
     slices = list(store.open(per_trial))
     measured = {each.trial for each in slices}
     # The clock of an interrupted attempt is gone: its samples keep their times, and the new ones follow them.
@@ -81,7 +90,7 @@ def run_experiment(
         on_progress(
             Progress(
                 done=len(slices),
-                total=per_trial * len(measured | set(range(plan.trials))),
+                total=per_trial * len(measured | set(range(planned))),
                 trial=one.trial,
                 arm=one.arm,
                 workload=one.workload,
@@ -91,12 +100,20 @@ def run_experiment(
             )
         )
 
-    with kept_to(plan.client_cpus):
-        for trial in range(plan.trials):
-            if trial not in measured:
-                _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
+    def run(trials: range) -> None:
+        with kept_to(plan.client_cpus):
+            for trial in trials:
+                if trial not in measured:
+                    _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
+
+    run(range(plan.trials))
+    trials, expected = trials_asked(slices, plan, baselines[0])
+    if plan.until is not None:
+        on_note(f"{trials} trials: after {plan.trials}, an interval of {expected:.1%} either way is to be expected of them")
+    planned = trials
+    run(range(plan.trials, trials))
     store.finish()
-    compared = comparisons(slices, *baselines)
+    compared = comparisons(slices, *baselines, first_stage=plan.trials)
     confidence = compared[0].confidence if compared else 1 - LEVEL
     return Experiment(
         plan=plan,
@@ -107,6 +124,8 @@ def run_experiment(
         comparisons=compared,
         confidence=confidence,
         steal_share=steal_share(slices, plan),
+        reached=reached(compared, plan, baselines[0], trials, expected),
+        repeated=sum(each.attempt for each in slices) // (plan.rounds * len(arms)),
         flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 
@@ -129,12 +148,15 @@ def _run_trial(
             running[arm.name] = stack.enter_context(bench.arm(arm, trial))
         _warm_up(running, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
         for each in turns(plan, trial, arms, loads):
-            settled = settle(tuple(running.values()), clock)
-            slices = measure_load(
-                bench, running, each, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
-            )
-            for one in slices:
-                add(one)
+            for attempt in range(1 + MOST_REPEATS):
+                settled = settle(tuple(running.values()), clock)
+                slices = measure_load(
+                    bench, running, each, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
+                )
+                if attempt == MOST_REPEATS or steal_share(slices, plan) <= STEAL:
+                    for one in slices:
+                        add(one.model_copy(update={"attempt": attempt}))
+                    break
 
 
 def settle(servers: Sequence[RunningArm], clock: Clock) -> bool:
@@ -177,3 +199,5 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
         raise UsageError("an experiment needs at least one load, and each only once", "name a workload")
     if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0 or plan.lead_s < 0:
         raise UsageError("an experiment needs a trial, a round and some time at least", "see the plan's trials")
+    if plan.until is not None and plan.trials < _LEAST_FIRST_STAGE:
+        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")

@@ -35,6 +35,10 @@ class Plan(Value):
     """Load on an arm in its turn before the slice: caches hold another arm's data at first."""
     warmup_s: float
     """Load on each arm after its start, before the first slice counts."""
+    until: float | None = None
+    """Half-width that the headline's intervals are to reach, such as 0.01; ``trials`` are the first stage then."""
+    budget_s: float | None = None
+    """How long measuring may take for that, as the first stage's trials let expect."""
     seed: int
     headline_connections: int
     """The headline speaks of this number of connections, fixed before anything is measured."""
@@ -78,6 +82,11 @@ class Slice(Value):
     swapped_bytes: int
     settled: bool
     """Whether background work of all servers had calmed down before the load."""
+    attempt: int
+    """0, or how often the load had been measured before in this trial and was repeated."""
+    half_queries: int
+    """Of the slice's first half."""
+    half_wall_s: float
 
 
 class Comparison(Value):
@@ -137,6 +146,7 @@ class Flag(Value):
         "swap",
         "buffer-pool-smaller-than-data",
         "warm-up-not-steady",
+        "carry-over",
         "other-load",
         "steal",
         "not-settled",
@@ -146,6 +156,18 @@ class Flag(Value):
     hint: str
     loads: tuple[Flagged, ...] = ()
     """Where it was found; empty for what concerns all of the measurement."""
+
+
+class Reached(Value):
+    """What came of the asked half-width. Half-widths are shares: 0.01 is an interval of about 1 % either way."""
+
+    asked: float
+    expected: float
+    """For all trials, as the first stage let expect, at 95 % for each comparison."""
+    reached: float
+    """The widest of the intervals that count, at the experiment's confidence."""
+    first_stage: int
+    trials: int
 
 
 class Experiment(Value):
@@ -161,4 +183,8 @@ class Experiment(Value):
     """Of every interval and verdict."""
     steal_share: float
     """Of the CPUs' time while measuring, what the hypervisor gave to other machines."""
+    reached: Reached | None = None
+    """None: no width was asked for."""
+    repeated: int = 0
+    """Loads that were measured again, as the hypervisor had taken too much of the CPUs' time."""
     flags: tuple[Flag, ...]

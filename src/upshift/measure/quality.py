@@ -53,6 +53,7 @@ def find_flags(
         _swap(groups),
         _pool_too_small(pool_bytes, data_bytes),
         _not_steady(groups, plan),
+        _carry_over(groups, plan),
         _other_load(groups, plan),
         _steal(groups, plan),
         _not_settled(groups),
@@ -127,6 +128,45 @@ def _not_steady(groups: Groups, plan: Plan) -> Flag | None:
         + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in trends.items()),
         hint=f"warm up longer than {plan.warmup_s:g} s; turns keep the comparison fair, not the levels",
     )
+
+
+def _carry_over(groups: Groups, plan: Plan) -> Flag | None:
+    """An arm's second halves of slices against its first ones, more or less so than those of all arms, beyond noise.
+
+    Right after another arm's turn the caches hold its data; the faster arm loses most by that.
+    """
+    trials: dict[str, dict[int, list[float]]] = {}
+    arms = {arm for arm, _load in groups}
+    for load in {load for _arm, load in groups} if len(arms) > 1 else ():
+        moved = {arm: _halves(groups.get((arm, load), ())) for arm in arms}
+        for trial in set.intersection(*(set(by_trial) for by_trial in moved.values())):
+            mean = math.fsum(by_trial[trial] for by_trial in moved.values()) / len(arms)
+            for arm, by_trial in moved.items():
+                trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
+    found: dict[str, float] = {}
+    for arm, values in sorted(trials.items()):
+        trend = geometric_mean([float(np.mean(logs)) for logs in values.values()], STEADY_CONFIDENCE)
+        if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
+            found[arm] = trend.value - 1
+    if not found:
+        return None
+    return Flag(
+        name="carry-over",
+        message="within a turn, throughput rose or fell more than that of all servers: "
+        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
+        hint=f"the lead-in of {plan.lead_s:g} s is shorter than the traces of the turn before: raise --lead-seconds",
+    )
+
+
+def _halves(members: Sequence[Slice]) -> dict[int, float]:
+    """By trial: ln of the throughput in the second halves of an arm's slices over that in the first ones."""
+    logs: dict[int, list[float]] = {}
+    for each in members:
+        late = each.queries - each.half_queries
+        if each.half_queries > 0 and late > 0:
+            rates = late / (each.wall_s - each.half_wall_s), each.half_queries / each.half_wall_s
+            logs.setdefault(each.trial, []).append(math.log(rates[0] / rates[1]))
+    return {trial: float(np.mean(values)) for trial, values in logs.items()}
 
 
 def _other_load(groups: Groups, plan: Plan) -> Flag | None:

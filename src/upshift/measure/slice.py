@@ -19,7 +19,7 @@ from upshift.workload.driver import LoadReport, whole_seconds
 CONNECT_S = 0.2
 """The lead-in of an arm's first turn is longer by this: its driver starts and connects."""
 _ASKING_S = 0.05
-"""Reading a busy server's counters, twice a turn."""
+"""Reading a busy server's counters, three times a turn."""
 _SPARE_S = (0.2, 3.0, 30.0)
 """What a driver runs on for, beyond what its turns should take, at the first attempt and at the next ones."""
 
@@ -44,8 +44,8 @@ class _Kept:
     """When the driver's time is over."""
     active_s: float = 0.0
     """How long the driver was not paused."""
-    taken: list[tuple[int, _Moment, _Moment]] = field(default_factory=list)
-    """The round, and the two ends of its slice."""
+    taken: list[tuple[_Moment, _Moment, _Moment]] = field(default_factory=list)
+    """Beginning, middle and end of each round's slice."""
 
 
 class _TooShort(Exception):
@@ -124,14 +124,16 @@ def _take_turns(
                 clock.sleep(plan.lead_s + CONNECT_S)
             one = kept[name]
             first = _moment(server, clock, sample)
-            clock.sleep(plan.slice_s)
+            clock.sleep(plan.slice_s / 2)
+            middle = _moment(server, clock, sample)
+            clock.sleep(plan.slice_s / 2)
             last = _moment(server, clock, sample)
             if one.load.ended():
                 raise _TooShort
             one.load.pause()
             server.pause()
             one.active_s += clock.now_s() - began_s
-            one.taken.append((number // len(running), first, last))
+            one.taken.append((first, middle, last))
     except _TooShort:
         _resume(running, kept)
         for one in kept.values():
@@ -162,13 +164,13 @@ def _report(one: _Kept) -> LoadReport:
 def _slice(
     arm: str, one: _Kept, number: int, report: LoadReport, load: Load, trial: int, origin_s: float, settled: bool
 ) -> Slice:
-    round_number, first, last = one.taken[number]
+    first, middle, last = one.taken[number]
     used, wall_s = last.usage - first.usage, last.at_s - first.at_s
     client_cpu_s = report.client_cpu_s * wall_s / one.active_s
     return Slice(
         **load.model_dump(),
         trial=trial,
-        round=round_number,
+        round=number,
         arm=arm,
         started_s=first.at_s - origin_s,
         wall_s=wall_s,
@@ -186,6 +188,9 @@ def _slice(
         steal_s=max(0.0, used.steal_s),
         swapped_bytes=used.swapped_bytes,
         settled=settled,
+        attempt=0,
+        half_queries=middle.queries - first.queries,
+        half_wall_s=middle.at_s - first.at_s,
     )
 
 

@@ -20,6 +20,12 @@ time, so there it goes with a ratio below 1. A comparison is equivalent when its
 difference that small is of no use even when it is real; else faster or slower when the interval leaves 1 out; else
 inconclusive.
 
+**Trials whose number follows from the data.** ``--until`` asks for an interval of a certain width. A first stage of fixed
+size says how far trials spread, and with that how many there must be; every interval and verdict then takes the spread,
+and its degrees of freedom, of the first stage alone, with the mean of all trials (Stein, "A Two-Sample Test for a Linear
+Hypothesis Whose Power is Independent of the Variance", 1945). Its confidence is exact, as the first stage's spread says
+nothing of the mean. To look at the width after each trial would stop when the spread happens to look small.
+
 **Fewer than two trials** have no spread: their interval is [0, 1e9], which means "anything" and survives as
 JSON.
 """
@@ -56,12 +62,34 @@ Values = dict[tuple[str, Load], dict[Metric, dict[int, float]]]
 """By arm and load, by metric: a trial's value by the trial's number."""
 
 
+class Estimate(NamedTuple):
+    """A mean of logarithms, and how well it is known."""
+
+    mean: float
+    error: float
+    """Its standard error; infinite where no spread is known."""
+    freedom: int
+    """Degrees of freedom of the error."""
+
+
 class Interval(NamedTuple):
     """An estimate with the limits that hold the truth with the asked confidence."""
 
     value: float
     low: float
     high: float
+
+
+class Pair(NamedTuple):
+    """An arm and a baseline under one load, in one metric."""
+
+    load: Load
+    metric: Metric
+    arm: str
+    baseline: str
+    logs: np.ndarray
+    """ln(arm / baseline) of each trial that both have."""
+    mean: Estimate
 
 
 def trial_values(slices: Iterable[Slice]) -> Values:
@@ -95,28 +123,43 @@ def levels(slices: Iterable[Slice], confidence: float) -> tuple[Level, ...]:
     )
 
 
-def comparisons(slices: Iterable[Slice], *baselines: str) -> tuple[Comparison, ...]:
+def comparisons(slices: Iterable[Slice], *baselines: str, first_stage: int | None = None) -> tuple[Comparison, ...]:
     """Every other arm against each of ``baselines``, for each load and metric that both have in at least one trial.
 
-    A baseline is itself compared with those named before it. All have one confidence, see above.
+    A baseline is itself compared with those named before it. All have one confidence, see above. With ``first_stage``,
+    that many trials say how far trials spread.
     """
+    found = pairs(slices, baselines, first_stage)
+    confidence = common_confidence([pair.mean for pair in found])
+    return tuple(_compare(pair, confidence) for pair in found)
+
+
+def pairs(slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | None = None) -> list[Pair]:
+    """What is compared with what, in the order of the comparisons."""
     values = trial_values(slices)
-    pairs = [
-        _Pair(load, metric, arm, baseline, _paired_logs(by_trial, base[metric]))
+    return [
+        Pair(load, metric, arm, baseline, logs, estimate(logs, first_stage))
         for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
         if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
         if metric in base and by_trial.keys() & base[metric].keys()
+        for logs in [_paired_logs(by_trial, base[metric])]
     ]
-    confidence = common_confidence([pair.logs for pair in pairs])
-    return tuple(_compare(pair, confidence) for pair in pairs)
 
 
-def common_confidence(compared: Iterable[Logs]) -> float:
-    """The confidence of all intervals and verdicts of a report, from the paired log-ratios of each of its comparisons."""
-    chances = sorted(_chance(logs) for logs in compared if len(logs) > 1)
+def estimate(logs: Logs, first_stage: int | None = None) -> Estimate:
+    """The mean of one log-ratio a trial; with ``first_stage``, the spread is that of so many trials alone."""
+    spread = logs[:first_stage]
+    if len(spread) < 2:
+        return Estimate(float(np.mean(logs)) if len(logs) else 0.0, math.inf, 1)
+    return Estimate(float(np.mean(logs)), float(np.std(spread, ddof=1)) / math.sqrt(len(logs)), len(spread) - 1)
+
+
+def common_confidence(compared: Iterable[Estimate]) -> float:
+    """The confidence of all intervals and verdicts of a report, from the log-ratios of its comparisons."""
+    chances = sorted(_chance(mean) for mean in compared if math.isfinite(mean.error))
     if not chances:
         return 1 - LEVEL
     found = max((number for number, chance in enumerate(chances, 1) if chance <= LEVEL * number / len(chances)), default=1)
@@ -125,14 +168,23 @@ def common_confidence(compared: Iterable[Logs]) -> float:
 
 def geometric_mean(logs: Logs, confidence: float) -> Interval:
     """exp of the mean of ``logs`` with Student's interval; with fewer than two of them it is unbounded."""
-    mean = float(np.mean(logs))
-    half = _half_width(logs, confidence)
-    return Interval(math.exp(mean), _exp(mean - half), _exp(mean + half))
+    return interval(estimate(logs), confidence)
 
 
-def judge(logs: Logs, confidence: float, *, higher_is_better: bool) -> Verdict:
+def interval(mean: Estimate, confidence: float) -> Interval:
+    """exp of the mean with Student's interval."""
+    half = half_width(mean, confidence)
+    return Interval(math.exp(mean.mean), _exp(mean.mean - half), _exp(mean.mean + half))
+
+
+def half_width(mean: Estimate, confidence: float) -> float:
+    """Of Student's interval, in logarithms."""
+    return float(stdtrit(mean.freedom, (1 + confidence) / 2)) * mean.error
+
+
+def judge(at: Estimate, confidence: float, *, higher_is_better: bool) -> Verdict:
     """The verdict on paired log-ratios, by the rules above. *faster* means better whatever the direction."""
-    mean, half = float(np.mean(logs)), _half_width(logs, confidence)
+    mean, half = at.mean, half_width(at, confidence)
     if abs(mean) + half <= math.log1p(MARGIN):
         return "equivalent"
     if abs(mean) > half:
@@ -162,22 +214,13 @@ def trials_needed(logs: Logs, confidence: float) -> int:
     return bisect_left(range(MOST_TRIALS), True, lo=2, key=decides)
 
 
-class _Pair(NamedTuple):
-    load: Load
-    metric: Metric
-    arm: str
-    baseline: str
-    logs: np.ndarray
-
-
 def _paired_logs(by_trial: Mapping[int, float], base: Mapping[int, float]) -> np.ndarray:
-    """ln(arm / baseline) of each trial that both have."""
     return np.array([math.log(by_trial[trial] / base[trial]) for trial in sorted(by_trial.keys() & base.keys())])
 
 
-def _compare(pair: _Pair, confidence: float) -> Comparison:
-    ratio = geometric_mean(pair.logs, confidence)
-    verdict = judge(pair.logs, confidence, higher_is_better=HIGHER_IS_BETTER[pair.metric])
+def _compare(pair: Pair, confidence: float) -> Comparison:
+    ratio = interval(pair.mean, confidence)
+    verdict = judge(pair.mean, confidence, higher_is_better=HIGHER_IS_BETTER[pair.metric])
     return Comparison(
         **pair.load.model_dump(),
         metric=pair.metric,
@@ -193,19 +236,11 @@ def _compare(pair: _Pair, confidence: float) -> Comparison:
     )
 
 
-def _chance(logs: Logs) -> float:
+def _chance(at: Estimate) -> float:
     """The two-sided p-value of Student's test that the mean is 0."""
-    mean, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
-    if deviation == 0:
-        return float(mean == 0)
-    return float(2 * stdtr(len(logs) - 1, -abs(mean) * math.sqrt(len(logs)) / deviation))
-
-
-def _half_width(logs: Logs, confidence: float) -> float:
-    n = len(logs)
-    if n < 2:
-        return math.inf
-    return float(stdtrit(n - 1, (1 + confidence) / 2) * np.std(logs, ddof=1) / math.sqrt(n))
+    if at.error == 0:
+        return float(at.mean == 0)
+    return float(2 * stdtr(at.freedom, -abs(at.mean) / at.error))
 
 
 def _exp(log: float) -> float:

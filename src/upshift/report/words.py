@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from upshift.measure.model import BASELINE, Comparison, Experiment, Metric, Verdict
+from upshift.measure.model import BASELINE, Comparison, Experiment, Metric, Reached, Verdict
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
@@ -176,7 +176,18 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         "Adding trials to this one until it decides would call differences that do not exist.",
         "CPU time is the server process's own, from the kernel, over the queries that it counted. The total is exact; "
         "the kernel samples how it divides into user and system.",
-        f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile.",
+        f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile; "
+        f"{count(experiment.repeated, 'load')} {'was' if experiment.repeated == 1 else 'were'} measured again for that.",
+        *((reached_sentence(experiment.reached) + ".",) if experiment.reached else ()),
+    )
+
+
+def reached_sentence(each: Reached) -> str:
+    """What came of ``--until``, without a full stop."""
+    return (
+        f"Intervals of {each.asked:.1%} either way were asked for: "
+        f"{count(each.first_stage, 'trial')} said how far trials spread, {each.trials:,} were measured in all, "
+        f"and the widest interval of the headline is {each.reached:.1%} either way"
     )
 
 

@@ -71,6 +71,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
             clock=SystemClock(),
             samples=lab.run.path / "samples.parquet",
             on_progress=on_progress,
+            on_note=bench.progress.note,
             pool_bytes=lab.kind.pool_bytes(settings),
             data_bytes=lab.kind.data_bytes(data.path),
             driven=driven,

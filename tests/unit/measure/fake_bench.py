@@ -61,8 +61,11 @@ def one_slice(**changes: object) -> Slice:
         "steal_s": 0.0,
         "swapped_bytes": 0,
         "settled": True,
+        "attempt": 0,
     }
-    return Slice.model_validate({**base, **changes})
+    found = {**base, **changes}
+    queries, wall_s = (float(str(found[name])) for name in ("queries", "wall_s"))
+    return Slice.model_validate({"half_queries": round(queries / 2), "half_wall_s": wall_s / 2, **found})
 
 
 @dataclass

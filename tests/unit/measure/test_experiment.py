@@ -231,6 +231,28 @@ def test_trials_are_never_added_to_a_finished_experiment(tmp_path: Path) -> None
     assert (tmp_path / "samples.old-1.parquet").exists()
 
 
+def test_a_load_that_the_hypervisor_disturbed_is_measured_again_and_counted(tmp_path: Path) -> None:
+    bench = world()
+
+    def disturb(at: World) -> None:
+        at.steal = 0.5 if 4 < len(at.loads) <= 4 + 2 else 0.0  # The first load after the warm-up.
+
+    bench.on_begin = disturb
+    found = run(bench, tmp_path, measured=plan(trials=2))
+    assert found.repeated == 1
+    slices = read_samples(tmp_path / "samples.parquet")
+    assert [each.attempt for each in slices] == [1] * 4 + [0] * 12
+    assert found.steal_share == 0.0
+
+
+def test_a_machine_that_always_loses_time_is_measured_all_the_same(tmp_path: Path) -> None:
+    bench = world()
+    bench.steal = 0.5
+    found = run(bench, tmp_path, measured=plan(trials=1))
+    assert found.repeated == 2 * len(LOADS)
+    assert "steal" in {flag.name for flag in found.flags}
+
+
 def test_a_load_that_leaves_the_server_idle_is_found_while_warming_up(tmp_path: Path) -> None:
     bench = World({"plain": 1000.0, "pgo": 1.0})
     with pytest.raises(LoadFailed, match="idle"):

@@ -99,3 +99,30 @@ def test_a_flag_says_where_it_was_found() -> None:
     flag = found([*slices(), *slices(arm="pgo", client_cpu_s=1.9)])["client-saturated"]
     assert [(each.arm, each.workload, each.connections) for each in flag.loads] == [("pgo", "reads", 8)]
     assert found(slices(steal_s=1.0))["steal"].loads == ()
+
+
+def halves(arm: str, first: list[int]) -> list[Slice]:
+    """Slices of 2,000 queries, of which so many came in the first half, by trial."""
+    return [
+        one_slice(trial=trial, round=number, arm=arm, half_queries=count + number)
+        for trial, count in enumerate(first)
+        for number in range(4)
+    ]
+
+
+def test_an_arm_that_speeds_up_within_its_turns_carries_another_ones_traces() -> None:
+    flag = found([*halves("plain", [1000, 1001, 999]), *halves("pgo", [900, 905, 898])])["carry-over"]
+    assert "+10% (pgo)" in flag.message and "-9% (plain)" in flag.message
+    assert "0.5 s" in flag.hint
+
+
+def test_a_machine_that_speeds_up_carries_nothing_over() -> None:
+    assert found([*halves("plain", [900, 905, 898]), *halves("pgo", [901, 903, 899])]) == {}
+
+
+def test_halves_that_noise_sets_apart_are_no_carry_over() -> None:
+    assert found([*halves("plain", [1000, 1001, 999]), *halves("pgo", [900, 1100, 950])]) == {}
+
+
+def test_one_arm_alone_has_nothing_to_carry_over() -> None:
+    assert found(halves("pgo", [900, 905, 898])) == {}

@@ -44,6 +44,7 @@ def test_arms_take_turns_and_each_slice_counts_its_own_queries() -> None:
     assert (first.trial, first.workload, first.connections) == (2, "reads", 8)
     assert first.started_s == pytest.approx(10.0 + LEAD_S + CONNECT_S)
     assert first.wall_s == pytest.approx(2.0)
+    assert (first.half_wall_s, first.half_queries) == pytest.approx((1.0, 500), abs=1)
     assert (first.total_cpu_s, first.user_cpu_s, first.system_cpu_s) == pytest.approx((1.8, 1.6, 0.2))
 
 
@@ -70,9 +71,9 @@ def test_nobody_works_out_of_turn() -> None:
 
     bench.sleep = seen  # type: ignore[method-assign]
     measured(bench)
-    # Twice a turn: lead-in and slice; at the end both run until their drivers end.
-    assert beside[:8] == [(False, True)] * 2 + [(True, False)] * 4 + [(False, True)] * 2
-    assert set(beside[8:]) == {(False, False)}
+    # Three times a turn: lead-in and the slice's halves; at the end both run until their drivers end.
+    assert beside[:12] == [(False, True)] * 3 + [(True, False)] * 6 + [(False, True)] * 3
+    assert set(beside[12:]) == {(False, False)}
 
 
 def test_the_clients_cpu_time_is_scaled_from_the_arms_whole_load_to_the_slice() -> None:

@@ -13,6 +13,7 @@ from upshift.measure.statistics import (
     MOST_TRIALS,
     common_confidence,
     comparisons,
+    estimate,
     geometric_mean,
     judge,
     levels,
@@ -87,17 +88,17 @@ def test_wild_trials_keep_a_finite_interval() -> None:
     ],
 )
 def test_verdicts(logs: list[float], verdict: str) -> None:
-    assert judge(logs, 0.95, higher_is_better=True) == verdict
+    assert judge(estimate(logs), 0.95, higher_is_better=True) == verdict
 
 
 def test_a_verdict_and_its_interval_are_of_one_level() -> None:
     logs = [0.02, 0.05, 0.06, 0.07]
-    assert judge(logs, 0.99, higher_is_better=True) == "inconclusive"
+    assert judge(estimate(logs), 0.99, higher_is_better=True) == "inconclusive"
     assert geometric_mean(logs, 0.99).low < 1 < geometric_mean(logs, 0.95).low
 
 
 # Of three trials around 0.1 each, with p-values of about 0.0001, 0.02, 0.03 and 0.5.
-SURE, FAIR, WEAK, NONE = ([0.1 - spread, 0.1, 0.1 + spread] for spread in (0.0012, 0.024, 0.031, 0.2))
+SURE, FAIR, WEAK, NONE = (estimate([0.1 - spread, 0.1, 0.1 + spread]) for spread in (0.0012, 0.024, 0.031, 0.2))
 
 
 def test_the_level_is_divided_among_all_comparisons_when_nothing_was_found() -> None:
@@ -116,8 +117,8 @@ def test_what_was_found_carries_the_level_of_the_rest() -> None:
 
 
 def test_comparisons_without_a_spread_do_not_count() -> None:
-    assert common_confidence([FAIR, [0.1], []]) == pytest.approx(0.95)
-    assert common_confidence([]) == common_confidence([[0.5]]) == 0.95
+    assert common_confidence([FAIR, estimate([0.1]), estimate([])]) == pytest.approx(0.95)
+    assert common_confidence([]) == common_confidence([estimate([0.5])]) == 0.95
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -162,7 +163,7 @@ def test_faster_means_better_where_less_is_better() -> None:
 def share_decided(mean: float, deviation: float, trials: int, confidence: float) -> float:
     chance = np.random.default_rng(1)
     made = chance.normal(mean, deviation, (1000, trials))
-    return sum(judge(logs, confidence, higher_is_better=True) != "inconclusive" for logs in made) / 1000
+    return sum(judge(estimate(logs), confidence, higher_is_better=True) != "inconclusive" for logs in made) / 1000
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.99])

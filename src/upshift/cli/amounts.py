@@ -1,0 +1,31 @@
+"""Amounts as users type them: ``1%``, ``10m``."""
+
+from __future__ import annotations
+
+import re
+
+from upshift.errors import UsageError
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_until(text: str | None) -> float | None:
+    """``1%`` as 0.01. Raises UsageError."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
+    if found is None or not 0 < float(found[1]) <= 50:
+        raise UsageError(f"--until takes a percentage up to 50%, not '{text}'", "for example --until 1% or --until 2.5%")
+    return float(found[1]) / 100
+
+
+def parse_budget(text: str | None, until: str | None) -> float | None:
+    """``10m`` as 600 seconds. Raises UsageError."""
+    if text is None:
+        return None
+    if until is None:
+        raise UsageError("--budget limits what --until asks for, which is not there", "add --until, for example --until 1%")
+    found = re.fullmatch(r"(\d+)([smh])", text)
+    if found is None or int(found[1]) == 0:
+        raise UsageError(f"--budget takes a number and a unit, not '{text}'", "for example --budget 90s, 10m or 2h")
+    return float(int(found[1]) * _SECONDS[found[2]])

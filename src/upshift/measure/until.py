@@ -1,0 +1,53 @@
+"""How many trials an interval of a certain width takes, by Stein's two stages (see ``statistics``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from upshift.measure.model import Comparison, Plan, Reached, Slice
+from upshift.measure.statistics import LEVEL, MOST_TRIALS, UNBOUNDED_HIGH, half_width, pairs
+
+
+def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str) -> tuple[int, float]:
+    """How many trials there must be in all, and the half-width to expect of them, as a share; from the first stage's slices.
+
+    The widest interval counts of those that the headline may speak of: QPS against ``baseline`` at
+    ``plan.headline_connections``, under the loads that were trained on. ``plan.budget_s`` limits the trials: it is the
+    first stage's time that tells how many fit.
+    """
+    first = [each for each in slices if each.trial < plan.trials]
+    means = [
+        each.mean for each in pairs(first, [baseline]) if _counts(plan, each.load.held_out, each.load.connections, each.metric)
+    ]
+    if plan.until is None or not means:
+        return plan.trials, UNBOUNDED_HIGH
+    # Of a single trial, were the spread known as well as from the first stage.
+    widest = max(half_width(mean, 1 - LEVEL) for mean in means) * math.sqrt(plan.trials)
+    asked = min(MOST_TRIALS, max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
+    if plan.budget_s is not None:
+        a_trial_s = max(each.started_s + each.wall_s for each in first) / plan.trials
+        asked = min(asked, max(plan.trials, int(plan.budget_s / a_trial_s)))
+    return asked, math.expm1(widest / math.sqrt(asked))
+
+
+def reached(found: Iterable[Comparison], plan: Plan, baseline: str, trials: int, expected: float) -> Reached | None:
+    """How wide the widest of these intervals became; None when no width was asked for."""
+    if plan.until is None:
+        return None
+    widths = [
+        math.sqrt(each.ci_high / each.ci_low) - 1
+        for each in found
+        if each.baseline == baseline and each.ci_low > 0 and _counts(plan, each.held_out, each.connections, each.metric)
+    ]
+    return Reached(
+        asked=plan.until,
+        expected=expected,
+        reached=max(widths, default=UNBOUNDED_HIGH),
+        first_stage=plan.trials,
+        trials=trials,
+    )
+
+
+def _counts(plan: Plan, held_out: bool, connections: int, metric: str) -> bool:
+    return metric == "qps" and not held_out and connections == plan.headline_connections

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from upshift.cli.amounts import parse_budget, parse_until
+from upshift.errors import UsageError
+
+
+def test_a_width_is_a_percentage() -> None:
+    assert parse_until("1%") == 0.01
+    assert parse_until("2.5%") == 0.025
+    assert parse_until(None) is None
+
+
+@pytest.mark.parametrize("text", ["1", "0%", "-1%", "51%", "one", "1 %", ""])
+def test_another_width_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--until") as caught:
+        parse_until(text)
+    assert "1%" in caught.value.hint
+
+
+def test_a_budget_is_a_time() -> None:
+    assert [parse_budget(text, "1%") for text in ("90s", "10m", "2h", None)] == [90.0, 600.0, 7200.0, None]
+
+
+@pytest.mark.parametrize("text", ["10", "0m", "10d", "m", "1.5h"])
+def test_another_budget_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--budget"):
+        parse_budget(text, "1%")
+
+
+def test_a_budget_without_a_width_is_refused() -> None:
+    with pytest.raises(UsageError, match="limits what --until asks for"):
+        parse_budget("10m", None)

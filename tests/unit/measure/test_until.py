@@ -1,0 +1,164 @@
+"""Stein's second stage: how many trials an interval of the asked width takes, and whether it then holds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_bench import READS, WRITES, World, arm, one_slice, plan
+
+from upshift.errors import UsageError
+from upshift.measure.experiment import run_experiment
+from upshift.measure.model import Experiment, Plan, Slice
+from upshift.measure.samples import read_samples
+from upshift.measure.statistics import comparisons, estimate, half_width, interval
+from upshift.measure.until import trials_asked
+
+
+def trials(logs: list[float], connections: int = 8) -> list[Slice]:
+    """A pair of slices a trial, 10 s apart, with these log-ratios."""
+    return [
+        one_slice(
+            trial=trial,
+            arm=name,
+            connections=connections,
+            queries=round(1_000_000 * math.exp(log)),
+            started_s=10.0 * trial + 8.0,
+        )
+        for trial, each in enumerate(logs)
+        for name, log in (("plain", 0.0), ("pgo", each))
+    ]
+
+
+FIRST = [0.10, 0.14, 0.06, 0.10]
+
+
+def test_the_first_stages_spread_says_how_many_trials_there_must_be() -> None:
+    asked = plan(trials=4, until=0.01)
+    number, expected = trials_asked(trials(FIRST), asked, "plain")
+    assert half_width(estimate(FIRST), 0.95) * math.sqrt(4 / number) == pytest.approx(math.log1p(expected), rel=1e-4)
+    assert 0.0095 < expected <= 0.01
+    assert half_width(estimate(FIRST), 0.95) * math.sqrt(4 / (number - 1)) > math.log1p(0.01)
+
+
+def test_a_first_stage_that_is_narrow_enough_is_all() -> None:
+    assert trials_asked(trials([0.1, 0.1001, 0.0999, 0.1]), plan(trials=4, until=0.01), "plain")[0] == 4
+
+
+def test_only_the_headlines_connections_count() -> None:
+    wild = trials([0.5, -0.5, 0.5, -0.5], connections=1)
+    assert trials_asked([*trials(FIRST), *wild], plan(trials=4, until=0.01), "plain")[0] < 200
+
+
+def test_a_budget_limits_the_trials_and_the_width_follows() -> None:
+    asked = plan(trials=4, until=0.01, budget_s=105)
+    number, expected = trials_asked(trials(FIRST), asked, "plain")
+    assert number == 10
+    assert expected > 0.02
+    assert trials_asked(trials(FIRST), plan(trials=4, until=0.01, budget_s=1), "plain")[0] == 4
+
+
+def test_later_trials_move_the_mean_but_not_the_width() -> None:
+    calm, wild = ([*FIRST, *later] for later in ([0.10, 0.10], [0.5, 0.3]))
+    one, other = (interval(estimate(logs, 4), 0.95) for logs in (calm, wild))
+    assert other.high / other.low == pytest.approx(one.high / one.low)
+    assert other.value != pytest.approx(one.value, rel=1e-3)
+    (found,) = [each for each in comparisons(trials(calm), "plain", first_stage=4) if each.metric == "qps"]
+    assert found.trials == 6
+    assert found.ci_low == pytest.approx(interval(estimate(calm, 4), found.confidence).low, rel=1e-4)
+
+
+def test_its_intervals_hold_at_their_level_and_are_as_narrow_as_asked() -> None:
+    chance = np.random.default_rng(1)
+    held, widths = [], []
+    for _ in range(4000):
+        first = chance.normal(0.1, 0.05, 6)
+        number = max(6, math.ceil((half_width(estimate(first), 0.95) * math.sqrt(6) / math.log1p(0.02)) ** 2))
+        logs = np.concatenate([first, chance.normal(0.1, 0.05, number - 6)])
+        found = interval(estimate(logs, 6), 0.95)
+        held.append(found.low <= math.exp(0.1) <= found.high)
+        widths.append(math.sqrt(found.high / found.low) - 1)
+    # Three standard errors of 4,000.
+    assert 0.94 <= np.mean(held) <= 0.96
+    assert max(widths) <= 0.02 + 1e-9
+
+
+def test_looking_at_the_width_after_each_trial_would_not_hold() -> None:
+    chance = np.random.default_rng(1)
+    held = []
+    for _ in range(1500):
+        logs = list(chance.normal(0.1, 0.05, 3))
+        while half_width(estimate(logs), 0.95) > math.log1p(0.05):
+            logs.append(chance.normal(0.1, 0.05))
+        found = interval(estimate(logs), 0.95)
+        held.append(found.low <= math.exp(0.1) <= found.high)
+    assert np.mean(held) < 0.93
+
+
+def run(bench: World, folder: Path, measured: Plan, notes: list[str] | None = None) -> Experiment:
+    return run_experiment(
+        measured,
+        [arm("plain"), arm("pgo")],
+        ["plain"],
+        [READS, WRITES],
+        bench,
+        clock=bench,
+        samples=folder / "samples.parquet",
+        on_progress=lambda _at: None,
+        on_note=(notes if notes is not None else []).append,
+        sample=bench.usage,
+    )
+
+
+def noisy() -> World:
+    """A machine on which each server start has a speed of its own."""
+    bench = World({"plain": 1000.0, "pgo": 1300.0})
+    start = bench.arm
+
+    def moody(each, trial):  # type: ignore[no-untyped-def]
+        bench.qps["pgo"] = 1300.0 * (1 + 0.05 * math.sin(3 * trial))
+        return start(each, trial)
+
+    bench.arm = moody  # type: ignore[method-assign]
+    return bench
+
+
+def test_an_experiment_adds_the_trials_that_the_width_takes(tmp_path: Path) -> None:
+    bench, notes = noisy(), list[str]()
+    found = run(bench, tmp_path, plan(trials=4, until=0.01), notes)
+    assert found.reached is not None
+    assert found.reached.trials > 4 and found.reached.first_stage == 4
+    assert found.reached.expected <= 0.01
+    assert {each.trials for each in found.comparisons if each.metric == "qps"} == {found.reached.trials}
+    assert len(notes) == 1 and f"{found.reached.trials} trials" in notes[0]
+
+
+def test_an_interrupted_one_goes_on_in_its_second_stage(tmp_path: Path) -> None:
+    whole = run(noisy(), tmp_path / "whole", plan(trials=4, until=0.015))
+    assert whole.reached is not None
+    bench = noisy()
+    loads = len(bench.loads)
+
+    def interrupt(at: World) -> None:
+        nonlocal loads
+        loads += 1
+        if len({trial for _name, trial in at.started}) == whole.reached.trials:  # type: ignore[union-attr]
+            raise KeyboardInterrupt
+
+    bench.on_begin = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        run(bench, tmp_path / "again", plan(trials=4, until=0.015))
+    again = noisy()
+    found = run(again, tmp_path / "again", plan(trials=4, until=0.015))
+    assert {trial for _name, trial in again.started} == {whole.reached.trials - 1}
+    assert found.reached == whole.reached
+    assert len(read_samples(tmp_path / "again" / "samples.parquet")) == len(
+        read_samples(tmp_path / "whole" / "samples.parquet")
+    )
+
+
+def test_a_first_stage_of_one_trial_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--until needs two trials"):
+        run(noisy(), tmp_path, plan(trials=1, until=0.05))
