@@ -121,7 +121,9 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
     yield f"- {machine['cpus']} x {machine['cpu']}, {memory_gib:.0f} GiB, {machine['os']}"
     yield f"- server on CPU {server}, load on CPU {client}"
     confidence_percent = 100 * result["experiment"]["confidence"]
-    yield f"- {plan['trials']} trials, slices of {plan['slice_s']:g} s; intervals of {confidence_percent:.0f} % confidence"
+    trials = (result["experiment"].get("reached") or plan)["trials"]
+    turns = f"{plan['rounds']} slice{'s' if plan['rounds'] > 1 else ''} of {plan['slice_s']:g} s a load"
+    yield f"- {trials} trials, {turns}; intervals of {confidence_percent:.0f} % confidence"
     named = ", ".join(f"`{name}={value}`" for name, value in sorted(settings.items()))
     yield f"- settings: {named or 'not recorded'}"
     pool = "larger than the pool" if "buffer-pool-smaller-than-data" in flags else "within the buffer pool"

@@ -12,7 +12,7 @@ from upshift.run.record import StageRecord
 from upshift.source.model import Source
 from upshift.values import Value
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class BuildSummary(Value):

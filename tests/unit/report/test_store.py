@@ -34,7 +34,7 @@ def test_another_schema_version_names_both_and_who_wrote_it(tmp_path: Path) -> N
     assert "7.0" in caught.value.hint
 
 
-@pytest.mark.parametrize("content", ["", '{"schema_version": 2', "[]", '{"schema_version": 2, "run": "x"}'])
+@pytest.mark.parametrize("content", ["", '{"schema_version": 3', "[]", '{"schema_version": 3, "run": "x"}'])
 def test_a_damaged_file(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     with pytest.raises(UpshiftError, match="damaged"):
