@@ -29,7 +29,7 @@ def test_a_run_without_a_result(tmp_path: Path) -> None:
 def test_another_schema_version_names_both_and_who_wrote_it(tmp_path: Path) -> None:
     path = save_result(example(), tmp_path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99, "upshift_version": "7.0"}))
-    with pytest.raises(UpshiftError, match=r"version 99.*version 2") as caught:
+    with pytest.raises(UpshiftError, match=r"version 99.*version 3") as caught:
         load_result(tmp_path)
     assert "7.0" in caught.value.hint
 
