@@ -1,0 +1,83 @@
+//! What a folder lies on.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The type of the file system that holds a folder, such as `ext4`; empty when /proc does not say.
+pub fn kind(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    kind_in(&mounts, &folder)
+}
+
+/// By the longest mount point above the folder; of several there the last, which hides the others.
+fn kind_in(mounts: &str, folder: &Path) -> String {
+    let parsed = mounts.lines().filter_map(|line| {
+        let (place, rest) = line.split_once(" - ")?;
+        Some((unescaped(place.split(' ').nth(4)?), rest.split(' ').next()?))
+    });
+    parsed
+        .filter(|(point, _)| folder.starts_with(point))
+        .max_by_key(|(point, _)| point.len())
+        .map_or_else(String::new, |(_, kind)| kind.to_owned())
+}
+
+/// A mount point without the kernel's octal escapes.
+fn unescaped(point: &str) -> String {
+    point
+        .replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\012", "\n")
+        .replace("\\134", "\\")
+}
+
+/// Bytes that this user may still write to a folder's file system.
+///
+/// # Errors
+/// The kernel's.
+pub fn available_bytes(folder: &Path) -> io::Result<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    // SAFETY: numbers alone, for which zeros are valid.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a string that ends in zero, `found` a valid statvfs; both outlive the call.
+    match unsafe { libc::statvfs(path.as_ptr(), &raw mut found) } {
+        0 => Ok(found.f_bavail.saturating_mul(found.f_frsize)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+25 22 0:21 / /dev/shm rw,nosuid - tmpfs tmpfs rw\n\
+26 22 0:30 / /srv/my\\040data rw - xfs /dev/vdb rw\n\
+27 22 0:31 / /srv rw master:3 propagate_from:2 - btrfs /dev/vdc rw\n\
+28 22 0:32 / /srv rw - zfs pool rw\n";
+
+    #[test]
+    fn the_longest_and_last_mount_point_counts() {
+        for (folder, kind) in [
+            ("/home/me", "ext4"),
+            ("/dev/shm/x", "tmpfs"),
+            ("/srv/my data/mysql", "xfs"),
+            ("/srv/other", "zfs"),
+            ("/srvother", "ext4"),
+        ] {
+            assert_eq!(kind_in(MOUNTS, Path::new(folder)), kind, "{folder}");
+        }
+        assert_eq!(kind_in("", Path::new("/")), "");
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        assert!(!kind(Path::new("/proc")).is_empty());
+        assert!(available_bytes(&std::env::temp_dir()).expect("a folder") > 0);
+        assert!(available_bytes(Path::new("/no/such/folder")).is_err());
+    }
+}
