@@ -114,11 +114,13 @@ impl Functions {
     }
 }
 
-/// Where each function lies. A page apart, they take turns within their pages, so that they share out the sets of the caches.
+/// Where each function lies. A page apart, they lie at random within their pages: any rule would crowd them into few sets of the
+/// caches.
 fn offsets(count: u32, layout: Layout) -> Vec<u32> {
-    let offset = |function: usize| match layout {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+    let mut offset = |function: usize| match layout {
         Layout::Packed => function * LINE_BYTES,
-        Layout::Spread => function * PAGE_BYTES + function % LINES_A_PAGE * LINE_BYTES,
+        Layout::Spread => function * PAGE_BYTES + random.random_range(0..LINES_A_PAGE) * LINE_BYTES,
     };
     (0..count as usize)
         .map(|function| offset(function) as u32)
@@ -134,11 +136,17 @@ mod tests {
         let spread = offsets(200, Layout::Spread);
         let pages: Vec<u32> = spread.iter().map(|offset| offset / 4096).collect();
         assert_eq!(pages, (0..200).collect::<Vec<_>>());
-        let mut places: Vec<u32> = spread.iter().map(|offset| offset % 4096 / 64).collect();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), 64, "every line of a page is used");
         assert_eq!(offsets(100, Layout::Packed)[99], 99 * 64);
+    }
+
+    #[test]
+    fn spread_functions_share_out_the_sets_of_the_caches() {
+        // 1024 sets, as a second-level cache of 1 MiB with 16 ways has them.
+        let spread = offsets(4096, Layout::Spread);
+        let mut sets: Vec<u32> = spread.iter().map(|offset| offset / 64 % 1024).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        assert!(sets.len() > 900, "{}", sets.len());
     }
 
     #[cfg(target_arch = "x86_64")]
