@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from upshift import interrupts
 from upshift.cli import listing, optimize, programs, single
+from upshift.cli.card import card
 from upshift.cli.clean import clean
 from upshift.cli.doctor import doctor
 from upshift.cli.test import CONTEXT_SETTINGS, test
@@ -73,6 +74,7 @@ app.add_typer(listing.recipes_app, name="recipes")
 app.command()(listing.workloads)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.cache)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.load)
+app.command()(card)
 app.command()(doctor)
 app.command(context_settings=CONTEXT_SETTINGS)(test)
 

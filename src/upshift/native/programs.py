@@ -16,7 +16,8 @@ RUST_OLDEST = (1, 85)
 """The first compiler that knows Rust 2024, the edition of crates/."""
 
 TIER_LIBRARY = "libupshift_tier.so"
-_BUILT = ("upshift-cache", "upshift-load", TIER_LIBRARY)
+CARD = "upshift-card"
+_BUILT = ("upshift-cache", "upshift-load", TIER_LIBRARY, CARD)
 _BUILD_TIMEOUT_S = 3600.0
 
 
@@ -26,33 +27,55 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
     Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
     """
     folder = programs_dir()
-    wanted = _sources_sha256()
-    if _up_to_date(folder, wanted):
-        return folder
-    require_cargo(shell)
-    if not (folder / TIER_LIBRARY).is_file():
-        say("building the programs in crates/: once, two or three minutes")
-    try:
-        shell.run(cargo("build", "--release", "--workspace"), timeout_s=_BUILD_TIMEOUT_S)
-    except CommandFailed as error:
-        raise UpshiftError(f"cargo could not build crates/: {error.message}", "its own message is above") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    _stamp(folder).write_text(wanted)
+    if not programs_are_built():
+        require_cargo(shell)
+        if not (folder / TIER_LIBRARY).is_file():
+            say("building the programs in crates/: once, two or three minutes")
+        _build(shell, _BUILT, "--workspace")
     return folder
+
+
+def build_card(shell: Shell, *, say: Callable[[str], None]) -> Path:
+    """Bring the program of the machine card up to date and return it. It is built without the others, which take longer.
+
+    Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
+    """
+    if not card_is_built():
+        require_cargo(shell)
+        say("building the program that measures the machine: once, about a minute")
+        _build(shell, (CARD,), "--package", "machinecard")
+    return programs_dir() / CARD
 
 
 def programs_are_built() -> bool:
     """Whether the programs are there, built from the sources as they are now."""
-    return _up_to_date(programs_dir(), _sources_sha256())
+    return _up_to_date(_BUILT)
 
 
-def _up_to_date(folder: Path, wanted: str) -> bool:
-    stamp = _stamp(folder)
-    return stamp.is_file() and stamp.read_text() == wanted and all((folder / name).is_file() for name in _BUILT)
+def card_is_built() -> bool:
+    """Whether the program of the machine card is there, built from the sources as they are now, alone or with the others."""
+    return _up_to_date((CARD,)) or programs_are_built()
 
 
-def _stamp(folder: Path) -> Path:
-    return folder / "upshift-sources.sha256"
+def _build(shell: Shell, built: tuple[str, ...], *what: str) -> None:
+    wanted = _sources_sha256()
+    try:
+        shell.run(cargo("build", "--release", *what), timeout_s=_BUILD_TIMEOUT_S)
+    except CommandFailed as error:
+        raise UpshiftError(f"cargo could not build crates/: {error.message}", "its own message is above") from error
+    programs_dir().mkdir(parents=True, exist_ok=True)
+    _stamp(built).write_text(wanted)
+
+
+def _up_to_date(built: tuple[str, ...]) -> bool:
+    stamp = _stamp(built)
+    there = all((programs_dir() / name).is_file() for name in built)
+    return there and stamp.is_file() and stamp.read_text() == _sources_sha256()
+
+
+def _stamp(built: tuple[str, ...]) -> Path:
+    """What a program was built from stands here; for all of them it stands once."""
+    return programs_dir() / ("upshift-sources.sha256" if built == _BUILT else f"{built[0]}-sources.sha256")
 
 
 def _sources_sha256() -> str:

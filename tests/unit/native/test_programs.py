@@ -60,7 +60,7 @@ def test_the_first_build_is_announced_and_later_ones_are_not(cache: Path) -> Non
 
 
 def leave_programs(folder: Path) -> None:
-    for name in ("upshift-cache", "upshift-load", programs.TIER_LIBRARY):
+    for name in ("upshift-cache", "upshift-load", programs.TIER_LIBRARY, programs.CARD):
         (folder / name).touch()
 
 
@@ -92,6 +92,30 @@ def test_cargo_runs_only_when_the_sources_have_changed(tmp_path: Path, monkeypat
     monkeypatch.setenv("RUSTFLAGS", "-g")
     assert builds() == 5
     assert builds() == 5
+
+
+def test_the_card_is_built_alone_unless_it_was_built_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "crates").mkdir(parents=True)
+    source = checkout / "crates" / "card.rs"
+    source.write_text("first")
+    monkeypatch.setattr(programs, "CHECKOUT", checkout)
+    machine = Machine()
+
+    def build_card() -> list[str]:
+        before = len(machine.built)
+        program = programs.build_card(machine, say=lambda _: None)  # type: ignore[arg-type]
+        program.touch()
+        return [word for command in machine.built[before:] for word in command.argv if word in ("machinecard", "--workspace")]
+
+    assert build_card() == ["machinecard"]
+    assert build_card() == []
+    assert not programs.programs_are_built()
+    source.write_text("second")
+    assert not programs.card_is_built()
+    programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
+    leave_programs(programs.programs_dir())
+    assert programs.card_is_built() and build_card() == []
 
 
 @pytest.mark.parametrize("version", [None, "cargo 1.63.0", "nonsense"])

@@ -1,0 +1,82 @@
+"""A card as two small tables of text, the same on the page, on the terminal and in the documents."""
+
+from __future__ import annotations
+
+from upshift.card.model import Calls, Card, Loads, Repeated, middle
+from upshift.machine import Machine
+from upshift.report.words import figure
+
+MEMORY_HEAD = ("CPU time of", "4 KiB pages", "2 MiB pages")
+OTHER_HEAD = ("", "median", "repetitions")
+_NOT_HAD = "not had"
+_MIB = 1 << 20
+
+
+def memory_rows(card: Card) -> tuple[tuple[str, str, str], ...]:
+    """What loads and calls cost, with small and with huge pages: the median, and the least and the largest repetition."""
+    cells: dict[str, dict[str, str]] = {}
+    for each in card.loads:
+        cells.setdefault(loads_name(each), {})[each.pages] = _ns(each.load_ns, each.as_asked)
+    for call in card.calls:
+        cells.setdefault(calls_name(call), {})[call.pages] = _ns(call.call_ns, call.as_asked)
+    return tuple((name, row.get("small", ""), row.get("huge", "")) for name, row in cells.items())
+
+
+def other_rows(card: Card) -> tuple[tuple[str, str, str], ...]:
+    """The kernel and the disk: a figure with its unit, and its least and largest repetition."""
+    named: tuple[tuple[str, Repeated, str], ...] = (
+        ("clock, by dependent additions", card.clock_ghz, "GHz"),
+        ("system call", card.system_call_ns, "ns"),
+        ("wake-up and back, one CPU", card.same_cpu_round_trip_us, "µs"),
+        ("wake-up and back, two CPUs", card.two_cpus_round_trip_us, "µs"),
+        ("context switch", card.context_switch_us, "µs"),
+        ("random read of 4 KiB, p50", card.read_us_p50, "µs"),
+        ("random read of 4 KiB, p99", card.read_us_p99, "µs"),
+        ("write of 512 B and fsync, p50", card.fsync_us_p50, "µs"),
+        ("write of 512 B and fsync, p99", card.fsync_us_p99, "µs"),
+        ("write of 512 B and fdatasync, p50", card.fdatasync_us_p50, "µs"),
+        ("write of 512 B and fdatasync, p99", card.fdatasync_us_p99, "µs"),
+    )
+    return tuple(
+        (name, f"{figure(middle(each))} {unit}", _range(each)) if each else (name, "not measured", "")
+        for name, each, unit in named
+    )
+
+
+def facts(card: Card, machine: Machine) -> tuple[tuple[str, str], ...]:
+    """What is known without measuring, and what else went on; what the report's own section has, it has not."""
+    nearby = ", ".join(f"L{each.level} {each.kind.lower()} {size(each.size_bytes)}" for each in card.caches)
+    memory = f"{card.numa_nodes} NUMA node{'s' if card.numa_nodes > 1 else ''}"
+    counter = "yes" if card.instruction_counter else f"no: {card.instruction_counter_refusal}"
+    return (
+        ("CPU", f"{machine.cpus} x {machine.cpu}, {card.threads_per_core} per core, {memory}"),
+        ("machine", " ".join(filter(None, (card.product, f"virtualised by {machine.virtual}")))),
+        ("kernel", machine.kernel),
+        ("caches", nearby or "not listed"),
+        ("transparent huge pages", card.transparent_huge_pages or "none"),
+        ("counts instructions", counter),
+        ("disk", f"{card.folder}, {card.file_system or 'unknown file system'}{'' if card.direct_io else ', no direct I/O'}"),
+        ("meanwhile", f"steal {card.steal_share:.1%}, other programs {card.other_cpu_share:.1%} of the CPUs"),
+    )
+
+
+def loads_name(each: Loads) -> str:
+    return f"load in {size(each.footprint_bytes)}"
+
+
+def calls_name(each: Calls) -> str:
+    return f"call of {each.functions:,} functions, {each.layout}"
+
+
+def size(size_bytes: int) -> str:
+    return f"{size_bytes // _MIB:,} MiB" if size_bytes >= _MIB else f"{size_bytes // 1024:,} KiB"
+
+
+def _ns(figures: Repeated, as_asked: bool) -> str:
+    if not as_asked:
+        return _NOT_HAD
+    return f"{figure(middle(figures))} ns ({_range(figures)})" if figures else "not measured"
+
+
+def _range(figures: Repeated) -> str:
+    return f"{figure(min(figures))} to {figure(max(figures))}"

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from cards import MACHINE, MIB, calls, card, loads, steady
+from pydantic import ValidationError
+
+from upshift.card import rows
+from upshift.card.model import Card, MachineCard, apart, middle
+
+
+def test_a_card_survives_as_json_and_takes_no_key_that_it_does_not_know() -> None:
+    whole = MachineCard(machine=MACHINE, card=card())
+    assert MachineCard.model_validate_json(whole.model_dump_json()) == whole
+    with pytest.raises(ValidationError):
+        card(invented=1)
+    with pytest.raises(ValidationError):
+        Card.model_validate({})
+
+
+def test_what_was_not_had_is_no_figure() -> None:
+    had, refused = loads(64 * MIB, steady(2), steady(1)), loads(64 * MIB, steady(2), steady(1), had=False)
+    assert card(loads=had).load_ns(64 * MIB, "huge") == steady(1)
+    assert card(loads=refused).load_ns(64 * MIB, "huge") == ()
+    assert card(loads=refused).load_ns(64 * MIB, "small") == steady(2)
+    assert card(loads=had).load_ns(MIB, "small") == ()
+    assert card(calls=calls(steady(1), steady(3), steady(2), had=False)).call_ns(4096, "spread", "huge") == ()
+    assert card().call_ns(4096, "packed", "small") == steady(12)
+
+
+def test_figures_are_apart_when_no_repetition_of_one_lies_among_the_others() -> None:
+    assert apart((1, 2, 3), (4, 5)) and apart((4, 5), (1, 2, 3))
+    assert not apart((1, 2, 4), (3, 5))
+    assert not apart((1, 2), (2, 3))
+    assert not apart((), (2, 3))
+    assert middle((9, 1, 5, 7, 2)) == 5
+
+
+def test_rows_have_both_kinds_of_pages_and_the_range() -> None:
+    found = {name: (small, huge) for name, small, huge in rows.memory_rows(card())}
+    assert found["load in 64 MiB"] == ("120 ns (119 to 121)", "80.0 ns (79.2 to 80.8)")
+    assert found["call of 4,096 functions, packed"] == ("12.0 ns (11.9 to 12.1)", "")
+    refused = card(loads=loads(64 * MIB, steady(120), steady(80), had=False))
+    assert rows.memory_rows(refused)[0] == ("load in 64 MiB", "120 ns (119 to 121)", "not had")
+
+
+def test_what_was_not_measured_says_so_in_its_row() -> None:
+    found = {name: rest for name, *rest in rows.other_rows(card(two_cpus_round_trip_us=()))}
+    assert found["wake-up and back, two CPUs"] == ["not measured", ""]
+    assert found["system call"] == ["140 ns", "139 to 141"]
+
+
+def test_facts_name_the_machine_its_caches_and_what_went_on() -> None:
+    found = dict(rows.facts(card(direct_io=False, steal_share=0.031, other_cpu_share=0.5), MACHINE))
+    assert found["CPU"] == "2 x Invented CPU, 1 per core, 1 NUMA node"
+    assert found["machine"] == "Some Cloud m1.large virtualised by kvm"
+    assert "L3 unified 32 MiB" in found["caches"]
+    assert found["disk"] == "/srv/data, ext4, no direct I/O"
+    assert found["meanwhile"] == "steal 3.1%, other programs 50.0% of the CPUs"
+    assert found["counts instructions"] == "no: No such file or directory (os error 2)"
+    assert dict(rows.facts(card(instruction_counter=True), MACHINE))["counts instructions"] == "yes"
