@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from upshift.card import rows
+from upshift.card.model import MachineCard
+from upshift.card.sentences import sentences
+from upshift.report import words
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
@@ -109,6 +117,37 @@ def clients(result: dict[str, Any]) -> Iterator[str]:
         yield _row(one["load"], one["connections"], *ratios)
 
 
+def card(result: dict[str, Any]) -> Iterator[str]:
+    """The machine card of the quietest of several runs: its two tables, and what is known without measuring."""
+    quietest = _cards(result)[0]
+    yield from _head(*rows.MEMORY_HEAD)
+    yield from (_row(*row) for row in rows.memory_rows(quietest.card))
+    yield ""
+    yield from _head(*rows.OTHER_HEAD)
+    yield from (_row(*row) for row in rows.other_rows(quietest.card))
+    yield ""
+    yield from (f"- {name}: {value}" for name, value in (*rows.machine_facts(quietest.machine), *rows.facts(quietest.card)))
+
+
+def says(result: dict[str, Any]) -> Iterator[str]:
+    """The sentences of that card."""
+    yield from (f"- {said}" for said in sentences(_cards(result)[0].card))
+
+
+def agreement(result: dict[str, Any]) -> Iterator[str]:
+    """A row a figure: its medians in several runs of the card, the quietest first."""
+    cards = [one.card for one in _cards(result)]
+    yield from _head("median of", *(f"run {number}" for number in range(1, len(cards) + 1)), "largest / least")
+    runs = [{f"{name}, {unit}": statistics.median(each) for name, each, unit in rows.figures(one) if each} for one in cards]
+    for name in dict.fromkeys(name for run in runs for name in run):
+        medians = [run[name] for run in runs if name in run]
+        shown = (words.figure(run[name]) if name in run else "not measured" for run in runs)
+        yield _row(name, *shown, f"{max(medians) / max(min(medians), 1e-9):.2f}")
+    yield _row("used by other programs", *(f"{one.other_cpu_share:.0%}" for one in cards), "")
+    yield _row("steal", *(f"{one.steal_share:.1%}" for one in cards), "")
+    yield _row("took, s", *(f"{one.took_s:.1f}" for one in cards), "")
+
+
 def conditions(result: dict[str, Any]) -> Iterator[str]:
     """The machine and what the figures hold under, as a list."""
     machine, plan = result["machine"], result["experiment"]["plan"]
@@ -131,7 +170,8 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
 
 
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
-    kind.__name__: kind for kind in (overview, worst, gains, stages, wall, tests, conditions, builds, clients)
+    kind.__name__: kind
+    for kind in (overview, worst, gains, stages, wall, tests, conditions, builds, clients, card, says, agreement)
 }
 
 
@@ -148,6 +188,12 @@ def drawn(text: str) -> str:
 def documents() -> list[Path]:
     """All that may hold a table."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def _cards(result: dict[str, Any]) -> list[MachineCard]:
+    """Those of several runs, the quietest first: the one beside which other programs and machines used the least."""
+    cards = [MachineCard.model_validate(one) for one in result["cards"]]
+    return sorted(cards, key=lambda one: one.card.other_cpu_share + one.card.steal_share)
 
 
 def _against_plain(result: dict[str, Any], *metrics: str) -> list[dict[str, Any]]:

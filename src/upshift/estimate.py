@@ -36,6 +36,7 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.OPTIMISED_BUILD: (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
     Stage.POST_LINK: (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
     Stage.VERIFY: (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
+    Stage.CARD: (0, 0.3e9, 0.6e9, ("upshift-card",)),
     Stage.MEASURE: (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
     Stage.PACKAGE: (30, 0.6e9, 0.2e9, ("tar -c",)),
     Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
@@ -92,6 +93,7 @@ def _timed(options: Options) -> dict[str, float]:
         Stage.HOT_SET: rounds * (options.sample_s + 12),
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
+        Stage.CARD: options.card_s,
         # Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops.
         Stage.MEASURE: plan.budget_s
         or plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),

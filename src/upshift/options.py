@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
+from upshift.card.program import LEAST_S, MOST_S
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -25,6 +26,12 @@ def _absolute_file(name: str | None) -> str | None:
 
 Named = Annotated[str, AfterValidator(_absolute_file)]
 """A workload that is shipped, by its name, or the path of a file."""
+
+
+def _card_seconds(seconds: float) -> float:
+    if seconds and not LEAST_S <= seconds <= MOST_S:
+        raise ValueError(f"--card-seconds takes {LEAST_S:g} to {MOST_S:g}, or 0 for no card")
+    return seconds
 
 
 class Options(Value):
@@ -52,5 +59,7 @@ class Options(Value):
     warmup_s: float = 4.0
     train_s: float = 20.0
     sample_s: float = 12.0
+    card_s: Annotated[float, AfterValidator(_card_seconds)] = 20.0
+    """For the machine card; 0: none."""
     jobs: int = 0
     """0: one for each CPU, fewer when memory would not hold them."""

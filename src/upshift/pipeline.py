@@ -11,6 +11,7 @@ from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.source.model import Source
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
+from upshift.stages.card import measure_machine
 from upshift.stages.data import Filled, fill_data
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
@@ -36,10 +37,11 @@ def optimize(lab: Lab, work: Work) -> Result:
         optimised = plain
     post_linked = post_link(lab, source, optimised, trained, work.train_on, data, work.recipe, seconds=work.options.train_s)
     verified = verify(lab, source, plain, optimised, post_linked, work.options.verify, work.options.baseline)
+    carded = measure_machine(lab, work.options.card_s)
     experiment = measure(lab, arms(lab, source, plain, verified.build, work.options.baseline), data, work)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
-    return report(lab, source, plain, trained, post_linked, verified, experiment, packaged, work)
+    return report(lab, source, plain, trained, post_linked, verified, carded, experiment, packaged, work)
 
 
 def train(lab: Lab, work: Work) -> Trained:
@@ -77,8 +79,9 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     first = variants[0]
     workloads = measuring.train_on + measuring.hold_out
     data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
+    carded = measure_machine(lab, measuring.options.card_s)
     experiment = measure(lab, variants, data, measuring)
-    return report_measured(lab, experiment, measuring)
+    return report_measured(lab, carded, experiment, measuring)
 
 
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:

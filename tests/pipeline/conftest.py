@@ -33,6 +33,8 @@ QUICK = (
     "2",
     "--sample-seconds",
     "4",
+    "--card-seconds",
+    "0",
     "--no-install",
 )
 

@@ -35,7 +35,7 @@ def pairs(result: Result) -> set[tuple[str, str]]:
 
 
 def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path) -> None:
-    quick = ("--connections", "2,4", "--trials", "2", "--slice-seconds", "1", "--no-install")
+    quick = ("--connections", "2,4", "--trials", "2", "--slice-seconds", "1", "--card-seconds", "0", "--no-install")
     done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *quick, "--json")
     assert done.code == 0, done.stderr
     result = done.result()
@@ -54,7 +54,7 @@ def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, toda
 def test_a_variant_is_measured_beside_an_executable(cli: Cli, plain: Path, tmp_path: Path) -> None:
     variant = tmp_path / "niced.toml"
     variant.write_text(f'binary = "{plain}"\nunder = ["nice", "-n", "5"]\n[environment]\nMALLOC_ARENA_MAX = "1"\n')
-    quick = ("--connections", "2", "--trials", "2", "--slice-seconds", "1", "--no-install")
+    quick = ("--connections", "2", "--trials", "2", "--slice-seconds", "1", "--card-seconds", "0", "--no-install")
     done = cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), *quick, "--json")
     assert done.code == 0, done.stderr
     _, niced = done.result().experiment.arms

@@ -7,12 +7,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::cpus::stay_on;
-use crate::stopwatch::{cpu_ns_each, wall_ns_each};
+use crate::stopwatch::{cpu_ns_each, latencies_us, percentile};
 
 /// Operations between two looks at the clock.
 const ADDS: u64 = 1 << 14;
 const CALLS: u64 = 1 << 8;
-const ROUND_TRIPS: u64 = 1 << 5;
+/// Trips of a repetition however short it is.
+const LEAST_TRIPS: usize = 32;
 /// What an event counter takes and gives.
 const ONE: [u8; 8] = 1_u64.to_ne_bytes();
 const STOP: [u8; 8] = 2_u64.to_ne_bytes();
@@ -59,18 +60,14 @@ pub fn round_trip_us(cpus: (usize, usize), length: Duration) -> io::Result<f64> 
         });
         let asking = scope.spawn(move || -> io::Result<f64> {
             let placed = stay_on(cpus.0);
-            let mut failed = None;
-            let took_ns = wall_ns_each(length, || {
-                for _ in 0..ROUND_TRIPS {
-                    if let Err(error) = there.write_all(&ONE).and_then(|()| take(&mut back)) {
-                        failed = Some(error);
-                    }
-                }
-                ROUND_TRIPS
+            // The median of the trips: other programs that have their turn meanwhile lengthen some of them a hundredfold.
+            let trips_us = latencies_us(length, LEAST_TRIPS, || {
+                there.write_all(&ONE)?;
+                take(&mut back).map(drop)
             });
             there.write_all(&STOP)?;
-            placed.map(|()| took_ns / 1e3)?;
-            failed.map_or(Ok(took_ns / 1e3), Err)
+            placed?;
+            Ok(percentile(&trips_us?, 50.0))
         });
         let joined = |result: std::thread::Result<io::Result<()>>| {
             result.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
@@ -83,20 +80,20 @@ pub fn round_trip_us(cpus: (usize, usize), length: Duration) -> io::Result<f64> 
     })
 }
 
-/// Wall time in microseconds of a context switch: half of a round trip on one CPU, less the system calls that it consists of.
+/// Microseconds of a context switch: half of a round trip on one CPU, less the system calls that it consists of.
 ///
 /// # Errors
 /// As `round_trip_us`.
 pub fn context_switch_us(same_cpu_round_trip_us: f64, length: Duration) -> io::Result<f64> {
     let mut own = event()?;
     let mut failed = None;
-    let calls_ns = wall_ns_each(length, || {
-        for _ in 0..ROUND_TRIPS {
+    let calls_ns = cpu_ns_each(length, || {
+        for _ in 0..CALLS {
             if let Err(error) = own.write_all(&ONE).and_then(|()| take(&mut own)) {
                 failed = Some(error);
             }
         }
-        ROUND_TRIPS
+        CALLS
     });
     let switch_us = same_cpu_round_trip_us / 2.0 - calls_ns / 1e3;
     failed.map_or(Ok(switch_us.max(0.0)), Err)

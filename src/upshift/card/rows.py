@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from upshift.card.model import Calls, Card, Loads, Repeated, middle
+from collections.abc import Mapping
+
+from upshift.card.model import Calls, Card, Loads, Pages, Repeated, middle
 from upshift.machine import Machine
+from upshift.report import words
 from upshift.report.words import figure
 
-MEMORY_HEAD = ("CPU time of", "4 KiB pages", "2 MiB pages")
+_PAGES: Mapping[Pages, str] = {"small": "4 KiB pages", "huge": "2 MiB pages"}
+MEMORY_HEAD = ("CPU time of", *_PAGES.values())
 OTHER_HEAD = ("", "median", "repetitions")
 _NOT_HAD = "not had"
 _MIB = 1 << 20
@@ -24,7 +28,21 @@ def memory_rows(card: Card) -> tuple[tuple[str, str, str], ...]:
 
 def other_rows(card: Card) -> tuple[tuple[str, str, str], ...]:
     """The kernel and the disk: a figure with its unit, and its least and largest repetition."""
-    named: tuple[tuple[str, Repeated, str], ...] = (
+    return tuple(
+        (name, f"{figure(middle(each))} {unit}", _range(each)) if each else (name, "not measured", "")
+        for name, each, unit in _others(card)
+    )
+
+
+def figures(card: Card) -> tuple[tuple[str, Repeated, str], ...]:
+    """Every figure: its name, its repetitions (none where it was not measured, or not as asked), its unit."""
+    loads = ((f"{loads_name(one)}, {_PAGES[one.pages]}", one.load_ns if one.as_asked else (), "ns") for one in card.loads)
+    calls = ((f"{calls_name(one)}, {_PAGES[one.pages]}", one.call_ns if one.as_asked else (), "ns") for one in card.calls)
+    return (*loads, *calls, *_others(card))
+
+
+def _others(card: Card) -> tuple[tuple[str, Repeated, str], ...]:
+    return (
         ("clock, by dependent additions", card.clock_ghz, "GHz"),
         ("system call", card.system_call_ns, "ns"),
         ("wake-up and back, one CPU", card.same_cpu_round_trip_us, "µs"),
@@ -37,21 +55,25 @@ def other_rows(card: Card) -> tuple[tuple[str, str, str], ...]:
         ("write of 512 B and fdatasync, p50", card.fdatasync_us_p50, "µs"),
         ("write of 512 B and fdatasync, p99", card.fdatasync_us_p99, "µs"),
     )
-    return tuple(
-        (name, f"{figure(middle(each))} {unit}", _range(each)) if each else (name, "not measured", "")
-        for name, each, unit in named
+
+
+def machine_facts(machine: Machine) -> tuple[tuple[str, str], ...]:
+    """Which machine it is, for where no report says so."""
+    return (
+        ("CPU", f"{machine.cpus} x {machine.cpu}"),
+        ("memory", words.size(machine.memory_bytes)),
+        ("system", f"{machine.os}, kernel {machine.kernel}, virtualised by {machine.virtual}"),
     )
 
 
-def facts(card: Card, machine: Machine) -> tuple[tuple[str, str], ...]:
-    """What is known without measuring, and what else went on; what the report's own section has, it has not."""
+def facts(card: Card) -> tuple[tuple[str, str], ...]:
+    """What the card knows without measuring, and what else went on."""
     nearby = ", ".join(f"L{each.level} {each.kind.lower()} {size(each.size_bytes)}" for each in card.caches)
-    memory = f"{card.numa_nodes} NUMA node{'s' if card.numa_nodes > 1 else ''}"
+    cores = f"{words.count(card.threads_per_core, 'thread')} per core, {words.count(card.numa_nodes, 'NUMA node')}"
     counter = "yes" if card.instruction_counter else f"no: {card.instruction_counter_refusal}"
     return (
-        ("CPU", f"{machine.cpus} x {machine.cpu}, {card.threads_per_core} per core, {memory}"),
-        ("machine", " ".join(filter(None, (card.product, f"virtualised by {machine.virtual}")))),
-        ("kernel", machine.kernel),
+        ("product", card.product or "not named"),
+        ("cores", cores),
         ("caches", nearby or "not listed"),
         ("transparent huge pages", card.transparent_huge_pages or "none"),
         ("counts instructions", counter),
@@ -72,11 +94,11 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes // _MIB:,} MiB" if size_bytes >= _MIB else f"{size_bytes // 1024:,} KiB"
 
 
-def _ns(figures: Repeated, as_asked: bool) -> str:
+def _ns(each: Repeated, as_asked: bool) -> str:
     if not as_asked:
         return _NOT_HAD
-    return f"{figure(middle(figures))} ns ({_range(figures)})" if figures else "not measured"
+    return f"{figure(middle(each))} ns ({_range(each)})" if each else "not measured"
 
 
-def _range(figures: Repeated) -> str:
-    return f"{figure(min(figures))} to {figure(max(figures))}"
+def _range(each: Repeated) -> str:
+    return f"{figure(min(each))} to {figure(max(each))}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from upshift.card.model import Card, Layout, Pages, Repeated, apart, middle
-from upshift.card.rows import calls_name, loads_name, size
+from upshift.card.rows import figures, size
 from upshift.report.words import figure
 
 LITTLE_CACHE = 0.5
@@ -160,10 +160,11 @@ def disturbed(card: Card) -> str:
 
 def unsteady(card: Card) -> str:
     """The figures whose repetitions do not agree."""
-    names = [name for name, each in _named(card) if each and _unsteady(each)]
+    # The slowest operation of a hundred differs from one time to the next on every disk.
+    names = [name for name, each, _unit in figures(card) if each and _unsteady(each) and not name.endswith("p99")]
     if not names:
         return ""
-    return f"Read these with care, their repetitions lie more than {UNSTEADY:.0%} apart: {', '.join(names)}."
+    return f"Read these with care, their repetitions lie more than {UNSTEADY:.0%} apart: {'; '.join(names)}."
 
 
 RULES: tuple[Callable[[Card], str], ...] = (
@@ -197,30 +198,13 @@ def _beside(one: Repeated, other: Repeated) -> Literal["cheaper", "little", "unc
     return "unclear" if _unsteady(one) or _unsteady(other) else "little"
 
 
-def _unsteady(figures: Repeated) -> bool:
-    return max(figures) - min(figures) > UNSTEADY * middle(figures)
+def _unsteady(each: Repeated) -> bool:
+    return max(each) - min(each) > UNSTEADY * middle(each)
 
 
-def _named(card: Card) -> tuple[tuple[str, Repeated], ...]:
-    loads = ((f"{loads_name(each)} ({each.pages} pages)", each.load_ns) for each in card.loads if each.as_asked)
-    calls = ((f"{calls_name(each)} ({each.pages} pages)", each.call_ns) for each in card.calls if each.as_asked)
-    return (
-        *loads,
-        *calls,
-        ("clock", card.clock_ghz),
-        ("system call", card.system_call_ns),
-        ("wake-ups on one CPU", card.same_cpu_round_trip_us),
-        ("wake-ups on two CPUs", card.two_cpus_round_trip_us),
-        ("context switch", card.context_switch_us),
-        ("reads", card.read_us_p50),
-        ("fsync", card.fsync_us_p50),
-        ("fdatasync", card.fdatasync_us_p50),
-    )
+def _ns(each: Repeated) -> str:
+    return f"{figure(middle(each))} ns"
 
 
-def _ns(figures: Repeated) -> str:
-    return f"{figure(middle(figures))} ns"
-
-
-def _us(figures: Repeated) -> str:
-    return f"{figure(middle(figures))} µs"
+def _us(each: Repeated) -> str:
+    return f"{figure(middle(each))} µs"

@@ -20,10 +20,11 @@ def card(
     from upshift import console
     from upshift.card.model import MachineCard
     from upshift.card.program import measure_card
+    from upshift.card.rows import machine_facts
     from upshift.machine import describe_machine
     from upshift.native.programs import build_card, card_is_built
     from upshift.paths import cache_dir
-    from upshift.report.card import show_card
+    from upshift.report.card import show_card, show_facts
     from upshift.shell import SystemShell
     from upshift.toolchain.system import ensure_packages
 
@@ -42,4 +43,5 @@ def card(
     if json:
         console.result_json(measured.model_dump_json(indent=2))
     else:
-        show_card(measured.card, measured.machine, console.out)
+        show_card(measured.card, console.out)
+        show_facts(machine_facts(measured.machine), console.out)

@@ -68,6 +68,9 @@ def optimize(
     sample_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")
     ] = 12.0,
+    card_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
+    ] = 20.0,
     jobs: Annotated[
         int,
         typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory."),
@@ -120,6 +123,7 @@ def optimize(
             "budget_s": parse_budget(budget, until),
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
+            "card_s": card_seconds,
             "jobs": jobs,
         },
     )

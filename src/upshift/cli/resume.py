@@ -28,6 +28,7 @@ _FIELDS = {
     "budget": "budget_s",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
+    "card_seconds": "card_s",
 }
 """What decides a run's result: parameters of `optimize` with their names in Options."""
 

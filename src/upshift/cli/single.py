@@ -120,6 +120,9 @@ def measure(
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
     ] = None,
+    card_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
+    ] = 20.0,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
@@ -135,22 +138,27 @@ def measure(
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.server.kinds import default_kind
+    from upshift.values import checked
 
     if len(arms) < 2:
         raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
     variants = tuple(find_variant(arm, default_kind().name) for arm in arms)
     if len({variant.name for variant in variants}) < len(variants):
         raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
-    options = Options(
-        connections=parse_connections(connections),
-        trials=trials,
-        rounds=rounds,
-        slice_s=slice_seconds,
-        lead_s=lead_seconds,
-        until=parse_until(until),
-        budget_s=parse_budget(budget, until),
-        held_out=(),
-        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
+    options = checked(
+        Options,
+        {
+            "connections": parse_connections(connections),
+            "trials": trials,
+            "rounds": rounds,
+            "slice_s": slice_seconds,
+            "lead_s": lead_seconds,
+            "until": parse_until(until),
+            "budget_s": parse_budget(budget, until),
+            "card_s": card_seconds,
+            "held_out": (),
+            **({"workloads": tuple(workload)} if workload else {}),
+        },
     )
     stages = refuse_unstartable(variants)
     measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)

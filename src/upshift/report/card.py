@@ -11,10 +11,9 @@ from rich.text import Text
 from upshift.card import rows
 from upshift.card.model import Card
 from upshift.card.sentences import sentences
-from upshift.machine import Machine
 
 
-def show_card(card: Card, machine: Machine, console: Console) -> None:
+def show_card(card: Card, console: Console) -> None:
     """Print the card on ``console``, at its width: what it means, then the figures."""
     for said in sentences(card):
         console.print(Text(said), soft_wrap=False)
@@ -24,7 +23,11 @@ def show_card(card: Card, machine: Machine, console: Console) -> None:
         console.print()
         console.print(_table(head, body), soft_wrap=False)
     console.print()
-    for name, value in rows.facts(card, machine):
+    show_facts(rows.facts(card), console)
+
+
+def show_facts(facts: tuple[tuple[str, str], ...], console: Console) -> None:
+    for name, value in facts:
         console.print(Padding(Text.assemble((f"{name}  ", "dim"), value), (0, 0, 0, 1)), soft_wrap=False)
 
 

@@ -10,6 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from upshift.card import rows
+from upshift.card.sentences import sentences
 from upshift.measure.model import Comparison, Load, Metric
 from upshift.measure.variant import Variant
 from upshift.report import charts, words
@@ -52,6 +54,8 @@ def render(result: Result) -> str:
         result=result,
         found=findings,
         words=words,
+        card_rows=rows,
+        card_sentences=sentences(result.card) if result.card else (),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup((_HERE / "charts.js").read_text(encoding="utf-8")),
         plotly=Markup(get_plotlyjs()),

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import computed_field, model_validator
 
+from upshift.card.model import Card
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment
 from upshift.run.record import StageRecord
@@ -68,6 +69,8 @@ class Result(Value):
     upshift_version: str
     level: str
     machine: Machine
+    card: Card | None = None
+    """What the machine costs a server; None when it was not measured."""
     source: Source
     stages: tuple[StageRecord, ...]
     builds: tuple[BuildSummary, ...]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from upshift.measure.model import Comparison, Experiment, Metric, Verdict
 from upshift.report import words
+from upshift.report.card import show_card
 from upshift.report.findings import Findings
 from upshift.report.result import Result
 
@@ -32,6 +33,10 @@ def show(result: Result, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table, soft_wrap=False)
+    if result.card:
+        console.print()
+        console.print(Text("The machine", style="bold"))
+        show_card(result.card, console)
     if result.package:
         console.print()
         console.print(Text.assemble(("package  ", "bold"), result.package), soft_wrap=True)

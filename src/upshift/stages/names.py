@@ -23,6 +23,7 @@ class Stage(StrEnum):
     OPTIMISED_BUILD = "optimised build"
     POST_LINK = "post-link"
     VERIFY = "verify"
+    CARD = "machine card"
     BASELINE_DATA = "baseline data"
     MEASURE = "measure"
     PACKAGE = "package"
@@ -50,4 +51,4 @@ def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``optimize`` goes through, in order."""
     quick = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.POST_LINK)
     build = building_stages(recipe) if level == "full" else quick
-    return (*build, Stage.VERIFY, Stage.MEASURE, Stage.PACKAGE, Stage.REPORT)
+    return (*build, Stage.VERIFY, Stage.CARD, Stage.MEASURE, Stage.PACKAGE, Stage.REPORT)

@@ -14,6 +14,7 @@ from upshift.report.html import write_html
 from upshift.report.result import BuildSummary, HotSetSummary, Result
 from upshift.report.store import save_result
 from upshift.source.model import Source
+from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
 from upshift.stages.package import Packaged
 from upshift.stages.post_link import PostLinked
@@ -29,6 +30,7 @@ def report(
     trained: Trained | None,
     post_linked: PostLinked,
     verified: Verified,
+    carded: Carded,
     experiment: Experiment,
     packaged: Packaged,
     work: Work,
@@ -48,7 +50,7 @@ def report(
         binary_bytes=verified.build.server.stat().st_size,
         text_bytes=hardening.text_bytes(verified.build.server),
     )
-    warnings = [*verified.warnings]
+    warnings = [*verified.warnings, *_lacking(carded)]
     for build in (plain, verified.build) if trained else (plain,):
         if build.fallbacks:
             warnings.append(
@@ -57,7 +59,7 @@ def report(
     if profile and profile.kind == "gcc" and work.recipe.training == "workload" and len(work.train_on) > 1:
         warnings.append("GCC's counters have no shares: a workload that executed more weighs more in the profile")
     result = Result(
-        **_common(lab, experiment, work),
+        **_common(lab, carded, experiment, work),
         source=source,
         builds=(_plain_summary(plain), summary),
         hot_set=_hot_set_summary(hot_set) if hot_set else None,
@@ -69,17 +71,17 @@ def report(
     return _publish(lab, result)
 
 
-def report_measured(lab: Lab, experiment: Experiment, measuring: Measuring) -> Result:
+def report_measured(lab: Lab, carded: Carded, experiment: Experiment, measuring: Measuring) -> Result:
     """The result of measuring servers that exist already."""
     nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
-        **_common(lab, experiment, measuring),
+        **_common(lab, carded, experiment, measuring),
         source=nowhere,
         builds=(),
         hot_set=None,
         profile_notes=(),
         verify=None,
-        warnings=(),
+        warnings=_lacking(carded),
         package="",
     )
     return _publish(lab, result)
@@ -91,7 +93,11 @@ def _publish(lab: Lab, result: Result) -> Result:
     return result
 
 
-def _common(lab: Lab, experiment: Experiment, measuring: Measuring) -> dict[str, Any]:
+def _lacking(carded: Carded) -> tuple[str, ...]:
+    return (carded.lacking,) if carded.lacking else ()
+
+
+def _common(lab: Lab, carded: Carded, experiment: Experiment, measuring: Measuring) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
@@ -99,6 +105,7 @@ def _common(lab: Lab, experiment: Experiment, measuring: Measuring) -> dict[str,
         "upshift_version": __version__,
         "level": measuring.options.level,
         "machine": describe_machine(),
+        "card": carded.card,
         "stages": lab.run.records(),
         "experiment": experiment,
     }

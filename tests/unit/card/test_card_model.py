@@ -49,12 +49,21 @@ def test_what_was_not_measured_says_so_in_its_row() -> None:
     assert found["system call"] == ["140 ns", "139 to 141"]
 
 
+def test_machine_facts_name_the_machine() -> None:
+    found = dict(rows.machine_facts(MACHINE))
+    assert found == {
+        "CPU": "2 x Invented CPU",
+        "memory": "17.2 GB",
+        "system": "Some Linux, kernel 6.1.0, virtualised by kvm",
+    }
+
+
 def test_facts_name_the_machine_its_caches_and_what_went_on() -> None:
-    found = dict(rows.facts(card(direct_io=False, steal_share=0.031, other_cpu_share=0.5), MACHINE))
-    assert found["CPU"] == "2 x Invented CPU, 1 per core, 1 NUMA node"
-    assert found["machine"] == "Some Cloud m1.large virtualised by kvm"
+    found = dict(rows.facts(card(direct_io=False, steal_share=0.031, other_cpu_share=0.5)))
+    assert found["product"] == "Some Cloud m1.large"
+    assert found["cores"] == "1 thread per core, 1 NUMA node"
     assert "L3 unified 32 MiB" in found["caches"]
     assert found["disk"] == "/srv/data, ext4, no direct I/O"
     assert found["meanwhile"] == "steal 3.1%, other programs 50.0% of the CPUs"
     assert found["counts instructions"] == "no: No such file or directory (os error 2)"
-    assert dict(rows.facts(card(instruction_counter=True), MACHINE))["counts instructions"] == "yes"
+    assert dict(rows.facts(card(instruction_counter=True)))["counts instructions"] == "yes"

@@ -125,4 +125,4 @@ def test_a_busy_machine_is_named() -> None:
 
 def test_figures_that_do_not_repeat_are_named_and_no_others() -> None:
     said = rules.unsteady(card(fsync_us_p50=wild(900), loads=loads(64 * MIB, wild(200), steady(100))))
-    assert said.endswith("25% apart: load in 64 MiB (small pages), fsync.")
+    assert said.endswith("25% apart: load in 64 MiB, 4 KiB pages; write of 512 B and fsync, p50.")

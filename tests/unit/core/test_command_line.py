@@ -124,6 +124,8 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("report", "last"), "there is no run 'last'"),
         (("measure", "/bin/true"), "nothing to be measured against"),
         (("measure", "a=/bin/true", "a=/bin/false"), "the same name"),
+        (("measure", "/bin/true", "b=/bin/false", "--card-seconds", "3"), "--card-seconds takes 5 to 600, or 0 for no card"),
+        (("optimize", "--card-seconds", "601"), "--card-seconds takes 5 to 600, or 0 for no card"),
         (("measure", "/bin/true", "/no/such"), "is not an executable"),
         (("measure", "/bin/true", "/bin"), "is not an executable"),
         (("measure", "/bin/true", "b=/bin/false", "--connections", "x"), "--connections takes counts"),

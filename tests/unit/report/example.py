@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cards import card
+
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
 from upshift.measure.variant import Variant
@@ -242,6 +244,7 @@ def _around(experiment: Experiment) -> dict[str, Any]:
             virtual="kvm",
             pmu=False,
         ),
+        "card": card(),
         "source": Source(
             kind="mysql",
             version="9.7.4",

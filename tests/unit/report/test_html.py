@@ -8,6 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from cards import MIB, card, loads, steady
 from example import comparison, example, measured_only
 from plotly.offline import get_plotlyjs
 
@@ -210,3 +211,18 @@ def test_a_second_training_is_counted_as_rebuilding() -> None:
     result = example()
     again = result.stages[5].model_copy(update={"name": "second train", "wall_s": 3600.0})
     assert "and rebuilding took 1 h 09 min" in text_of(page_of(result.model_copy(update={"stages": (*result.stages, again)})))
+
+
+def test_the_machine_card_is_a_section_of_its_own_with_sentences_and_figures() -> None:
+    refused = card(loads=loads(64 * MIB, steady(258), steady(171), had=False), notes=("no <b>room</b> was left",))
+    page = page_of(example(card=refused))
+    text = text_of(page)
+    assert 'id="machine-card"' in page and "<b>room</b>" not in page
+    assert "A load in 64 MiB costs 258 ns. The kernel gave no huge pages" in text
+    assert "load in 64 MiB258 ns (255 to 261)not had" in text
+    assert "system call140 ns139 to 141" in text
+    assert "No <b>room</b> was left." in text
+
+
+def test_without_a_card_there_is_no_such_section() -> None:
+    assert 'id="machine-card"' not in page_of(example(card=None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from cards import card
 from example import example, measured_only
 from rich.console import Console
 
@@ -84,3 +85,11 @@ def test_level_steal_and_total_cpu_are_shown() -> None:
     text = joined(shown(example()))
     assert "Compared with plain at 95 %" in text and "steal 0.4%" in text
     assert "oltp_read_write 1 1.27 (1.24–1.30) faster 0.82 0.74" in text
+
+
+def test_the_machine_card_has_its_sentences_notes_and_figures() -> None:
+    text = joined(shown(example(card=card(notes=("no room",))), 100))
+    assert "A system call costs 140 ns before it does anything." in text
+    assert "NOTE no room" in text
+    assert "load in 64 MiB 120 ns (119 to 121) 80.0 ns (79.2 to 80.8)" in text
+    assert "A system call" not in shown(example(card=None))
