@@ -52,8 +52,8 @@ def caches(card: Card) -> str:
     if share < LITTLE_CACHE:
         return f"{costs}."
     return (
-        f"{costs}, {share:.0%} of what memory costs: this machine gets little of that cache. Code and data that miss the "
-        "caches before it are dear here, and what makes them smaller or keeps them together saves more than elsewhere."
+        f"{costs}, {share:.0%} of what memory costs: this machine gets little of that cache. For code and data beyond "
+        "the caches before it, what makes them smaller or keeps them together is worth a measurement."
     )
 
 
