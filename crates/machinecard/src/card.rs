@@ -1,6 +1,5 @@
 //! The card: everything in its order, within its time.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +8,13 @@ use serde::Serialize;
 
 use crate::budget::{Budget, REPETITIONS, repeated};
 use crate::calls::{Calls, FUNCTIONS, Functions, Layout};
-use crate::chase::{Chase, FOOTPRINTS_BYTES, LINE_BYTES, Loads, cycle};
-use crate::disk::{self, Disk};
+use crate::chase::{FOOTPRINTS_BYTES, Loads, loads_in};
+use crate::disk_figures::{self, DiskFigures};
 use crate::facts::{self, Facts};
 use crate::failure::Failure;
 use crate::region::{HUGE_PAGE_BYTES, Pages};
-use crate::stopwatch::percentile;
 use crate::usage::Usage;
-use crate::{cpus, file_system, kernel};
+use crate::{cpus, kernel, memory};
 
 /// Rises when a key changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
@@ -26,9 +24,6 @@ const SCHEMA_VERSION: u32 = 1;
 const LOADS_SHARE: f64 = 0.0025;
 const CALLS_SHARE: f64 = 0.002;
 const KERNEL_SHARE: f64 = 0.003;
-const FILL_SHARE: f64 = 0.08;
-const READS_SHARE: f64 = 0.02;
-const SYNCS_SHARE: f64 = 0.01;
 /// Of the whole: no larger footprint is begun after it. What comes after the loads has the rest.
 const LOADS_END_SHARE: f64 = 0.85;
 
@@ -55,23 +50,6 @@ pub struct Card {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct DiskFigures {
-    folder: String,
-    file_system: String,
-    direct_io: bool,
-    file_bytes: u64,
-    reads: usize,
-    read_us_p50: Vec<f64>,
-    read_us_p99: Vec<f64>,
-    fsyncs: usize,
-    fsync_us_p50: Vec<f64>,
-    fsync_us_p99: Vec<f64>,
-    fdatasyncs: usize,
-    fdatasync_us_p50: Vec<f64>,
-    fdatasync_us_p99: Vec<f64>,
-}
-
 /// Measure the machine, and the disk of a folder.
 ///
 /// # Errors
@@ -83,7 +61,7 @@ pub fn measure(folder: &Path, seconds: f64) -> Result<Card, Failure> {
     let mut notes = Vec::new();
 
     // The disk first: what can be refused is refused at once, and what it wrote is at rest while the processor is measured.
-    let disk = measure_disk(folder, &budget, &mut notes)?;
+    let disk = disk_figures::measure(folder, &budget, &mut notes)?;
 
     let length = budget.share(KERNEL_SHARE);
     let clock_ghz = repeated(|| kernel::clock_ghz(length));
@@ -130,63 +108,6 @@ fn noted<T: Default>(what: &str, measured: io::Result<T>, notes: &mut Vec<String
     })
 }
 
-fn measure_disk(
-    folder: &Path,
-    budget: &Budget,
-    notes: &mut Vec<String>,
-) -> Result<DiskFigures, Failure> {
-    let mut disk = Disk::new(folder, budget.share(FILL_SHARE))?;
-    if !disk.is_direct() {
-        notes.push(format!(
-            "random reads were not measured: the file system of {} refuses direct I/O",
-            folder.display()
-        ));
-    }
-    let (reads, syncs) = (budget.share(READS_SHARE), budget.share(SYNCS_SHARE));
-    let measured =
-        |each: &mut dyn FnMut() -> io::Result<Vec<f64>>| -> Result<Percentiles, Failure> {
-            let all: io::Result<Vec<Vec<f64>>> = (0..REPETITIONS).map(|_| each()).collect();
-            all.map(|all| Percentiles::of(&all))
-                .map_err(|error| disk::failed(folder, &error))
-        };
-    let read = measured(&mut || disk.reads_us(reads))?;
-    let fsync = measured(&mut || disk.syncs_us(syncs, File::sync_all))?;
-    let fdatasync = measured(&mut || disk.syncs_us(syncs, File::sync_data))?;
-    Ok(DiskFigures {
-        folder: folder.display().to_string(),
-        file_system: file_system::kind(folder),
-        direct_io: disk.is_direct(),
-        file_bytes: disk.file_bytes,
-        reads: read.operations,
-        read_us_p50: read.us_p50,
-        read_us_p99: read.us_p99,
-        fsyncs: fsync.operations,
-        fsync_us_p50: fsync.us_p50,
-        fsync_us_p99: fsync.us_p99,
-        fdatasyncs: fdatasync.operations,
-        fdatasync_us_p50: fdatasync.us_p50,
-        fdatasync_us_p99: fdatasync.us_p99,
-    })
-}
-
-/// Percentiles of each repetition that did something.
-struct Percentiles {
-    operations: usize,
-    us_p50: Vec<f64>,
-    us_p99: Vec<f64>,
-}
-
-impl Percentiles {
-    fn of(repetitions: &[Vec<f64>]) -> Self {
-        let done = || repetitions.iter().filter(|each| !each.is_empty());
-        Self {
-            operations: done().map(Vec::len).sum(),
-            us_p50: done().map(|each| percentile(each, 50.0)).collect(),
-            us_p99: done().map(|each| percentile(each, 99.0)).collect(),
-        }
-    }
-}
-
 /// Round trips on one CPU and on two.
 fn wake_ups(allowed: &[usize], length: Duration, notes: &mut Vec<String>) -> (Vec<f64>, Vec<f64>) {
     let mut trips = |what: &str, pair: (usize, usize)| {
@@ -225,29 +146,31 @@ fn measure_calls(budget: &Budget, notes: &mut Vec<String>) -> Vec<Calls> {
     noted("calls", all.collect(), notes)
 }
 
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib => format!("{mib} MiB"),
+    }
+}
+
+/// By growing footprint, as far as memory and time allow.
 fn measure_loads(budget: &Budget, notes: &mut Vec<String>) -> Vec<Loads> {
     let mut found = Vec::new();
     for footprint_bytes in FOOTPRINTS_BYTES {
-        let mib = footprint_bytes >> 20;
         // Both kinds of pages at once, and the order of their lines.
-        if available_memory_bytes().is_some_and(|free| free < 3 * footprint_bytes as u64) {
-            notes.push(format!(
-                "loads in {mib} MiB and more were not measured: not enough memory is free"
-            ));
-            break;
-        }
-        if budget.is_past(LOADS_END_SHARE) {
-            notes.push(format!(
-                "loads in {mib} MiB and more were not measured: no time was left"
-            ));
-            break;
-        }
-        match loads_in(footprint_bytes, budget.share(LOADS_SHARE)) {
+        let needed_bytes = 3 * footprint_bytes as u64;
+        let both = if memory::available_bytes().is_some_and(|free| free < needed_bytes) {
+            Err("not enough memory is free".to_owned())
+        } else if budget.is_past(LOADS_END_SHARE) {
+            Err("no time was left".to_owned())
+        } else {
+            loads_in(footprint_bytes, budget.share(LOADS_SHARE)).map_err(|error| error.to_string())
+        };
+        match both {
             Ok(both) => found.extend(both),
-            Err(error) => {
-                notes.push(format!(
-                    "loads in {mib} MiB and more were not measured: {error}"
-                ));
+            Err(why) => {
+                let size = size(footprint_bytes);
+                notes.push(format!("loads in {size} and more were not measured: {why}"));
                 break;
             }
         }
@@ -261,33 +184,6 @@ fn measure_loads(budget: &Budget, notes: &mut Vec<String>) -> Vec<Loads> {
     found
 }
 
-/// With small and with huge pages, in turns: what disturbs a while disturbs both.
-fn loads_in(footprint_bytes: usize, length: Duration) -> io::Result<[Loads; 2]> {
-    let next = cycle((footprint_bytes / LINE_BYTES) as u32);
-    let mut small = Chase::new(&next, Pages::Small)?;
-    let mut huge = Chase::new(&next, Pages::Huge)?;
-    let (mut small_ns, mut huge_ns) = (Vec::new(), Vec::new());
-    for _ in 0..REPETITIONS {
-        for (chase, figures) in [(&mut small, &mut small_ns), (&mut huge, &mut huge_ns)] {
-            // What the other one left in the caches is replaced before the figure is taken.
-            chase.load_ns(length / 4);
-            figures.push(chase.load_ns(length));
-        }
-    }
-    Ok([small.found(small_ns)?, huge.found(huge_ns)?])
-}
-
-fn available_memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let kib = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?
-        .trim()
-        .trim_end_matches("kB")
-        .trim();
-    Some(kib.parse::<u64>().ok()? * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,9 +193,26 @@ mod tests {
         let loads = FOOTPRINTS_BYTES.len() as f64 * 2.0 * 1.25 * LOADS_SHARE;
         let calls = FUNCTIONS.len() as f64 * 3.0 * 1.2 * CALLS_SHARE;
         let kernel = 4.25 * KERNEL_SHARE;
-        let disk = READS_SHARE + 2.0 * SYNCS_SHARE;
-        let all = REPETITIONS as f64 * (loads + calls + kernel + disk) + FILL_SHARE;
+        let disk = disk_figures::READS_SHARE + 2.0 * disk_figures::SYNCS_SHARE;
+        let all = REPETITIONS as f64 * (loads + calls + kernel + disk) + disk_figures::FILL_SHARE;
         assert!((0.6..=0.7).contains(&all), "{all}");
+    }
+
+    #[test]
+    fn what_no_time_is_left_for_is_a_note() {
+        // Five seconds are the least that a budget takes: all but a moment of them have passed.
+        let budget = Budget::begin(5.0).expect("enough");
+        std::thread::sleep(budget.share(LOADS_END_SHARE));
+        let mut notes = Vec::new();
+        assert!(measure_loads(&budget, &mut notes).is_empty());
+        assert_eq!(
+            notes,
+            ["loads in 16 KiB and more were not measured: no time was left"]
+        );
+        assert_eq!(
+            (size(64 << 10), size(256 << 20)),
+            ("64 KiB".into(), "256 MiB".into())
+        );
     }
 
     #[test]
@@ -319,22 +232,5 @@ mod tests {
         let (same, two) = wake_ups(&[first], Duration::ZERO, &mut notes);
         assert_eq!((same.len(), two.len()), (REPETITIONS, 0));
         assert!(notes[0].contains("one CPU only"), "{notes:?}");
-    }
-
-    #[test]
-    fn a_footprint_has_both_kinds_of_pages() {
-        let [small, huge] = loads_in(16 << 10, Duration::ZERO).expect("memory");
-        assert_eq!((small.pages, huge.pages), (Pages::Small, Pages::Huge));
-        assert_eq!(small.load_ns.len(), REPETITIONS);
-        assert_eq!(huge.load_ns.len(), REPETITIONS);
-        assert_eq!((small.footprint_bytes, small.huge_bytes), (16 << 10, 0));
-    }
-
-    #[test]
-    fn percentiles_are_of_each_repetition_that_did_something() {
-        let found = Percentiles::of(&[vec![1.0, 2.0, 3.0], vec![], vec![5.0]]);
-        assert_eq!(found.operations, 4);
-        assert_eq!(found.us_p50, [2.0, 5.0]);
-        assert_eq!(found.us_p99, [3.0, 5.0]);
     }
 }

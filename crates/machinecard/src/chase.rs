@@ -8,6 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use serde::Serialize;
 
+use crate::budget::REPETITIONS;
 use crate::region::{Pages, Region};
 use crate::stopwatch::cpu_ns_each;
 
@@ -43,7 +44,7 @@ pub struct Loads {
 }
 
 /// A cycle through all lines of some memory, in random order.
-pub struct Chase {
+struct Chase {
     region: Region,
     pages: Pages,
     lines: usize,
@@ -59,7 +60,7 @@ impl Chase {
     ///
     /// # Errors
     /// The kernel has no such memory.
-    pub fn new(next: &[u32], pages: Pages) -> io::Result<Self> {
+    fn new(next: &[u32], pages: Pages) -> io::Result<Self> {
         let mut region = Region::new(next.len() * LINE_BYTES, pages)?;
         let start = region.start().as_ptr();
         for (line, &next) in region.as_mut_slice().chunks_exact_mut(LINE_BYTES).zip(next) {
@@ -75,7 +76,7 @@ impl Chase {
     }
 
     /// CPU time of a load in nanoseconds, from where the last one ended.
-    pub fn load_ns(&mut self, length: Duration) -> f64 {
+    fn load_ns(&mut self, length: Duration) -> f64 {
         cpu_ns_each(length, || {
             let mut at = self.at;
             for _ in 0..BATCH {
@@ -93,7 +94,7 @@ impl Chase {
     ///
     /// # Errors
     /// /proc cannot be read.
-    pub fn found(&self, load_ns: Vec<f64>) -> io::Result<Loads> {
+    fn found(&self, load_ns: Vec<f64>) -> io::Result<Loads> {
         Ok(Loads {
             footprint_bytes: self.lines * LINE_BYTES,
             pages: self.pages,
@@ -103,8 +104,27 @@ impl Chase {
     }
 }
 
+/// With small and with huge pages, in turns: what disturbs a while disturbs both.
+///
+/// # Errors
+/// The kernel has no such memory.
+pub fn loads_in(footprint_bytes: usize, length: Duration) -> io::Result<[Loads; 2]> {
+    let next = cycle((footprint_bytes / LINE_BYTES) as u32);
+    let mut small = Chase::new(&next, Pages::Small)?;
+    let mut huge = Chase::new(&next, Pages::Huge)?;
+    let (mut small_ns, mut huge_ns) = (Vec::new(), Vec::new());
+    for _ in 0..REPETITIONS {
+        for (chase, figures) in [(&mut small, &mut small_ns), (&mut huge, &mut huge_ns)] {
+            // What the other one left in the caches is replaced before the figure is taken.
+            chase.load_ns(length / 4);
+            figures.push(chase.load_ns(length));
+        }
+    }
+    Ok([small.found(small_ns)?, huge.found(huge_ns)?])
+}
+
 /// For each line the next one, in one cycle through all of them (Sattolo's shuffle).
-pub fn cycle(lines: u32) -> Vec<u32> {
+fn cycle(lines: u32) -> Vec<u32> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut next: Vec<u32> = (0..lines).collect();
     for last in (1..next.len()).rev() {
@@ -164,5 +184,14 @@ mod tests {
         assert_eq!(chase.at, first);
         let found = chase.found(vec![1.0]).expect("smaps");
         assert_eq!((found.footprint_bytes, found.huge_bytes), (16 << 10, 0));
+    }
+
+    #[test]
+    fn a_footprint_has_both_kinds_of_pages() {
+        let [small, huge] = loads_in(16 << 10, Duration::ZERO).expect("memory");
+        assert_eq!((small.pages, huge.pages), (Pages::Small, Pages::Huge));
+        assert_eq!(small.load_ns.len(), REPETITIONS);
+        assert_eq!(huge.load_ns.len(), REPETITIONS);
+        assert_eq!((small.footprint_bytes, small.huge_bytes), (16 << 10, 0));
     }
 }

@@ -22,6 +22,7 @@ WORTH_TRYING = 1.15
 of a part is lost in noise."""
 DEAR_WAKE_UP = 3.0
 """A wake-up of another CPU that takes so many times one on the same CPU decides what one connection gets."""
+IN_MEMORY = ("tmpfs", "ramfs")
 STEAL_MUCH = 0.02
 OTHERS_MUCH = 0.05
 """From these shares of the CPUs' time on, figures are those of a machine that was not its own."""
@@ -132,6 +133,8 @@ def wake_up(card: Card) -> str:
 
 def disk_reads(card: Card) -> str:
     p50, p99 = card.read_us_p50, card.read_us_p99
+    if card.file_system in IN_MEMORY:
+        return f"{card.folder} lies in memory ({card.file_system}): no disk was measured."
     if not (p50 and p99):
         return f"What a read from the disk costs is not known: {card.file_system or 'the file system'} refuses direct I/O."
     return f"A page of 4 KiB that is not in memory costs {_us(p50)} from this disk, one in a hundred {_us(p99)} or more."
@@ -139,7 +142,7 @@ def disk_reads(card: Card) -> str:
 
 def commits(card: Card) -> str:
     file, data = card.fsync_us_p50, card.fdatasync_us_p50
-    if not (file and data):
+    if not (file and data) or card.file_system in IN_MEMORY:
         return ""
     most = 1e6 / max(min(middle(file), middle(data)), 1e-3)
     return (

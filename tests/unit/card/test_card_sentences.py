@@ -116,6 +116,12 @@ def test_the_disk_and_the_system_call_are_said_with_their_figures() -> None:
     assert "A system call costs 140 ns" in rules.system_call(card())
 
 
+def test_a_folder_in_memory_is_no_disk() -> None:
+    memory = card(file_system="tmpfs", folder="/dev/shm/x")
+    assert rules.disk_reads(memory) == "/dev/shm/x lies in memory (tmpfs): no disk was measured."
+    assert rules.commits(memory) == ""
+
+
 def test_a_busy_machine_is_named() -> None:
     assert rules.disturbed(card(steal_share=0.019, other_cpu_share=0.049)) == ""
     said = rules.disturbed(card(steal_share=0.03, other_cpu_share=0.77))
