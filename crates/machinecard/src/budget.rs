@@ -36,6 +36,19 @@ impl Budget {
         })
     }
 
+    /// Of which this share has passed.
+    #[cfg(test)]
+    pub fn spent(share: f64) -> Self {
+        let seconds = LEAST_S;
+        let passed = Duration::from_secs_f64(seconds * share);
+        Self {
+            started: Instant::now()
+                .checked_sub(passed)
+                .expect("a machine that was up"),
+            seconds,
+        }
+    }
+
     /// A share of the whole.
     pub fn share(&self, share: f64) -> Duration {
         Duration::from_secs_f64(self.seconds * share)

@@ -22,10 +22,11 @@ WORTH_TRYING = 1.15
 of a part is lost in noise."""
 DEAR_WAKE_UP = 3.0
 """A wake-up of another CPU that takes so many times one on the same CPU decides what one connection gets."""
-IN_MEMORY = ("tmpfs", "ramfs")
 STEAL_MUCH = 0.02
 OTHERS_MUCH = 0.05
 """From these shares of the CPUs' time on, figures are those of a machine that was not its own."""
+IN_MEMORY = ("tmpfs", "ramfs")
+"""File systems that have no disk."""
 UNSTEADY = 0.25
 """Repetitions that lie further apart than this share of their median are named."""
 
