@@ -22,6 +22,8 @@ WORTH_TRYING = 1.15
 of a part is lost in noise."""
 DEAR_WAKE_UP = 3.0
 """A wake-up of another CPU that takes so many times one on the same CPU decides what one connection gets."""
+WORTH_A_TIER_US = 20.0
+"""Ten times a hit of the page cache in a file, rounded: docs/measurements/2026-11-22-tier-builds has 581,431 a second."""
 STEAL_MUCH = 0.02
 OTHERS_MUCH = 0.05
 """From these shares of the CPUs' time on, figures are those of a machine that was not its own."""
@@ -69,7 +71,7 @@ def data_pages(card: Card) -> str:
         return f"A load in {where} costs {_ns(small)}. The kernel gave no huge pages: what they would bring is not known."
     both = f"a load in {where} costs {_ns(small)} without and {_ns(huge)} with them"
     return {
-        "cheaper": f"Huge pages pay for data that is spread: {both}. For the buffer pool they are worth a measurement.",
+        "cheaper": f"Huge pages make loads cheaper here: {both}. For the buffer pool they are worth a measurement.",
         "little": f"Huge pages bring little for data here: {both}.",
         "unclear": f"Whether huge pages help data here cannot be told: {both}, and the repetitions do not agree.",
     }[_beside(huge, small)]
@@ -132,13 +134,25 @@ def wake_up(card: Card) -> str:
     return f"{both}."
 
 
+def context_switch(card: Card) -> str:
+    if not card.context_switch_us:
+        return ""
+    return (
+        f"A context switch costs {_us(card.context_switch_us)} beside its system calls: with more busy connections than CPUs, "
+        "each that takes over from another pays it."
+    )
+
+
 def disk_reads(card: Card) -> str:
     p50, p99 = card.read_us_p50, card.read_us_p99
     if card.file_system in IN_MEMORY:
         return f"{card.folder} lies in memory ({card.file_system}): no disk was measured."
     if not (p50 and p99):
         return f"What a read from the disk costs is not known: {card.file_system or 'the file system'} refuses direct I/O."
-    return f"A page of 4 KiB that is not in memory costs {_us(p50)} from this disk, one in a hundred {_us(p99)} or more."
+    said = f"A page of 4 KiB that is not in memory costs {_us(p50)} from this disk, one in a hundred {_us(p99)} or more."
+    if min(p50) < WORTH_A_TIER_US:
+        return said
+    return f"{said} For data larger than the buffer pool, a page cache (`upshift cache`) is worth a measurement."
 
 
 def commits(card: Card) -> str:
@@ -172,7 +186,7 @@ def unsteady(card: Card) -> str:
 
 
 RULES: tuple[Callable[[Card], str], ...] = (
-    *(caches, data_pages, code_layout, system_call, wake_up),
+    *(caches, data_pages, code_layout, system_call, wake_up, context_switch),
     *(disk_reads, commits, disturbed, unsteady),
 )
 

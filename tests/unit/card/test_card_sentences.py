@@ -13,7 +13,7 @@ from upshift.card.sentences import sentences
 
 def test_a_quiet_machine_has_a_sentence_for_each_part_and_no_warning() -> None:
     said = sentences(card())
-    assert len(said) == 7
+    assert len(said) == 8
     assert not any("meanwhile" in each or "care" in each for each in said)
 
 
@@ -61,7 +61,7 @@ def test_one_footprint_is_no_comparison() -> None:
 @pytest.mark.parametrize(
     ("small", "huge", "said"),
     [
-        (steady(258), steady(171), "Huge pages pay for data that is spread: a load in 64 MiB costs 258 ns without and 171 ns"),
+        (steady(258), steady(171), "Huge pages make loads cheaper here: a load in 64 MiB costs 258 ns without and 171 ns"),
         (steady(178), steady(171), "Huge pages bring little for data here: a load in 64 MiB costs 178 ns without and 171 ns"),
         (steady(171), steady(178), "Huge pages bring little"),
         (wild(258), steady(171), "cannot be told"),
@@ -114,6 +114,12 @@ def test_commits_a_second_follow_from_the_quicker_way_to_sync() -> None:
 def test_the_disk_and_the_system_call_are_said_with_their_figures() -> None:
     assert "90.0 µs from this disk, one in a hundred 400 µs or more" in rules.disk_reads(card())
     assert "A system call costs 140 ns" in rules.system_call(card())
+    assert "A context switch costs 1.50 µs" in rules.context_switch(card())
+
+
+def test_a_page_cache_is_named_where_the_disk_is_slow_in_every_repetition() -> None:
+    assert "upshift cache" in rules.disk_reads(card(read_us_p50=steady(25)))
+    assert "upshift cache" not in rules.disk_reads(card(read_us_p50=(25, 25, 19, 25, 25)))
 
 
 def test_a_folder_in_memory_is_no_disk() -> None:
