@@ -59,7 +59,7 @@ class Options(Value):
     warmup_s: float = 4.0
     train_s: float = 20.0
     sample_s: float = 12.0
-    card_s: Annotated[float, AfterValidator(_card_seconds)] = 20.0
+    card_s: Annotated[float, AfterValidator(_card_seconds)] = 10.0
     """For the machine card; 0: none."""
     jobs: int = 0
     """0: one for each CPU, fewer when memory would not hold them."""

@@ -70,7 +70,7 @@ def optimize(
     ] = 12.0,
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
-    ] = 20.0,
+    ] = 10.0,
     jobs: Annotated[
         int,
         typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory."),

@@ -122,7 +122,7 @@ def measure(
     ] = None,
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
-    ] = 20.0,
+    ] = 10.0,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
