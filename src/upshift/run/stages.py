@@ -20,6 +20,7 @@ import psutil
 from pydantic import BaseModel, ValidationError
 
 from upshift.run.directory import RunDirectory, write_json
+from upshift.run.fingerprint import fingerprint
 from upshift.run.record import StageRecord
 from upshift.shell import Shell
 from upshift.values import Value, content_hash
@@ -61,7 +62,7 @@ class Stages:
         lasts: Callable[[T], bool] = lambda _result: True,
         works: Callable[[T], bool] = lambda _result: True,
     ) -> T:
-        """The result of ``action``, from the store when one with the same inputs is there and its files still are.
+        """The result of ``action``, from the store when one with the same inputs is there and its files are as they were.
 
         ``version`` is raised when the same inputs lead to another result than before. With ``keep`` the result is shared by
         all runs; without, it belongs to this run (measurements are never another's). What an interrupted attempt left is
@@ -103,19 +104,19 @@ class Stages:
 class _Saved(Value):
     record: StageRecord
     output: Any
-    files: dict[str, int | None]
-    """The files of Upshift's own that the result names with their sizes in bytes, and its folders without."""
+    files: dict[str, str]
+    """The files and folders of Upshift's own that the result names, with their fingerprints."""
 
 
 def _read_kept(done: Path, output: type[T], works: Callable[[T], bool]) -> tuple[StageRecord, T] | None:
-    """A finished stage's record and result; None when there is none, when a file of it is gone or was cut short, when it no
-    longer ``works``, or when an older version of Upshift wrote it. What is left of it then counts for nothing, not even the
-    time that it took."""
+    """A finished stage's record and result; None when there is none, when a file or folder of it is gone or has changed, when
+    it no longer ``works``, or when an older version of Upshift wrote it. What is left of it then counts for nothing, not even
+    the time that it took."""
     if not done.is_file():
         return None
     try:
         saved = _Saved.model_validate_json(done.read_text())
-        if all(_size_bytes(Path(path)) == (size_bytes,) for path, size_bytes in saved.files.items()):
+        if all(fingerprint(Path(path)) == kept for path, kept in saved.files.items()):
             result = output.model_validate(saved.output)
             if works(result):
                 return saved.record.model_copy(update={"cached": True}), result
@@ -125,24 +126,17 @@ def _read_kept(done: Path, output: type[T], works: Callable[[T], bool]) -> tuple
     return None
 
 
-def _files(value: Any, below: tuple[Path, ...]) -> dict[str, int | None]:
-    """Every file and folder ``below`` these folders that a result names, as far as they are there."""
+def _files(value: Any, below: tuple[Path, ...]) -> dict[str, str]:
+    """Every file and folder ``below`` these folders that a result names, as far as they are there, with its fingerprint."""
     if isinstance(value, BaseModel):
         return _files([getattr(value, name) for name in type(value).model_fields], below)
     if isinstance(value, Mapping):
         return _files(list(value.values()), below)
     if isinstance(value, list | tuple):
-        return {path: size_bytes for item in value for path, size_bytes in _files(item, below).items()}
+        return {path: found for item in value for path, found in _files(item, below).items()}
     own = isinstance(value, Path) and any(value.is_relative_to(folder) for folder in below)
-    found = _size_bytes(value) if own else None
-    return {str(value): found[0]} if found else {}
-
-
-def _size_bytes(path: Path) -> tuple[int | None] | None:
-    """A file's size, or None for a folder, in a tuple; no tuple when there is neither."""
-    if path.is_dir():
-        return (None,)
-    return (path.stat().st_size,) if path.is_file() else None
+    found = fingerprint(value) if own else None
+    return {str(value): found} if found else {}
 
 
 def _prepare(folder: Path, *, goes_on: bool) -> None:

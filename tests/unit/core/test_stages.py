@@ -214,8 +214,18 @@ def test_a_damaged_account_of_earlier_attempts_is_no_hindrance(house: House, tex
     assert stages.run("train", Made, house.action, inputs={}).text == "call 1"
 
 
-@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_text("cut")])
-def test_a_result_whose_file_is_gone_or_cut_short_is_made_again(house: House, spoil: Callable[[Path], object]) -> None:
+def _write_as_long(file: Path) -> None:
+    """Other contents of the same size, at another time."""
+    file.write_text(file.read_text().swapcase())
+    _move_time(file, 2.0)
+
+
+def _move_time(file: Path, by_s: float) -> None:
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + int(by_s * 1e9)))
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_text("cut"), _write_as_long])
+def test_a_result_whose_file_is_gone_cut_short_or_written_again_is_made_again(house: House, spoil: Callable[[Path], object]) -> None:
     made = house.stages(house.run()).run("source", Made, house.action, inputs={})
     spoil(made.path)
     again = house.stages(house.run()).run("source", Made, house.action, inputs={})
@@ -239,8 +249,66 @@ def test_a_result_whose_folder_outside_of_the_store_is_gone_is_made_again(house:
     assert house.calls == 2
 
 
+def kept_tree(house: House) -> Path:
+    """A folder as a build leaves it, kept by a stage; made again when it is not as it was."""
+
+    def build(bench: Workbench) -> Made:
+        house.calls += 1
+        tree = bench.folder / "tree"
+        (tree / "sql" / "empty").mkdir(parents=True)
+        for name in ("build.ninja", "sql/main.o", "sql/parse.o"):
+            (tree / name).write_text(name)
+            os.utime(tree / name, ns=(0, 1_700_000_000_250_000_000))
+        (tree / "link").symlink_to("sql/main.o")
+        os.mkfifo(tree / "pipe")
+        return Made(text="tree", path=tree)
+
+    return house.stages(house.run()).run("plain build", Made, build, inputs={}, goes_on=True).path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: (tree / "sql" / "main.o").unlink(),
+        lambda tree: (tree / "sql" / "more.o").write_text("more"),
+        lambda tree: (tree / "sql" / "main.o").rename(tree / "main.o"),
+        lambda tree: (tree / "sql" / "main.o").write_text("cut"),
+        lambda tree: _write_as_long(tree / "sql" / "main.o"),
+        lambda tree: ((tree / "link").unlink(), (tree / "link").symlink_to("sql/parse.o")),
+    ],
+    ids=["gone", "another", "elsewhere", "cut", "as long", "link"],
+)
+def test_a_result_whose_folder_has_changed_inside_is_made_again(house: House, change: Callable[[Path], object]) -> None:
+    change(kept_tree(house))
+    kept_tree(house)
+    assert house.calls == 2
+    kept_tree(house)
+    assert house.calls == 2
+
+
+def test_a_kept_folder_may_be_read_copied_and_lose_fractions_of_seconds(house: House) -> None:
+    """A cache that is packed and unpacked again, as CI systems do, has its times in whole seconds."""
+    tree = kept_tree(house)
+    (tree / "sql" / "main.o").read_text()
+    _move_time(tree / "sql" / "main.o", -0.25)
+    os.utime(tree / "sql", (0, 0))
+    kept_tree(house)
+    assert house.calls == 1
+
+
+@pytest.mark.parametrize("files", [{"{path}": 4}, {"{path}": None}, [], None])
+def test_a_result_whose_files_were_kept_in_another_shape_is_made_again(house: House, files: object) -> None:
+    """Earlier versions kept a file's size, and nothing of a folder."""
+    made = house.stages(house.run()).run("train", Made, house.action, inputs={})
+    done = made.path.parent / "stage.json"
+    saved = json.loads(done.read_text())
+    saved["files"] = {str(made.path): each for each in files.values()} if isinstance(files, dict) else files
+    done.write_text(json.dumps(saved))
+    assert house.stages(house.run()).run("train", Made, house.action, inputs={}).text == "call 2"
+
+
 def test_what_is_not_upshift_s_own_may_change(house: House, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An update of the compiler, of the same version, leaves the server that it built."""
+    """A compiler belongs to the key, by its contents: what it built before an update is there for whoever goes back."""
     compiler = tmp_path_factory.mktemp("usr") / "clang"
 
     def build(bench: Workbench) -> Unpacked:
