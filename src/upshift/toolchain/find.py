@@ -10,6 +10,7 @@ from pathlib import Path
 
 from upshift.errors import MissingTool, UsageError
 from upshift.shell import Command, Shell
+from upshift.toolchain.contents import development_sha256, toolchain_sha256
 from upshift.toolchain.model import Family, Toolchain
 
 OLDEST: dict[Family, int] = {"clang": 14, "gcc": 11, "icx": 2023}
@@ -37,17 +38,20 @@ class Places:
 
 
 def find(family: Family, *, version: str | None = None, shell: Shell, places: Places | None = None) -> Toolchain:
-    """The newest usable compiler of a family, preferring one that has BOLT.
+    """The newest usable compiler of a family with the hashes of its contents, preferring one that has BOLT.
 
     ``version`` asks for one version by its leading numbers (``19``, ``19.1``). Raises MissingTool when there
     is none, when all are older than ``OLDEST``, or when lld, llvm-profdata or the profile run-time is absent.
     """
-    found, broken = _search(family, shell, places or Places())
+    places = places or Places()
+    found, broken = _search(family, shell, places)
     if version:
         found = [one for one in found if matches(one.version, version)]
     usable = [one for one in found if one.major >= OLDEST[family]]
     if usable:
-        return max(usable, key=lambda one: (one.bolt is not None, _numbers(one.version)))
+        best = max(usable, key=lambda one: (one.bolt is not None, _numbers(one.version)))
+        contents = toolchain_sha256(best, shell, places.folders())
+        return best.model_copy(update={"sha256": contents, "development_sha256": development_sha256(places.root)})
     if found:
         best = max(found, key=lambda one: _numbers(one.version))
         raise MissingTool(
@@ -60,7 +64,7 @@ def find(family: Family, *, version: str | None = None, shell: Shell, places: Pl
 
 
 def find_all(family: Family, *, shell: Shell, places: Places | None = None) -> tuple[Toolchain, ...]:
-    """Every complete compiler of a family, newest first, too old ones as well."""
+    """Every complete compiler of a family, newest first, too old ones as well; without the hashes of their contents."""
     found, _ = _search(family, shell, places or Places())
     return tuple(sorted(found, key=lambda one: _numbers(one.version), reverse=True))
 

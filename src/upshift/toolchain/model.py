@@ -26,3 +26,7 @@ class Toolchain(Value):
     """llvm-bolt, by its real path: through a link it seeks its run-time library in the wrong folder."""
     merge_fdata: Path | None
     major: int
+    sha256: str = ""
+    """Of its contents, with the tools of a build; empty where no key needs it."""
+    development_sha256: str = ""
+    """Of the headers and libraries on the machine that a build may read; empty where no key needs it."""

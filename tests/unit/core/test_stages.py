@@ -225,7 +225,7 @@ def _move_time(file: Path, by_s: float) -> None:
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_text("cut"), _write_as_long])
-def test_a_result_whose_file_is_gone_cut_short_or_written_again_is_made_again(house: House, spoil: Callable[[Path], object]) -> None:
+def test_a_result_whose_file_is_gone_or_changed_is_made_again(house: House, spoil: Callable[[Path], object]) -> None:
     made = house.stages(house.run()).run("source", Made, house.action, inputs={})
     spoil(made.path)
     again = house.stages(house.run()).run("source", Made, house.action, inputs={})

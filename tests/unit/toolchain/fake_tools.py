@@ -61,6 +61,15 @@ def llvm(root: Path, version: str, *, without: tuple[str, ...] = ()) -> Path:
 
 
 def versions(argv: tuple[str, ...]) -> tuple[int, str] | None:
-    """Answers ``TOOL --version`` with the file's own text."""
+    """Answers ``TOOL --version`` with the file's own text; ``ldd`` with the libraries that programs name, a line each."""
+    if argv[0] == "ldd":
+        lines = [line for file in argv[1:] for line in Path(file).read_text().splitlines() if line.startswith("NEEDS ")]
+        return 0, "".join(f"\tlib.so => {line.removeprefix('NEEDS ')} (0x00007f8fba000000)\n" for line in lines)
     path = Path(argv[0])
-    return (0, path.read_text()) if path.is_absolute() and argv[1:] == ("--version",) else None
+    if not path.is_absolute():
+        return None
+    if argv[1:] == ("--version",):
+        return 0, path.read_text()
+    # What compilers are asked about themselves: the rest of a line of their text that begins with the question.
+    (question,) = argv[1:]
+    return 0, next((line.removeprefix(question) for line in path.read_text().splitlines() if line.startswith(question)), "")
