@@ -11,6 +11,7 @@ from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
+from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
@@ -53,6 +54,15 @@ def refuse_source(kind: ServerKind, source: str | None) -> None:
         raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
     if path.is_dir() and kind.recognise(path) is None:
         raise SourceError(f"{path} is not a {kind.name} source tree", "name the folder that holds the server's CMakeLists.txt")
+
+
+def refuse_environment(kind: ServerKind, environment: Mapping[str, str]) -> None:
+    """Raises UsageError when a variable would change what is built: the key of a kept build would not tell."""
+    if found := changing_builds(environment, kind.build_variables):
+        raise UsageError(
+            f"the environment has {', '.join(found)}, which would change what is built without a word in any command",
+            f"unset {' '.join(found)}; a recipe's flags, link_flags and options say what a build shall have",
+        )
 
 
 def refuse_unknown_tests(kind: ServerKind, option: str, tests: str, source: Path | None) -> None:

@@ -12,6 +12,7 @@ from upshift.build.recipe import Recipe, find_recipe
 from upshift.build.whole import headers_bytes
 from upshift.door import (
     data_format,
+    refuse_environment,
     refuse_many_connections,
     refuse_missing_programs,
     refuse_source,
@@ -51,6 +52,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say) -> Work:
         train_on, hold_out = _workloads(options)
         _refuse_weights(recipe, train_on)
         kind = default_kind()
+        refuse_environment(kind, os.environ)
         refuse_source(kind, options.source)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
         refuse_unknown_tests(kind, "--verify", options.verify, tree)

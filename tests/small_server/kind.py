@@ -31,6 +31,7 @@ class SmallServer:
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("smallserver", "smallload")
     lasting: tuple[str, ...] = ()
+    build_variables: tuple[str, ...] = ()
     database = "small"
     suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 

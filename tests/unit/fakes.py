@@ -151,6 +151,7 @@ class FakeKind:
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)
+    build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     database: str = "db"
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True

@@ -65,6 +65,8 @@ class ServerKind(Protocol):
     """Groups of the server's own tests, by the names that ``verify`` takes, with the arguments that say what they run."""
     lasting: tuple[str, ...]
     """Settings that hold for a data folder's whole life."""
+    build_variables: tuple[str, ...]
+    """Environment variables that its CMake files read, besides those that CMake and compilers do: no build may have them."""
     database: str
     """The database that workloads fill and use; ``initialise`` leaves it there."""
 

@@ -121,6 +121,19 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 # InnoDB's are read from the data folder's first day on; lower_case_table_names is compared with the data dictionary's.
+# What its CMakeLists.txt asks $ENV for, and where CMake looks for the system libraries of _PARTS and for its generators.
+_BUILD_VARIABLES = (
+    "PB2WORKDIR",
+    "COMPRESS_DEBUG_SECTIONS",
+    "OPTIMIZE_DEBUG_BUILDS",
+    *(
+        name
+        for package in ("BISON", "CURL", "Curses", "OpenSSL", "PkgConfig", "Protobuf", "ZLIB", "absl", "utf8_range")
+        for name in (f"{package}_ROOT", f"{package.upper()}_ROOT", f"{package}_DIR")
+    ),
+    "OPENSSL_ROOT_DIR",
+)
+
 _LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
 
 _DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
@@ -168,6 +181,7 @@ class MySQL:
     targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
     lasting: tuple[str, ...] = _LASTING
+    build_variables: tuple[str, ...] = _BUILD_VARIABLES
     database = "upshift"
 
     def recognise(self, tree: Path) -> str | None:

@@ -15,6 +15,9 @@ from upshift.stages.post_link import bolt_counts
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
+VERSION = 1
+"""Of the commands that find a hot set: a kept one knows of no others, so that it is raised when they change."""
+
 
 def find_hot_set(
     lab: Lab,
@@ -64,7 +67,8 @@ def find_hot_set(
         "perf": use_perf,
         "how": (hotness.SAMPLE_HZ, hotness.COVERAGE, lab.kind.opaque),
     }
-    return lab.stages.run(Stage.HOT_SET, HotSet, from_perf if use_perf else from_bolt, inputs=inputs)
+    action = from_perf if use_perf else from_bolt
+    return lab.stages.run(Stage.HOT_SET, HotSet, action, inputs=inputs, version=VERSION)
 
 
 def whole_tree(lab: Lab, plain: Build) -> HotSet:
@@ -74,4 +78,5 @@ def whole_tree(lab: Lab, plain: Build) -> HotSet:
         link_map = hotness.map_plain_server(bench.shell, lab.kind, plain, bench.folder, bench.log)
         return hotness.whole_tree(bench.shell, lab.kind, plain, link_map)
 
-    return lab.stages.run(Stage.HOT_SET, HotSet, action, inputs={"plain": plain, "opaque": lab.kind.opaque})
+    inputs = {"plain": plain, "opaque": lab.kind.opaque}
+    return lab.stages.run(Stage.HOT_SET, HotSet, action, inputs=inputs, version=VERSION)

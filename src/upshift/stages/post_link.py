@@ -21,6 +21,9 @@ from upshift.values import Value, file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
+VERSION = 1
+"""Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
+
 
 class PostLinked(Value):
     """A build after the post-link step, or the build as it was with the reason."""
@@ -82,7 +85,9 @@ def post_link(
         "data": filled.sha256,
         "seconds": seconds,
     }
-    return lab.stages.run(Stage.POST_LINK, PostLinked, action, inputs=inputs, lasts=lambda made: not made.failed)
+    return lab.stages.run(
+        Stage.POST_LINK, PostLinked, action, inputs=inputs, version=VERSION, lasts=lambda made: not made.failed
+    )
 
 
 def bolt_counts(

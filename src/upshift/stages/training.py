@@ -23,6 +23,9 @@ from upshift.values import file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
+VERSION = 1
+"""Of the commands that are composed to train: a kept profile knows of no others, so that it is raised when they change."""
+
 
 def train_profile(
     lab: Lab,
@@ -79,7 +82,8 @@ def train_profile(
         "data": filled.sha256,
         "seconds": seconds,
     }
-    return lab.stages.run(Stage.TRAIN if first is None else Stage.SECOND_TRAIN, Profile, action, inputs=inputs)
+    name = Stage.TRAIN if first is None else Stage.SECOND_TRAIN
+    return lab.stages.run(name, Profile, action, inputs=inputs, version=VERSION)
 
 
 def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotSet, *, again: bool = False) -> Gated:

@@ -117,6 +117,44 @@ def test_what_is_refused_before_the_work(options: dict[str, object], error: type
     assert caught.value.hint and caught.value.exit_code == 2
 
 
+BUILD_VARIABLES = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "OBJCPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
+    *("COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "CPPFLAGS", "LD_RUN_PATH", "BISON_PKGDATADIR"),
+    *("CMAKE_PREFIX_PATH", "CMAKE_INCLUDE_PATH", "CMAKE_LIBRARY_PATH", "CMAKE_TOOLCHAIN_FILE", "CMAKE_C_COMPILER_LAUNCHER"),
+    *("PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PB2WORKDIR", "OpenSSL_ROOT", "OPENSSL_ROOT_DIR", "Protobuf_DIR"),
+)
+
+
+@pytest.mark.parametrize("value", ["/opt/other", ""])
+@pytest.mark.parametrize("name", BUILD_VARIABLES)
+def test_a_variable_that_no_key_would_know_is_refused_where_something_is_built(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: pytest.fail("installed"))
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"the environment has {name}, which would change what is built") as caught:
+        prepared()
+    assert caught.value.hint.startswith(f"unset {name};")
+    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
+    assert prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
+
+
+def test_all_variables_that_are_refused_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CPATH", "CMAKE_PREFIX_PATH"):
+        monkeypatch.setenv(name, "/opt/other")
+    with pytest.raises(UsageError, match="CMAKE_PREFIX_PATH, CPATH") as caught:
+        prepared()
+    assert "unset CMAKE_PREFIX_PATH CPATH;" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["CFLAGS", "LDFLAGS", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH", "CMAKE_BUILD_PARALLEL_LEVEL", "PYENV_ROOT"]
+)
+def test_a_variable_that_changes_no_build_may_be_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "1")
+    assert prepared()
+
+
 @pytest.mark.parametrize("verify", ["short", "main", "main.1st", "main.1st,innodb.innodb-index"])
 def test_tests_that_there_may_be(verify: str) -> None:
     assert prepared(verify=verify).options.verify == verify

@@ -27,6 +27,7 @@ from upshift.stages.keys import workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.post_link import PostLinked
 from upshift.stages.work import Measuring, Trained
+from upshift.toolchain.model import Toolchain
 from upshift.values import content_hash
 from upshift.workload.model import Workload
 
@@ -175,13 +176,14 @@ def test_a_workload_s_files_are_known_wherever_they_are_named(tmp_path: Path, mo
     assert len(set(keys)) == len(keys)
 
 
-def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True) -> list[str]:
+def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True, **tools: str) -> list[str]:
     stages = Recorder(PLAIN)
     lab = lab_with(stages, kind=kind)
-    builds.build_plain(lab, SOURCE, Recipe(), toolchain("gcc"), relocations=relocations)
-    builds.build_instrumented(lab, SOURCE, Recipe(), toolchain(), PLAIN, HOT_SET)
+    gcc, clang = (Toolchain.model_validate({**toolchain(family).model_dump(), **tools}) for family in ("gcc", "clang"))
+    builds.build_plain(lab, SOURCE, Recipe(), gcc, relocations=relocations)
+    builds.build_instrumented(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET)
     gated = Gated.model_construct(profile=Profile.model_construct(kind="ir", path=Path("/profile"), sha256=profile))
-    builds.build_optimised(lab, SOURCE, Recipe(), toolchain(), PLAIN, HOT_SET, gated, None)
+    builds.build_optimised(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET, gated, None)
     return [key for _name, key in stages.keys]
 
 
@@ -197,6 +199,13 @@ def test_builds_follow_their_commands() -> None:
     assert not {plain, instrumented, optimised} & set(built_keys(FakeKind(headers={"sql": ("a.h",)})))
     same_plain, same_instrumented, other = built_keys(FakeKind(), profile="1")
     assert (same_plain, same_instrumented) == (plain, instrumented) and other != optimised
+
+
+def test_builds_follow_the_contents_of_compilers_and_development_files() -> None:
+    """Their versions and paths stay when a distribution or a user packs them again."""
+    made = [built_keys(FakeKind()), built_keys(FakeKind(), sha256="1"), built_keys(FakeKind(), development_sha256="1")]
+    for keys in zip(*made, strict=True):
+        assert len(set(keys)) == len(keys)
 
 
 def test_how_many_compilers_run_side_by_side_makes_no_other_build() -> None:
