@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
+from upshift.run.fingerprint import fingerprint
 from upshift.server.kind import ServerKind
 from upshift.shell import Command, Shell
 from upshift.source.apt import Delivered, newest_mysql
@@ -52,7 +53,7 @@ def _from_apt(kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], 
         return _from_dsc(kind, delivered, cache, origin, shell, log)
     sha256 = file_sha256(delivered.file)
     unpacked = cache / "sources" / f"{delivered.file.stem}-{sha256[:12]}"
-    if not unpacked.is_dir():
+    if not _as_unpacked(unpacked):
         partial = _partial(unpacked, delivered.file.stat().st_size)
         shell.run(Command(("dpkg-deb", "-x", str(delivered.file), str(partial / "deb"))), log=log)
         tarballs = sorted((partial / "deb" / "usr" / "src").rglob("*.tar.*"))
@@ -60,20 +61,20 @@ def _from_apt(kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], 
             raise SourceError(f"{delivered.file.name} holds no source tarball", "give --source a directory or a tarball")
         shell.run(Command(("tar", "-xf", str(tarballs[0]), "-C", str(partial))), log=log)
         shutil.rmtree(partial / "deb")
-        partial.rename(unpacked)
+        _keep(partial, unpacked)
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
 def _from_dsc(kind: ServerKind, delivered: Delivered, cache: Path, origin: str, shell: Shell, log: Path) -> Source:
     sha256 = file_sha256(delivered.file)
     unpacked = cache / "sources" / f"{delivered.file.stem}-{sha256[:12]}"
-    if not unpacked.is_dir():
+    if not _as_unpacked(unpacked):
         beside = delivered.file.parent.glob(f"{delivered.package}_*.tar.*")
         partial = _partial(unpacked, max((file.stat().st_size for file in beside), default=0))
         # apt has checked the .dsc against the signed index; dpkg-source checks the files against the .dsc. Its --no-check
         # would skip that too. It only warns where it lacks the key of the .dsc's own signature.
         shell.run(Command(("dpkg-source", "-x", str(delivered.file), str(partial / "tree"))), log=log)
-        partial.rename(unpacked)
+        _keep(partial, unpacked)
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
@@ -81,14 +82,14 @@ def _from_tarball(kind: ServerKind, tarball: Path, cache: Path, shell: Shell, lo
     sha256 = file_sha256(tarball)
     verified = vouched(tarball, sha256, shell)
     unpacked = cache / "sources" / f"{tarball.name.split('.tar')[0]}-{sha256[:12]}"
-    if not unpacked.is_dir():
+    if not _as_unpacked(unpacked):
         partial = _partial(unpacked, tarball.stat().st_size)
         try:
             _extract(tarball, partial, shell, log)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        partial.rename(unpacked)
+        _keep(partial, unpacked)
     return _recognised(kind, _single(unpacked), f"tarball: {tarball.name}", sha256, verified)
 
 
@@ -151,6 +152,23 @@ def _state(path: str) -> str:
     if not file.is_file():
         return "no file"  # a socket or pipe: reading one could wait for ever
     return f"{file.stat().st_size} {file_sha256(file)}"
+
+
+def _as_unpacked(unpacked: Path) -> bool:
+    """Whether a folder is there and nothing in it has changed: its source is named by the archive's contents alone."""
+    noted = _noted(unpacked)
+    return noted.is_file() and noted.read_text() == fingerprint(unpacked)
+
+
+def _keep(partial: Path, unpacked: Path) -> None:
+    shutil.rmtree(unpacked, ignore_errors=True)
+    partial.rename(unpacked)
+    _noted(unpacked).write_text(fingerprint(unpacked) or "")
+
+
+def _noted(unpacked: Path) -> Path:
+    """Beside the folder, which holds what the archive did and no more."""
+    return unpacked.with_name(unpacked.name + ".fingerprint")
 
 
 def _partial(unpacked: Path, archive_bytes: int) -> Path:

@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,9 +107,30 @@ def test_a_tarball_is_unpacked_once(get: Getter, tmp_path: Path, ending: str) ->
     assert found.sha256 == digest
     assert found.path == get.cache / "sources" / f"mysql-9.7.4-{digest[:12]}" / "mysql-9.7.4"
     assert found.version == "9.7.4"
-    (found.path / "mark").touch()
+    first = found.path.stat().st_ino
     assert get(tarball) == found
-    assert (found.path / "mark").exists()
+    assert found.path.stat().st_ino == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: (tree / "mark").touch(),
+        lambda tree: (tree / "sql" / "mysqld.cc").write_text("int main() { return 1; }\n"),
+        lambda tree: (tree / "sql" / "mysqld.cc").unlink(),
+    ],
+    ids=["another file", "other text", "a file less"],
+)
+def test_an_unpacked_source_that_has_changed_is_unpacked_again(
+    get: Getter, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    """Its builds are kept under the hash of the archive."""
+    tarball = make_tarball(tmp_path)
+    found = get(tarball)
+    change(found.path)
+    assert get(tarball) == found
+    assert sorted(each.name for each in found.path.iterdir()) == ["MYSQL_VERSION", "noise", "sql"]
+    assert (found.path / "sql" / "mysqld.cc").read_text() == "int main() {}\n" * 1000
 
 
 def test_zstd_is_undone_first(get: Getter, tmp_path: Path) -> None:
