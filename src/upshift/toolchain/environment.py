@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-_NAMES = frozenset(
+NAMES = frozenset(
     (
         # Where compilers look for headers, libraries and their own parts.
         "CPATH",
@@ -43,7 +43,7 @@ _NAMES = frozenset(
 )
 _BEGINNINGS = ("CMAKE_", "PKG_CONFIG")
 # They say how a build runs or looks, or the command line has a value of its own.
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     (
         "CMAKE_BUILD_PARALLEL_LEVEL",
         "CMAKE_BUILD_TYPE",
@@ -60,7 +60,7 @@ def changing_builds(environment: Mapping[str, str], server_s: Iterable[str]) -> 
 
     Empty ones too: to GCC an empty path is the folder that it runs in.
     """
-    known = _NAMES.union(server_s)
+    known = NAMES.union(server_s)
     return tuple(
-        sorted(name for name in environment if name in known or (name.startswith(_BEGINNINGS) and name not in _HARMLESS))
+        sorted(name for name in environment if name in known or (name.startswith(_BEGINNINGS) and name not in HARMLESS))
     )

@@ -20,6 +20,7 @@ from upshift.profile.model import Gated, Profile
 from upshift.report.result import Result
 from upshift.run.directory import Manifest
 from upshift.server.kind import ServerKind
+from upshift.toolchain import environment
 from upshift.toolchain.doctor import Finding
 from upshift.values import Value
 from upshift.workload.model import PLACEHOLDERS, Fill, LoadCommand, Workload
@@ -92,6 +93,10 @@ def test_every_variable_is_named() -> None:
     read = {name for file in sources for name in re.findall(r"\bUPSHIFT_[A-Z_]+\b", file.read_text())}
     assert read
     assert read <= words("environment")
+
+
+def test_every_variable_that_is_refused_is_named() -> None:
+    assert words("environment") >= environment.NAMES | environment.HARMLESS
 
 
 def test_every_member_of_a_server_kind_is_named() -> None:
