@@ -16,7 +16,7 @@ from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 VERSION = 1
-"""Of the commands that find a hot set: a kept one knows of no others, so that it is raised when they change."""
+"""Raised when the commands that find a hot set change: no key holds them."""
 
 
 def find_hot_set(

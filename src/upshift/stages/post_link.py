@@ -22,7 +22,7 @@ from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 VERSION = 1
-"""Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
+"""Raised when the commands that are composed here change: no key holds them."""
 
 
 class PostLinked(Value):

@@ -24,7 +24,7 @@ from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 VERSION = 1
-"""Of the commands that are composed to train: a kept profile knows of no others, so that it is raised when they change."""
+"""Raised when the commands that train change: no key holds them."""
 
 
 def train_profile(
