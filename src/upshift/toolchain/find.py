@@ -69,6 +69,12 @@ def find_all(family: Family, *, shell: Shell, places: Places | None = None) -> t
     return tuple(sorted(found, key=lambda one: _numbers(one.version), reverse=True))
 
 
+def llvm_program(name: str, places: Places | None = None) -> Path | None:
+    """A tool of the newest LLVM that has it, else the one on ``$PATH``; None when there is none."""
+    places = places or Places()
+    return _first((*_llvm_folders(places), *places.folders()), name)
+
+
 def matches(version: str, wanted: str) -> bool:
     """Whether ``version`` begins with the numbers of ``wanted``: 19.1.7 matches 19 and 19.1, not 1."""
     asked = _numbers(wanted)

@@ -1,0 +1,1 @@
+"""Why one server is faster than another: samples of both, their code, and what can be concluded from them."""

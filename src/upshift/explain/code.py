@@ -1,0 +1,115 @@
+"""What the machine code of functions says without running it: whom they call, and which instructions they hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upshift.explain.names import is_cold, source_name
+from upshift.explain.symbols import SymbolTable
+from upshift.shell import Command, Shell
+
+_AT_ONCE = 400
+_HEADER = re.compile(r"^([0-9a-f]+) <(.*)>:$")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
+_TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <([^>]+?)(?:\+0x[0-9a-f]+)?>")
+_TAKEN = re.compile(r"# (?:0x)?([0-9a-f]+) <[^>]+>")
+# Between hot and cold code and from function to function these change although the function does the same.
+_PADDING = re.compile(r"^(nop|int3|xchg|data16|ud2)|^cs$|^rep$")
+
+
+@dataclass
+class Code:
+    """A source function's machine code: all parts and copies of it together."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """Direct calls by the source name of what they call, in parts that are not cold."""
+    cold_calls: Counter[str] = field(default_factory=Counter)
+    named: set[str] = field(default_factory=set)
+    """Functions whose address is taken: to compare a pointer with it before a promoted call, or to hand it on."""
+    instructions: int = 0
+    cold_instructions: int = 0
+    mnemonics: Counter[str] = field(default_factory=Counter)
+    """Without jumps, which a layout inverts, adds and removes, and without padding."""
+
+    @property
+    def all_instructions(self) -> int:
+        return self.instructions + self.cold_instructions
+
+
+def disassemble(shell: Shell, objdump: Path, server: Path, table: SymbolTable, functions: Iterable[str]) -> Mapping[str, Code]:
+    """The code of the functions with these source names, by source name; those that the server does not have are left out."""
+    wanted = set(functions)
+    symbols = sorted(
+        {symbol for part in table.parts for symbol in part.symbols[:1] if wanted & {source_name(each) for each in part.symbols}}
+    )
+    reader = _Reader(table)
+    for start in range(0, len(symbols), _AT_ONCE):
+        chosen = ",".join(symbols[start : start + _AT_ONCE])
+        options = ("-d", "--no-show-raw-insn", f"--disassemble-symbols={chosen}")
+        shell.run(Command((str(objdump), *options, str(server))), on_line=reader.line)
+    return reader.found
+
+
+def read_code(lines: Sequence[str], table: SymbolTable) -> Mapping[str, Code]:
+    """What the lines of ``llvm-objdump -d --no-show-raw-insn`` say."""
+    reader = _Reader(table)
+    for line in lines:
+        reader.line(line)
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, table: SymbolTable) -> None:
+        self.found: dict[str, Code] = {}
+        self._table = table
+        self._names: tuple[str, ...] = ()
+        self._cold = False
+        self._code = Code()
+
+    def line(self, line: str) -> None:
+        if header := _HEADER.match(line):
+            part = self._table.part(int(header[1], 16))
+            symbols = part.symbols if part else (header[2],)
+            self._names = tuple(sorted({source_name(symbol) for symbol in symbols}))
+            self._cold = all(is_cold(symbol) for symbol in symbols)
+            self._code = self.found.setdefault(self._names[0], Code())
+            for name in self._names[1:]:
+                self.found[name] = self._code
+        elif self._names and (found := _INSTRUCTION.match(line)):
+            self._instruction(found[2], found[3])
+
+    def _instruction(self, mnemonic: str, operands: str) -> None:
+        if _PADDING.match(mnemonic):
+            return
+        jump = mnemonic.startswith("j")
+        if not jump:
+            self._code.mnemonics[mnemonic] += 1
+        if self._cold:
+            self._code.cold_instructions += 1
+        else:
+            self._code.instructions += 1
+        if jump or mnemonic.startswith("call"):
+            callee = self._callee(operands)
+            if callee and callee not in self._names:
+                (self._code.cold_calls if self._cold else self._code.calls)[callee] += 1
+
+        elif mnemonic.startswith("lea") and (taken := _TAKEN.search(operands)):
+            part = self._table.part(int(taken[1], 16))
+            if part and part.start == int(taken[1], 16):
+                self._code.named |= {source_name(symbol) for symbol in part.symbols} - set(self._names)
+
+    def _callee(self, operands: str) -> str | None:
+        """What a direct call or jump leads to, by source name; None inside the function and through a register."""
+        target = _TARGET.match(operands)
+        if not target:
+            return None
+        part = self._table.part(int(target[1], 16))
+        if part is None:
+            # The linkage table's stubs have no symbols of their own.
+            return target[2]
+        names = sorted({source_name(symbol) for symbol in part.symbols})
+        return self._names[0] if set(names) & set(self._names) else names[0]

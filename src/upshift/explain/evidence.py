@@ -1,0 +1,106 @@
+"""What the samples' stacks and the machine code of one server show, in the form in which two servers are compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from upshift.explain import inline_frames
+from upshift.explain.code import Code, disassemble
+from upshift.explain.inline_frames import Line
+from upshift.explain.inlining import Examined
+from upshift.explain.names import source_name
+from upshift.explain.rows import Sampled
+from upshift.explain.script import Stack
+from upshift.explain.symbols import Groups, SymbolTable
+from upshift.explain.tools import Tools
+from upshift.workbench import Workbench
+
+Stacks = Counter[Stack]
+_FEWEST = 3
+"""Samples of any function on a stack, for its code to be read: what was hardly seen explains nothing."""
+
+
+def groups_of(tables: Iterable[SymbolTable], seen: Iterable[Stacks]) -> Groups:
+    """Functions that share their code in either server count as one in both, by the name that was sampled most."""
+    samples: Counter[str] = Counter()
+    for stacks in seen:
+        for stack, count in stacks.items():
+            if not stack[0].home:
+                samples[source_name(stack[0].symbol)] += count
+    groups = Groups(samples)
+    for table in tables:
+        for part in table.parts:
+            names = tuple(sorted({source_name(symbol) for symbol in part.symbols}))
+            if len(names) > 1:
+                groups.join(names)
+    return groups
+
+
+def wanted(stacks: Stacks) -> set[str]:
+    """Source names of the functions whose code is worth reading."""
+    seen: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        for name in {source_name(frame.symbol) for frame in stack if not frame.home}:
+            seen[name] += count
+    return {name for name, count in seen.items() if count >= _FEWEST}
+
+
+def examine(
+    bench: Workbench,
+    tools: Tools,
+    server: Path,
+    table: SymbolTable,
+    functions: Collection[str],
+    found: Sampled,
+    stacks: Stacks,
+    groups: Groups,
+) -> Examined:
+    """One server's code and samples by the groups' names."""
+    read = disassemble(bench.shell, tools.objdump, server, table, functions) if tools.objdump else {}
+    code: dict[str, Code] = {}
+    for name in sorted(read, key=lambda each: (groups.of(each) != each, each)):
+        code.setdefault(groups.of(name), read[name])
+    callers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for stack, count in stacks.items():
+        own = [groups.of(source_name(frame.symbol)) if not frame.home else "" for frame in stack]
+        for callee, caller in set(itertools.pairwise(own)):
+            if callee and caller:
+                callers[callee][caller] += count
+    return Examined(
+        code=code,
+        exist={groups.of(source_name(symbol)) for part in table.parts for symbol in part.symbols},
+        self_us={place.name: count * found.us_a_sample for place, count in found.places.items() if place.home == "server"},
+        callers=callers,
+    )
+
+
+def addresses(stacks: Stacks) -> Mapping[int, int]:
+    """Samples in the server's own code by address."""
+    found: Counter[int] = Counter()
+    for stack, count in stacks.items():
+        if not stack[0].home:
+            found[stack[0].address] += count
+    return found
+
+
+def source_lines(
+    bench: Workbench, tools: Tools, server: Path, table: SymbolTable, stacks: Stacks
+) -> Mapping[int, tuple[Line, ...]]:
+    """Source lines and inlined frames at every address on a stack; none without debug information."""
+    if not table.debug_information or tools.symbolizer is None:
+        return {}
+    found = {frame.address for stack in stacks for frame in stack if not frame.home and frame.address}
+    return inline_frames.expand(bench.shell, tools.symbolizer, server, found, bench.folder)
+
+
+def files(table: SymbolTable, lines: Mapping[int, tuple[Line, ...]]) -> dict[str, str]:
+    """The first sampled line of each function as FILE:LINE, by source name."""
+    found: dict[str, str] = {}
+    for address in sorted(lines):
+        part, known = table.part(address), lines[address]
+        if part and known and known[-1].file:
+            found.setdefault(source_name(part.symbols[0]), f"{known[-1].file}:{known[-1].line}")
+    return found

@@ -1,0 +1,168 @@
+"""Puts the explanation of one load together: samples, machine code, rows, causes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from upshift.explain import evidence, figures, inlining, kernel, stacks
+from upshift.explain.evidence import Stacks
+from upshift.explain.layout import spreads
+from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
+from upshift.explain.names import demangled, source_name
+from upshift.explain.recording import Block, Event, record
+from upshift.explain.rows import rows, sampled
+from upshift.explain.symbols import SymbolTable, read_symbols
+from upshift.explain.tools import Tools
+from upshift.measure.bench import Bench
+from upshift.measure.model import Load
+from upshift.measure.variant import Variant
+from upshift.workbench import Workbench
+
+_BLOCK_S = 4.0
+_FEWEST_ROUNDS = 2
+_CODE_ROWS = 200
+
+Pair = tuple[Variant, Variant]
+Tables = tuple[SymbolTable, SymbolTable]
+Recorded = tuple[list[Block], list[Block]]
+
+
+def symbols_of(pair: Pair) -> Tables:
+    """Both servers' symbol tables. Raises UsageError for one that was stripped."""
+    before, after = (read_symbols(each.program.binary.resolve(), each.name) for each in pair)
+    return before, after
+
+
+def explain(
+    bench: Workbench,
+    servers: Bench,
+    pair: Pair,
+    load: Load,
+    event: Event,
+    tools: Tools,
+    *,
+    seconds: float,
+    output: Path,
+    instructions: tuple[float, float] | None = None,
+) -> Explained:
+    """Why the second server takes less, or more, CPU time for a query of ``load`` than the first.
+
+    Each is sampled for ``seconds``; starting, warming up and reading take about as long again. Stacks are written into
+    ``output``. ``instructions`` are those that each executes for a query in user mode, where somebody counted them. Raises
+    UsageError for a stripped server, LoadFailed and ServerFailed as the bench does.
+    """
+    tables = symbols_of(pair)
+    rounds = max(_FEWEST_ROUNDS, round(seconds / _BLOCK_S))
+
+    def on_block(done: int, total: int) -> None:
+        bench.progress.update(done, total, f"{load.workload} x{load.connections}")
+
+    recorded = record(bench, servers, pair, tables, load, event, rounds=rounds, block_s=seconds / rounds, on_block=on_block)
+    return conclude(bench, pair, load, tables, recorded, event, tools, output=output, instructions=instructions)
+
+
+def conclude(
+    bench: Workbench,
+    pair: Pair,
+    load: Load,
+    tables: Tables,
+    recorded: Recorded,
+    event: Event,
+    tools: Tools,
+    *,
+    output: Path,
+    instructions: tuple[float, float] | None = None,
+) -> Explained:
+    """What follows from blocks that were recorded."""
+    both = _together(recorded[0]), _together(recorded[1])
+    groups = evidence.groups_of(tables, both)
+    found = [sampled(blocks, groups) for blocks in recorded]
+    before, after = (
+        figures.side(each.name, blocks, one, event, counted)
+        for each, blocks, one, counted in zip(pair, recorded, found, instructions or (None, None), strict=True)
+    )
+    functions = evidence.wanted(both[0]) | evidence.wanted(both[1])
+    binaries = [each.program.binary.resolve() for each in pair]
+    old, new = (
+        evidence.examine(bench, tools, binary, table, functions, one, own, groups)
+        for binary, table, one, own in zip(binaries, tables, found, both, strict=True)
+    )
+    inlined, code = inlining.inlined(old, new, groups), inlining.changes(old, new)
+    shown = demangled(bench.shell, tools.demangler, _names(both, inlined, code))
+    lines = [
+        evidence.source_lines(bench, tools, binary, table, own)
+        for binary, table, own in zip(binaries, tables, both, strict=True)
+    ]
+    table, confidence = rows(found[0], found[1], shown)
+    files = evidence.files(tables[1], lines[1]) | evidence.files(tables[0], lines[0])
+    written: list[str] = []
+    for each, own, known in zip(pair, both, lines, strict=True):
+        stem = f"{each.name.replace('/', '-')}-{load.workload}"
+        written += stacks.write(stacks.named(own, shown, known), output, stem, f"{each.name}, {load.workload}")
+    causes = inlining.causes((row.symbol for row in table if row.symbol), old, new, inlined, code)
+    return Explained(
+        workload=load.workload,
+        connections=load.connections,
+        before=before,
+        after=after,
+        changes=figures.changes(recorded, before, after),
+        rows=tuple(_caused(row, causes, files) for row in table),
+        inlined=tuple(_shown(each, shown) for each in inlined),
+        families=tuple(_family(each, shown) for each in inlining.families(inlined, old, new)),
+        code=tuple(each.model_copy(update={"name": shown[each.name]}) for each in code[:_CODE_ROWS]),
+        layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
+        dispersion=max(each.dispersion for each in found),
+        confidence=confidence,
+        notes=_notes(pair, tables, tools, event, both),
+        stacks=tuple(written),
+    )
+
+
+def _together(blocks: Sequence[Block]) -> Stacks:
+    found: Stacks = Counter()
+    for block in blocks:
+        found.update(block.samples.stacks)
+    return found
+
+
+def _names(both: tuple[Stacks, Stacks], inlined: Collection[Inlined], code: Collection[CodeChange]) -> set[str]:
+    names = {source_name(frame.symbol) for own in both for stack in own for frame in stack if not frame.home}
+    for each in inlined:
+        names |= {each.callee, each.caller, *each.moved_calls}
+    return names | {each.name for each in code}
+
+
+def _caused(row: Row, causes: Mapping[str, CauseKind], files: Mapping[str, str]) -> Row:
+    return row.model_copy(update={"cause": causes.get(row.symbol, "not examined"), "file": files.get(row.symbol, "")})
+
+
+def _family(each: Family, shown: Mapping[str, str]) -> Family:
+    return each.model_copy(update={"name": shown[each.name], "members": tuple(shown[name] for name in each.members)})
+
+
+def _shown(each: Inlined, shown: Mapping[str, str]) -> Inlined:
+    names = {"callee": shown[each.callee], "caller": shown[each.caller]}
+    return each.model_copy(update={**names, "moved_calls": tuple(shown[name] for name in each.moved_calls)})
+
+
+def _notes(pair: Pair, tables: Tables, tools: Tools, event: Event, both: tuple[Stacks, Stacks]) -> tuple[str, ...]:
+    """What this machine and these servers could not tell, and what is lost by it."""
+    notes = []
+    if event != "cpu-clock":
+        notes.append("perf may sample user code alone here: time in the kernel has no rows, and shares are of user CPU time")
+    elif kernel.hidden(stack for own in both for stack in own):
+        shows = "`sysctl kernel.kptr_restrict=0` shows them"
+        notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
+    if tools.objdump is None:
+        notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")
+    for each, table in zip(pair, tables, strict=True):
+        if not table.debug_information:
+            notes.append(
+                f"{each.name} has no debug information: its flame graph shows no frames of inlined functions, "
+                "and its functions have no source lines"
+            )
+        elif tools.symbolizer is None:
+            notes.append(f"llvm-symbolizer is not there: {each.name}'s inlined functions and source lines are not shown")
+    return tuple(notes)

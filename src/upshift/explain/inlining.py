@@ -1,0 +1,184 @@
+"""Calls that one server's code has and the other's lacks, and what that says: pure functions over machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from upshift.explain.code import Code
+from upshift.explain.model import CauseKind, CodeChange, Family, Inlined
+from upshift.explain.symbols import Groups
+
+_SEEN_SHARE = 0.02
+"""Of a function's samples, those under one caller, from which an indirect call between the two is believed."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One server: its functions' code, and what was sampled in them. All names are those of groups."""
+
+    code: Mapping[str, Code]
+    exist: Collection[str]
+    """All functions that it has."""
+    self_us: Mapping[str, float]
+    """CPU microseconds a query by function."""
+    callers: Mapping[str, Mapping[str, int]]
+    """Samples with a function on the stack by the function that called it, where stacks tell."""
+
+    def through(self, callee: str, caller: str) -> float:
+        """The share of the callee's samples that came through this caller; 1 where stacks do not tell."""
+        callers = self.callers.get(callee, {})
+        total = sum(callers.values())
+        return callers.get(caller, 0) / total if total else 1.0
+
+
+def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined, ...]:
+    """Calls of sampled functions that have gone from their callers' hot code; those with the most time first.
+
+    A call that only moved to the caller's cold part is not one of them: the layout changed, nothing was inlined. An indirect
+    call counts when stacks saw it before and the caller now knows the callee's address: it was promoted, then inlined.
+    """
+    found = []
+    for caller in sorted(before.code.keys() & after.code.keys()):
+        old, new = (_calls(side.code[caller], groups) for side in (before, after))
+        for callee, calls in sorted({**_indirect(caller, old, new, before), **old.hot}.items()):
+            gone = not new.hot.get(callee) and (new.cold.get(callee, 0) < calls or not calls)
+            if callee == caller or not before.self_us.get(callee) or not gone:
+                continue
+            moved = _moved(callee, caller, old, new, before, groups)
+            symbol_gone = callee not in after.exist
+            found.append(
+                Inlined(
+                    callee=callee,
+                    caller=caller,
+                    indirect=not calls,
+                    calls_before=calls,
+                    calls_after=0,
+                    cold_calls_after=new.cold.get(callee, 0),
+                    symbol_gone=symbol_gone,
+                    moved_calls=moved,
+                    callee_us_before=before.self_us[callee] * before.through(callee, caller),
+                    caller_us_before=before.self_us.get(caller, 0.0),
+                    caller_us_after=after.self_us.get(caller, 0.0),
+                    proof="code" if moved or symbol_gone else "call gone",
+                )
+            )
+    return tuple(sorted(found, key=lambda each: (-each.callee_us_before, each.callee, each.caller)))
+
+
+def families(found: Sequence[Inlined], before: Examined, after: Examined) -> tuple[Family, ...]:
+    """Functions that were sampled after, each with all that it took in, directly or through what it took in.
+
+    Their time before is their own and that of what they took in, as far as it came through them: of a callee with several
+    callers, each gets the part that stacks saw under it.
+    """
+    into: dict[str, list[str]] = {}
+    for each in found:
+        into.setdefault(each.caller, []).append(each.callee)
+    made = []
+    for name in into:
+        if not after.self_us.get(name):
+            continue
+        members: dict[str, float] = {}
+        _take_in(name, 1.0, into, before, after, members, (name,))
+        own_us = before.self_us.get(name, 0.0)
+        made.append(
+            Family(
+                name=name,
+                members=tuple(sorted(members, key=lambda each: (-members[each], each))),
+                before_us=own_us + sum(members.values()),
+                own_before_us=own_us,
+                after_us=after.self_us[name],
+            )
+        )
+    return tuple(sorted(made, key=lambda each: (-each.before_us, each.name)))
+
+
+def changes(before: Examined, after: Examined) -> tuple[CodeChange, ...]:
+    """The code of every function that both have, those with the most time before first."""
+    both = sorted(before.code.keys() & after.code.keys(), key=lambda name: (-before.self_us.get(name, 0.0), name))
+    return tuple(
+        CodeChange(
+            name=name,
+            instructions_before=old.all_instructions,
+            instructions_after=new.all_instructions,
+            cold_before=old.cold_instructions,
+            cold_after=new.cold_instructions,
+            same_instructions=old.mnemonics == new.mnemonics,
+        )
+        for name in both
+        for old, new in [(before.code[name], after.code[name])]
+    )
+
+
+def causes(
+    names: Iterable[str], before: Examined, after: Examined, found: Collection[Inlined], changed: Collection[CodeChange]
+) -> Mapping[str, CauseKind]:
+    """What happened to the code of each function."""
+    callees, callers = {each.callee for each in found}, {each.caller for each in found}
+    code = {each.name: each for each in changed}
+
+    def cause(name: str) -> CauseKind:
+        if name in callees and not after.self_us.get(name):
+            return "inlined"
+        if name in callers:
+            return "takes in"
+        if name in callees:
+            return "inlined"
+        if name in code:
+            return "same instructions" if code[name].same_instructions else "compiled otherwise"
+        return "not in both" if (name in before.exist) != (name in after.exist) else "not examined"
+
+    return {name: cause(name) for name in names}
+
+
+@dataclass(frozen=True)
+class _Calls:
+    hot: Mapping[str, int]
+    cold: Mapping[str, int]
+    named: Collection[str]
+
+
+def _calls(code: Code, groups: Groups) -> _Calls:
+    """A function's calls, with functions of the same code under one name."""
+    kinds: list[dict[str, int]] = []
+    for counts in (code.calls, code.cold_calls):
+        merged: dict[str, int] = {}
+        for callee, count in counts.items():
+            merged[groups.of(callee)] = merged.get(groups.of(callee), 0) + count
+        kinds.append(merged)
+    return _Calls(kinds[0], kinds[1], {groups.of(name) for name in code.named})
+
+
+def _indirect(caller: str, old: _Calls, new: _Calls, before: Examined) -> Mapping[str, int]:
+    """What a caller reached through a pointer before and knows by its address now."""
+    learnt = set(new.named) - set(old.named) - old.hot.keys() - old.cold.keys()
+    return {callee: 0 for callee in learnt if before.callers.get(callee) and before.through(callee, caller) >= _SEEN_SHARE}
+
+
+def _moved(callee: str, caller: str, old: _Calls, new: _Calls, before: Examined, groups: Groups) -> tuple[str, ...]:
+    """What only the callee called before, and the caller calls now."""
+    if callee not in before.code:
+        return ()
+    inner = _calls(before.code[callee], groups)
+    own = {*old.hot, *old.cold, caller, callee}
+    return tuple(sorted(({*inner.hot, *inner.cold} - own) & {*new.hot, *new.cold}))
+
+
+def _take_in(
+    name: str,
+    share: float,
+    into: Mapping[str, Sequence[str]],
+    before: Examined,
+    after: Examined,
+    members: dict[str, float],
+    path: tuple[str, ...],
+) -> None:
+    for callee in into.get(name, ()):
+        part = share * before.through(callee, name)
+        if callee in path or not part:
+            continue
+        members[callee] = members.get(callee, 0.0) + part * before.self_us.get(callee, 0.0)
+        # What is still seen by itself has a family of its own, with what it took in.
+        if not after.self_us.get(callee):
+            _take_in(callee, part, into, before, after, members, (*path, callee))

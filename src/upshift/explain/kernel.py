@@ -1,0 +1,51 @@
+"""Where a server's time in the kernel goes: by system call, or by what else brought it there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from upshift.explain.script import KERNEL, UNKNOWN, Stack
+
+_CALL = re.compile(r"^__(?:x64|ia32|arm64|se|do)_sys_(\w+)$")
+_INTERRUPTS = {
+    "asm_exc_page_fault": "page fault",
+    "asm_sysvec_apic_timer_interrupt": "timer interrupt",
+    "asm_sysvec_hyperv_stimer0": "timer interrupt",
+    "asm_sysvec_reschedule_ipi": "wake-up from another CPU",
+    "asm_sysvec_call_function_single": "call from another CPU",
+    "asm_sysvec_call_function": "call from another CPU",
+    "asm_common_interrupt": "device interrupt",
+    "ret_from_fork_asm": "start of a thread",
+}
+
+
+def in_kernel(stack: Stack) -> bool:
+    return stack[0].home == KERNEL
+
+
+def entry(stack: Stack) -> str:
+    """What brought a thread into the kernel, by the outermost function of the kernel that tells it.
+
+    A thread that waits was preempted in its call, so that what the scheduler took counts to the call as well.
+    """
+    names = [_bare(frame.symbol) for frame in stack if frame.home == KERNEL]
+    for name in reversed(names):
+        if call := _CALL.match(name):
+            return call[1]
+        if name in _INTERRUPTS:
+            return _INTERRUPTS[name]
+    if "exit_to_user_mode_loop" in names or "irqentry_exit_to_user_mode" in names:
+        return "return to user code"
+    if any(name.startswith(("do_syscall_64", "entry_SYSCALL", "syscall_")) for name in names):
+        return "system call, entry and exit"
+    return "not told"
+
+
+def hidden(stacks: Iterable[Stack]) -> bool:
+    """Whether the kernel keeps its functions' names to itself: no frame has one."""
+    return all(frame.symbol == UNKNOWN for stack in stacks for frame in stack if frame.home == KERNEL)
+
+
+def _bare(symbol: str) -> str:
+    return symbol.split(".", 1)[0]

@@ -1,0 +1,170 @@
+"""The shape of an explanation: what differs between two servers under a load, and the evidence for why."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from upshift.explain.layout import Spread
+from upshift.machine import Machine
+from upshift.measure.variant import Variant
+from upshift.values import Value
+
+SCHEMA_VERSION = 1
+
+Home = Literal["server", "library", "kernel"]
+Verdict = Literal["less", "more", "not told apart"]
+ChangeMetric = Literal["cpu", "user", "system", "instructions", "time per instruction"]
+CauseKind = Literal["inlined", "takes in", "same instructions", "compiled otherwise", "not in both", "not examined"]
+
+
+class Side(Value):
+    """One server under the load."""
+
+    server: str
+    queries: int
+    cpu_us_per_query: float
+    """CPU time of the server, from the kernel, exact."""
+    user_us_per_query: float
+    """The part in user mode, by samples."""
+    system_us_per_query: float | None
+    """The part in the kernel, by samples; None when perf may not sample it."""
+    switches_per_query: float
+    """How often a thread left its CPU."""
+    samples: int
+    lost: int
+    """Samples that the kernel dropped."""
+    instructions_per_query: float | None = None
+    """In user mode; None where nobody counted them."""
+
+
+class Change(Value):
+    """A figure of both servers, and after / before with its interval."""
+
+    metric: ChangeMetric
+    before: float
+    after: float
+    ratio: float
+    ci_low: float | None
+    ci_high: float | None
+    """None where there is no interval: a single pair of blocks, or a count."""
+    log_share: float | None = None
+    """For instructions and time per instruction: the part of ln(user CPU after / before) that it makes up."""
+
+
+class Row(Value):
+    """Where CPU time goes: a source function, a system call, or all that is too small for a row of its own."""
+
+    name: str
+    home: Home
+    functions: int = 1
+    """How many stand behind the row: 1, or those of an *other* row."""
+    before_samples: int
+    after_samples: int
+    before_us: float
+    """CPU microseconds a query."""
+    after_us: float
+    difference_us: float
+    before_share: float
+    after_share: float
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    """None: the function has no samples before; then the ratio is None as well, and the interval has no upper limit."""
+    verdict: Verdict
+    symbol: str = ""
+    """The linkage name; empty for kernel, libraries and *other* rows."""
+    file: str = ""
+    """FILE:LINE of its definition, where debug information tells it."""
+    cause: CauseKind = "not examined"
+
+
+class Inlined(Value):
+    """A call in one server's code that the other's lacks: its callee was inlined."""
+
+    callee: str
+    caller: str
+    indirect: bool
+    """The call went through a pointer before."""
+    calls_before: int
+    """Direct calls from caller to callee in the caller's hot code; instructions, not executions."""
+    calls_after: int
+    cold_calls_after: int
+    """Such calls that are left in the caller's cold part."""
+    symbol_gone: bool
+    """Whether the callee exists nowhere any more as a function of its own."""
+    moved_calls: tuple[str, ...]
+    """What the callee called and the caller did not: now the caller calls it."""
+    callee_us_before: float
+    """CPU microseconds a query of the callee, under all callers."""
+    caller_us_before: float
+    caller_us_after: float
+    proof: Literal["code", "call gone"]
+    """*code*: calls of the callee's are now the caller's, or the callee exists no more; *call gone*: the call alone is gone."""
+
+
+class Family(Value):
+    """A function with all that was inlined into it: what it and they took before, and what it takes now."""
+
+    name: str
+    members: tuple[str, ...]
+    before_us: float
+    """CPU microseconds a query, its own and its members' as far as they were called by it."""
+    own_before_us: float
+    after_us: float
+
+
+class CodeChange(Value):
+    """A function's machine code in both servers."""
+
+    name: str
+    instructions_before: int
+    instructions_after: int
+    cold_before: int
+    """Of these, in parts that were split off as cold."""
+    cold_after: int
+    same_instructions: bool
+    """Jumps and padding apart: what differs is where they lie."""
+
+
+class Explained(Value):
+    """Why one server takes less CPU time than the other for a query of one load."""
+
+    workload: str
+    connections: int
+    before: Side
+    after: Side
+    changes: tuple[Change, ...]
+    rows: tuple[Row, ...]
+    """The largest differences first; they add up to all CPU time."""
+    inlined: tuple[Inlined, ...]
+    families: tuple[Family, ...]
+    code: tuple[CodeChange, ...]
+    layout: tuple[Spread, Spread]
+    dispersion: float
+    """How much more functions' counts vary between blocks than Poisson's; their intervals are wider by its root."""
+    confidence: float
+    """Of the intervals of ``rows``."""
+    notes: tuple[str, ...]
+    """What could not be told, and why."""
+    stacks: tuple[str, ...]
+    """Files beside the result: folded stacks and Speedscope's, of each server."""
+
+
+class Explanation(Value):
+    """Everything that the explanation's page shows."""
+
+    schema_version: int = SCHEMA_VERSION
+    run: str
+    started_at: str
+    command: str
+    upshift_version: str
+    machine: Machine
+    version: str
+    """Of both servers, as they say it."""
+    before: Variant
+    after: Variant
+    nothing_differs: bool
+    """Whether the two are the same program in the same surroundings: there is nothing to explain then."""
+    seconds: float
+    """Sampled, of each server under each load."""
+    loads: tuple[Explained, ...]

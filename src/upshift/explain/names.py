@@ -1,0 +1,40 @@
+"""What a symbol's function is called in the source: compilers and post-link tools add to the names of what they copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from upshift.shell import Command, Shell
+
+# GCC: .part .isra .constprop .lto_priv .cold .localalias; LLVM: .llvm.HASH .specialized .__uniq .argprom .cold;
+# BOLT: .cold.N .warm .org.N for a second copy of a function, and /FILE/N behind the name of a local symbol.
+_ADDED = re.compile(
+    r"(?:\.(?:cold|warm|org|part|isra|constprop|lto_priv|localalias|llvm|specialized|argprom|argelim|retelim|__uniq|eh)"
+    r"(?:\.[0-9a-f]+)*|/.*)+$"
+)
+_COLD = re.compile(r"\.(?:cold|warm|eh)(?:\.\d+)*$")
+_AT_ONCE = 500
+
+
+def source_name(symbol: str) -> str:
+    """The linkage name that the source's function has, without what was added for a copy or a part of it."""
+    return _ADDED.sub("", symbol) or symbol
+
+
+def is_cold(symbol: str) -> bool:
+    """Whether a compiler or BOLT moved this part of a function out of the hot code."""
+    return _COLD.search(symbol) is not None
+
+
+def demangled(shell: Shell, program: Path | None, names: Iterable[str]) -> Mapping[str, str]:
+    """Linkage names as a person writes them, without parameters, by c++filt or llvm-cxxfilt; without one, as they are."""
+    wanted = sorted(set(names))
+    found = dict(zip(wanted, wanted, strict=True))
+    mangled = [name for name in wanted if name.startswith("_Z")] if program else []
+    for start in range(0, len(mangled), _AT_ONCE):
+        part = mangled[start : start + _AT_ONCE]
+        lines = shell.run(Command((str(program), "-p", *part))).stdout.splitlines()
+        found.update(zip(part, lines, strict=True))
+    return found

@@ -1,0 +1,173 @@
+"""Runs two servers under a load in turns and samples what they execute."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from upshift.errors import CommandFailed, LoadFailed, MissingTool
+from upshift.explain.script import Reader, Samples, script_command
+from upshift.explain.symbols import SymbolTable
+from upshift.measure.bench import Bench, RunningArm
+from upshift.measure.kernel import usage
+from upshift.measure.model import Load
+from upshift.measure.variant import Variant
+from upshift.shell import Command, Process, Shell
+from upshift.workbench import Workbench
+
+SAMPLE_HZ = 1999
+WARMUP_S = 4.0
+# The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
+LEAD_S = 1.0
+_TAIL_S = 1.5
+_ATTACH_TIMEOUT_S = 15.0
+_READING_TIMEOUT_S = 600.0
+_SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
+
+Event = Literal["cpu-clock", "cpu-clock:u"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One server under the load for a while."""
+
+    queries: int
+    cpu_s: float
+    sampled_cpu_s: float
+    """What was sampled of it: all, or without the kernel's part what the kernel's ticks call user time."""
+    switches: int
+    """How often its threads left a CPU, of their own accord or not."""
+    samples: Samples
+
+
+def sampling_event(shell: Shell) -> Event:
+    """What perf can sample here: user code and the kernel, or user code alone.
+
+    Raises MissingTool without perf, or when perf may not sample.
+    """
+    if os.environ.get("UPSHIFT_PERF") == "off" or shutil.which("perf") is None:
+        raise MissingTool(
+            "there is no perf, and an explanation needs its samples",
+            "install it (Debian: linux-perf, Ubuntu: linux-tools-generic)",
+        )
+    events: tuple[Event, ...] = ("cpu-clock", "cpu-clock:u")
+    for event in events:
+        probe = Command(("perf", "record", "-e", event, "-o", os.devnull, "--", "true"))
+        if shell.run(probe, check=False, timeout_s=20).returncode == 0:
+            return event
+    raise MissingTool(
+        "perf is not allowed to sample here",
+        "`sysctl kernel.perf_event_paranoid=2` lets it sample user code, 1 the kernel as well; a container needs CAP_PERFMON",
+    )
+
+
+def record(
+    bench: Workbench,
+    servers: Bench,
+    pair: tuple[Variant, Variant],
+    tables: tuple[SymbolTable, SymbolTable],
+    load: Load,
+    event: Event,
+    *,
+    rounds: int,
+    block_s: float,
+    on_block: Callable[[int, int], None],
+) -> tuple[list[Block], list[Block]]:
+    """Blocks of both servers, taken in turns: first second, second first, and so on.
+
+    Both run all the while, so that what changes on the machine meets both. Raises LoadFailed when there are no samples.
+    """
+    found: tuple[list[Block], list[Block]] = ([], [])
+    with ExitStack() as stack:
+        running = [stack.enter_context(servers.arm(each, 0)) for each in pair]
+        for each in running:
+            servers.begin(each, load, WARMUP_S, seed=1).finish()
+        for number in range(rounds):
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                found[side].append(
+                    _block(bench, servers, running[side], pair[side], tables[side], load, event, block_s, seed=number + 2)
+                )
+                on_block(len(found[0]) + len(found[1]), 2 * rounds)
+    for blocks, variant in zip(found, pair, strict=True):
+        if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
+            raise LoadFailed(
+                f"{variant.name}: there are no samples, or no queries, under the load {load.workload}",
+                "the load command must keep the server busy: try it by hand, or use a longer --seconds",
+            )
+    return found
+
+
+def _block(
+    bench: Workbench,
+    servers: Bench,
+    running: RunningArm,
+    variant: Variant,
+    table: SymbolTable,
+    load: Load,
+    event: Event,
+    block_s: float,
+    seed: int,
+) -> Block:
+    data = bench.folder / "samples.perf"
+    handle = servers.begin(running, load, LEAD_S + block_s + _TAIL_S, seed)
+    time.sleep(LEAD_S)
+    with _recorder(bench, running.pid, data, event, block_s) as recorder:
+        first = running.queries(), usage(running.pid), _switches(running.pid)
+        recorder.wait(block_s + _ATTACH_TIMEOUT_S)
+        last = running.queries(), usage(running.pid), _switches(running.pid)
+    handle.finish()
+    used = last[1] - first[1]
+    user_share = used.user_cpu_s / ((used.user_cpu_s + used.system_cpu_s) or 1.0)
+    reader = Reader(variant.program.binary.resolve(), table)
+    lines = data.with_suffix(".lines")
+    # The log keeps the lines from piling up in memory; each is read as it comes.
+    bench.shell.run(script_command(data), log=lines, timeout_s=_READING_TIMEOUT_S, on_line=reader.line)
+    lines.unlink()
+    data.unlink()
+    return Block(
+        queries=last[0] - first[0],
+        cpu_s=used.total_cpu_s,
+        sampled_cpu_s=used.total_cpu_s * (1.0 if event == "cpu-clock" else user_share),
+        switches=max(0, last[2] - first[2]),
+        samples=reader.done(),
+    )
+
+
+@contextlib.contextmanager
+def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: float) -> Iterator[Process]:
+    """perf, attached to all threads of a server; stopped at the end. Raises CommandFailed when it ends early."""
+    options = ("-e", event, "-g", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(data))
+    process = bench.shell.spawn(Command(("perf", "record", *options, "--", "sleep", f"{seconds:.1f}")), log=bench.log)
+    deadline = time.monotonic() + _ATTACH_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None and not _attached(process.pid):
+        time.sleep(0.02)
+    yield process
+    if process.wait(seconds) is None:
+        process.signal(2)
+        process.wait(_ATTACH_TIMEOUT_S)
+    if not data.is_file() or not data.stat().st_size:
+        raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
+
+
+def _attached(pid: int) -> bool:
+    """Whether perf has written its header, which it does once all threads are attached."""
+    with contextlib.suppress(OSError):
+        return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
+def _switches(pid: int) -> int:
+    """Of all threads that there are now; those that a load's end takes with it are gone."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            total += sum(int(number) for number in _SWITCHES.findall((task / "status").read_text()))
+    return total

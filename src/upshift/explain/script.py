@@ -1,0 +1,113 @@
+"""Reads what ``perf script`` prints, line by line: each sample as a stack of frames, the innermost first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from upshift.explain.symbols import SymbolTable
+from upshift.shell import Command
+
+KERNEL = "[kernel]"
+UNKNOWN = "[unknown]"
+_MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
+_FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
+
+
+class Frame(NamedTuple):
+    """A function on a stack."""
+
+    home: str
+    """Empty for the server itself, ``[kernel]``, or a library's file name."""
+    symbol: str
+    """The server's linkage name; of the kernel and of libraries what perf calls it."""
+    address: int
+    """In the server, its virtual address, of a caller one byte before where the call returns to; elsewhere 0."""
+
+
+Stack = tuple[Frame, ...]
+
+
+@dataclass
+class Samples:
+    """All samples of one server under one load."""
+
+    stacks: Counter[Stack] = field(default_factory=Counter)
+    lost: int = 0
+    """Samples that the kernel dropped because perf did not keep up."""
+
+    @property
+    def total(self) -> int:
+        return self.stacks.total()
+
+
+def script_command(data: Path) -> Command:
+    """Prints a recording with everything that ``read`` needs."""
+    shown = ("--show-mmap-events", "--show-lost-events", "-F", "comm,tid,event,ip,sym,dso")
+    return Command(("perf", "script", "-i", str(data), *shown))
+
+
+class Reader:
+    """Takes the lines of ``perf script`` one after the other."""
+
+    def __init__(self, server: Path, table: SymbolTable) -> None:
+        self.samples = Samples()
+        self._server = str(server)
+        self._table = table
+        self._mapped: list[tuple[int, int, int]] = []
+        self._stack: list[Frame] = []
+        self._seen: dict[tuple[int, bool], Frame] = {}
+
+    def line(self, line: str) -> None:
+        """One line; an empty one ends a sample."""
+        if not line.strip():
+            self._end()
+        elif found := _FRAME.match(line):
+            self._stack.append(self._frame(int(found[1], 16), found[2], found[3]))
+        elif (event := _MMAP.search(line)) and event[4].strip() == self._server:
+            start, size, offset = (int(event[number], 16) for number in (1, 2, 3))
+            self._mapped.append((start, start + size, offset))
+        elif "PERF_RECORD_LOST" in line and (lost := re.search(r"lost (\d+)", line)):
+            self.samples.lost += int(lost[1])
+
+    def done(self) -> Samples:
+        """What was read; after the last line."""
+        self._end()
+        return self.samples
+
+    def _end(self) -> None:
+        if self._stack:
+            self.samples.stacks[tuple(self._stack)] += 1
+            self._stack = []
+
+    def _frame(self, ip: int, symbol: str, home: str) -> Frame:
+        if home != self._server:
+            kernel = home.startswith(("[kernel", "[guest.kernel")) or home.endswith((".ko", "vmlinux"))
+            return Frame(KERNEL if kernel else Path(home).name, symbol, 0)
+        caller = bool(self._stack) and self._stack[-1].home != KERNEL
+        if (known := self._seen.get((ip, caller))) is None:
+            known = self._seen[ip, caller] = self._in_server(ip, caller)
+        return known
+
+    def _in_server(self, ip: int, caller: bool) -> Frame:
+        # perf prints run-time addresses or offsets in the file, by its version and the fields asked for.
+        offset = next((ip - start + offset for start, end, offset in self._mapped if start <= ip < end), ip)
+        address = self._table.virtual(offset)
+        if address is None:
+            return Frame("", UNKNOWN, 0)
+        # A call may be the last instruction of a function: what it returns to then lies in the next one.
+        address -= caller
+        part = self._table.part(address)
+        return Frame("", part.symbols[0] if part else UNKNOWN, address)
+
+
+def read(lines: Iterable[str], server: Path, table: SymbolTable) -> Samples:
+    """All samples in the lines of ``perf script``."""
+    reader = Reader(server, table)
+    for line in lines:
+        reader.line(line)
+    return reader.done()
