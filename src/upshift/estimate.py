@@ -6,6 +6,7 @@ import math
 import os
 
 from upshift.build.whole import default_jobs
+from upshift.explain.recording import recording_s
 from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
@@ -52,6 +53,8 @@ _COSTS_OF_ALL: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
 # MySQL's suites main, innodb or those that train vendor-pgo: a guess, none was run to its end on that machine.
 _TEST_SUITES_S = 7200.0
 _TEST_S = 10.0
+# Symbols, samples and machine code of two servers.
+_READING_S = 20.0
 
 
 def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
@@ -78,6 +81,17 @@ def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
         )
 
     return tuple(of(name) for name in stages)
+
+
+def explaining(options: Options, seconds: float) -> tuple[Estimate, ...]:
+    """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload."""
+    (data,) = estimate(options, (Stage.DATA,))
+    wall_s = len(options.workloads) * (recording_s(seconds) + _READING_S)
+    commands = ("perf record -e cpu-clock -g", "sysbench ... run, for both servers in turns", "llvm-objdump -d")
+    explained = Estimate(
+        name=Stage.EXPLAIN, wall_s=wall_s, disk_bytes=1_000_000_000, memory_bytes=3_000_000_000, commands=commands
+    )
+    return data, explained
 
 
 def _timed(options: Options) -> dict[str, float]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from upshift.build.model import Build
 from upshift.door import lasting_settings, refuse_unknown_tests
+from upshift.explain.door import nothing_differs
+from upshift.explain.model import Explanation
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
@@ -13,6 +15,7 @@ from upshift.source.model import Source
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
 from upshift.stages.data import Filled, fill_data
+from upshift.stages.explain import Explaining, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
 from upshift.stages.measure import arms, measure
@@ -42,6 +45,15 @@ def optimize(lab: Lab, work: Work) -> Result:
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
     return report(lab, source, plain, trained, post_linked, verified, carded, experiment, packaged, work)
+
+
+def explain(lab: Lab, explaining: Explaining) -> Explanation:
+    """Say why one of two servers that exist already is faster."""
+    if nothing_differs(explaining.asked.pair):
+        return explain_pair(lab, explaining, None)
+    first, measuring = explaining.asked.before, explaining.measuring
+    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind, first))
+    return explain_pair(lab, explaining, data)
 
 
 def train(lab: Lab, work: Work) -> Trained:

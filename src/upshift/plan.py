@@ -20,6 +20,9 @@ from upshift.door import (
     versions_of,
 )
 from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
+from upshift.explain.door import Asked, refuse_unexplainable
+from upshift.explain.recording import sampling_event
+from upshift.explain.tools import find_tools
 from upshift.measure.model import Plan
 from upshift.measure.placement import assign, read_topology
 from upshift.measure.variant import Variant
@@ -28,6 +31,7 @@ from upshift.options import Options
 from upshift.server.data import settings_of
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
+from upshift.stages.explain import Explaining
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
@@ -101,6 +105,27 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
         return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:
         shell.close()
+
+
+def prepare_explaining(options: Options, asked: Asked, *, seconds: float, allow_install: bool, say: Say) -> Explaining:
+    """What an explanation of two servers needs.
+
+    Raises UsageError (WorkloadError) for servers that cannot be explained, MissingTool without perf, or NotEnoughRoom.
+    """
+    shell = SystemShell()
+    try:
+        version = refuse_unexplainable(shell, default_kind(), asked.pair)
+        event = sampling_event(shell)
+    finally:
+        shell.close()
+    return Explaining(
+        asked=asked,
+        version=version,
+        measuring=prepare_measuring(options, asked.pair, allow_install=allow_install, say=say),
+        event=event,
+        tools=find_tools(),
+        seconds=seconds,
+    )
 
 
 def refuse_unstartable(variants: tuple[Variant, ...]) -> int:

@@ -15,6 +15,7 @@ from upshift.cli import listing, optimize, programs, single
 from upshift.cli.card import card
 from upshift.cli.clean import clean
 from upshift.cli.doctor import doctor
+from upshift.cli.explain import explain
 from upshift.cli.test import CONTEXT_SETTINGS, test
 
 _THE_PROGRAMS_OWN = ("cache", "load", "test")
@@ -67,6 +68,7 @@ app.command()(optimize.optimize)
 app.command()(single.build)
 app.command()(single.train)
 app.command()(single.measure)
+app.command()(explain)
 app.command()(listing.report)
 app.add_typer(listing.runs_app, name="runs")
 app.command()(clean)

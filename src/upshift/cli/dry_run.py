@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 
 from upshift import console
-from upshift.estimate import estimate
+from upshift.estimate import Estimate, estimate
 from upshift.options import Options
 
 _ROW = "{:<28} {:>10} {:>9} {:>9}"
 
 
 def show(options: Options, stages: tuple[str, ...], *, as_json: bool) -> None:
-    estimates = estimate(options, stages)
+    show_estimates(estimate(options, stages), as_json=as_json)
+
+
+def show_estimates(estimates: tuple[Estimate, ...], *, as_json: bool) -> None:
     if as_json:
         told = [each.model_dump(mode="json") for each in estimates]
         console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "stages": told}, indent=2))

@@ -74,6 +74,7 @@ def examine(
         exist={groups.of(source_name(symbol)) for part in table.parts for symbol in part.symbols},
         self_us={place.name: count * found.us_a_sample for place, count in found.places.items() if place.home == "server"},
         callers=callers,
+        us_a_sample=found.us_a_sample,
     )
 
 

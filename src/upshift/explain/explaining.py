@@ -20,8 +20,6 @@ from upshift.measure.model import Load
 from upshift.measure.variant import Variant
 from upshift.workbench import Workbench
 
-_BLOCK_S = 4.0
-_FEWEST_ROUNDS = 2
 _CODE_ROWS = 200
 
 Pair = tuple[Variant, Variant]
@@ -54,12 +52,11 @@ def explain(
     UsageError for a stripped server, LoadFailed and ServerFailed as the bench does.
     """
     tables = symbols_of(pair)
-    rounds = max(_FEWEST_ROUNDS, round(seconds / _BLOCK_S))
 
     def on_block(done: int, total: int) -> None:
         bench.progress.update(done, total, f"{load.workload} x{load.connections}")
 
-    recorded = record(bench, servers, pair, tables, load, event, rounds=rounds, block_s=seconds / rounds, on_block=on_block)
+    recorded = record(bench, servers, pair, tables, load, event, seconds=seconds, on_block=on_block)
     return conclude(bench, pair, load, tables, recorded, event, tools, output=output, instructions=instructions)
 
 

@@ -9,6 +9,10 @@ from upshift.explain.code import Code
 from upshift.explain.model import CauseKind, CodeChange, Family, Inlined
 from upshift.explain.symbols import Groups
 
+_SEEN_SAMPLES = 10
+"""On whose stacks one function called another, from which it is believed that calls that ran have gone."""
+_LEFT_SHARE = 0.25
+"""Of the time under a call, what may be left where calls of it have gone."""
 _SEEN_SHARE = 0.02
 """Of a function's samples, those under one caller, from which an indirect call between the two is believed."""
 
@@ -25,6 +29,12 @@ class Examined:
     callers: Mapping[str, Mapping[str, int]]
     """Samples with a function on the stack by the function that called it, where stacks tell."""
 
+    us_a_sample: float
+
+    def under(self, callee: str, caller: str) -> int:
+        """Samples on whose stacks the caller called the callee."""
+        return self.callers.get(callee, {}).get(caller, 0)
+
     def through(self, callee: str, caller: str) -> float:
         """The share of the callee's samples that came through this caller; 1 where stacks do not tell."""
         callers = self.callers.get(callee, {})
@@ -35,15 +45,15 @@ class Examined:
 def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined, ...]:
     """Calls of sampled functions that have gone from their callers' hot code; those with the most time first.
 
-    A call that only moved to the caller's cold part is not one of them: the layout changed, nothing was inlined. An indirect
-    call counts when stacks saw it before and the caller now knows the callee's address: it was promoted, then inlined.
+    A call that only moved to the caller's cold part is not one of them: the layout changed, nothing was inlined. Where only
+    some of several calls have gone, stacks must show that those that ran are among them. An indirect call counts when stacks
+    saw it before and the caller now knows the callee's address: it was promoted, then inlined.
     """
     found = []
     for caller in sorted(before.code.keys() & after.code.keys()):
         old, new = (_calls(side.code[caller], groups) for side in (before, after))
         for callee, calls in sorted({**_indirect(caller, old, new, before), **old.hot}.items()):
-            gone = not new.hot.get(callee) and (new.cold.get(callee, 0) < calls or not calls)
-            if callee == caller or not before.self_us.get(callee) or not gone:
+            if callee == caller or not before.self_us.get(callee) or not _gone(callee, caller, calls, new, before, after):
                 continue
             moved = _moved(callee, caller, old, new, before, groups)
             symbol_gone = callee not in after.exist
@@ -53,11 +63,13 @@ def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined,
                     caller=caller,
                     indirect=not calls,
                     calls_before=calls,
-                    calls_after=0,
+                    calls_after=new.hot.get(callee, 0),
                     cold_calls_after=new.cold.get(callee, 0),
                     symbol_gone=symbol_gone,
                     moved_calls=moved,
                     callee_us_before=before.self_us[callee] * before.through(callee, caller),
+                    under_us_before=before.under(callee, caller) * before.us_a_sample,
+                    under_us_after=after.under(callee, caller) * after.us_a_sample,
                     caller_us_before=before.self_us.get(caller, 0.0),
                     caller_us_after=after.self_us.get(caller, 0.0),
                     proof="code" if moved or symbol_gone else "call gone",
@@ -148,6 +160,14 @@ def _calls(code: Code, groups: Groups) -> _Calls:
             merged[groups.of(callee)] = merged.get(groups.of(callee), 0) + count
         kinds.append(merged)
     return _Calls(kinds[0], kinds[1], {groups.of(name) for name in code.named})
+
+
+def _gone(callee: str, caller: str, calls: int, new: _Calls, before: Examined, after: Examined) -> bool:
+    left = new.hot.get(callee, 0)
+    if not left:
+        return not calls or new.cold.get(callee, 0) < calls
+    seen, seen_after = before.under(callee, caller), after.under(callee, caller) * after.us_a_sample / before.us_a_sample
+    return left + new.cold.get(callee, 0) < calls and seen >= _SEEN_SAMPLES and seen_after < seen * _LEFT_SHARE
 
 
 def _indirect(caller: str, old: _Calls, new: _Calls, before: Examined) -> Mapping[str, int]:

@@ -79,7 +79,7 @@ class Row(Value):
 
 
 class Inlined(Value):
-    """A call in one server's code that the other's lacks: its callee was inlined."""
+    """A call in one server's code that the other's lacks: its callee was inlined, or nobody calls it there any more."""
 
     callee: str
     caller: str
@@ -95,7 +95,10 @@ class Inlined(Value):
     moved_calls: tuple[str, ...]
     """What the callee called and the caller did not: now the caller calls it."""
     callee_us_before: float
-    """CPU microseconds a query of the callee, under all callers."""
+    """CPU microseconds a query in the callee itself, the part that came through this caller."""
+    under_us_before: float
+    """CPU microseconds a query with the callee on the stack, called by this caller; with whatever the callee called."""
+    under_us_after: float
     caller_us_before: float
     caller_us_after: float
     proof: Literal["code", "call gone"]

@@ -25,6 +25,8 @@ from upshift.workbench import Workbench
 
 SAMPLE_HZ = 1999
 WARMUP_S = 4.0
+_BLOCK_S = 4.0
+_FEWEST_ROUNDS = 2
 # The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
 LEAD_S = 1.0
 _TAIL_S = 1.5
@@ -69,6 +71,16 @@ def sampling_event(shell: Shell) -> Event:
     )
 
 
+def rounds_of(seconds: float) -> int:
+    """In how many blocks each server is sampled: two at least, so that what differs between blocks shows."""
+    return max(_FEWEST_ROUNDS, round(seconds / _BLOCK_S))
+
+
+def recording_s(seconds: float) -> float:
+    """About how long ``record`` takes: both servers' starts, warm-ups and blocks."""
+    return 2 * (seconds + rounds_of(seconds) * (LEAD_S + _TAIL_S) + WARMUP_S + 3)
+
+
 def record(
     bench: Workbench,
     servers: Bench,
@@ -77,14 +89,14 @@ def record(
     load: Load,
     event: Event,
     *,
-    rounds: int,
-    block_s: float,
+    seconds: float,
     on_block: Callable[[int, int], None],
 ) -> tuple[list[Block], list[Block]]:
-    """Blocks of both servers, taken in turns: first second, second first, and so on.
+    """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on.
 
     Both run all the while, so that what changes on the machine meets both. Raises LoadFailed when there are no samples.
     """
+    rounds = rounds_of(seconds)
     found: tuple[list[Block], list[Block]] = ([], [])
     with ExitStack() as stack:
         running = [stack.enter_context(servers.arm(each, 0)) for each in pair]
@@ -93,7 +105,9 @@ def record(
         for number in range(rounds):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
                 found[side].append(
-                    _block(bench, servers, running[side], pair[side], tables[side], load, event, block_s, seed=number + 2)
+                    _block(
+                        bench, servers, running[side], pair[side], tables[side], load, event, seconds / rounds, seed=number + 2
+                    )
                 )
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
     for blocks, variant in zip(found, pair, strict=True):

@@ -44,14 +44,14 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
     # All that the servers run with: a reader of the result has no other place to learn it from.
     settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
     measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
-    templates = _templates(lab, measured, data, tuple(workloads.values()))
+    filled = templates(lab, measured, data, tuple(workloads.values()))
     connections = measuring.options.connections
     loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
     loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
 
     driven = {
         "workloads": workloads_key(tuple(workloads.values())),
-        "data": {name: template.sha256 for name, template in templates.items()},
+        "data": {name: template.sha256 for name, template in filled.items()},
     }
 
     def action(bench: Workbench) -> Experiment:
@@ -60,7 +60,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
             detail = f"{at.arm}: {at.workload} x{at.connections}, {at.qps:,.0f} QPS{latency}"
             bench.progress.update(at.done, at.total, detail)
 
-        folders = {name: template.path for name, template in templates.items()}
+        folders = {name: template.path for name, template in filled.items()}
         servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
         experiment = run_experiment(
             measuring.plan,
@@ -88,7 +88,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
     return lab.stages.run(Stage.MEASURE, Experiment, action, inputs=inputs, keep=False)
 
 
-def _templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
+def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
     """The first arm's data for all of its format, see ``data_format``; servers of another format fill their own."""
     formats = {arm.name: data_format(lab.kind, version_of(lab.shell, lab.kind, arm.program.binary), arm) for arm in measured}
     filled = {formats[measured[0].name]: data}

@@ -28,6 +28,7 @@ class Stage(StrEnum):
     MEASURE = "measure"
     PACKAGE = "package"
     REPORT = "report"
+    EXPLAIN = "explain"
 
 
 _PROFILE = (Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE)

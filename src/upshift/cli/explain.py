@@ -1,0 +1,62 @@
+"""`upshift explain`: why one server is faster than another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    servers: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN | A=PATH B=PATH",
+            help="A run that measured (its plain and its optimised server), or two servers: executables, or .toml files.",
+        ),
+    ],
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Explain under this workload (name or .toml file); repeatable. Default: the run's, or oltp_read_write."
+        ),
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option("--connections", "-c", min=1, help="Client connections; default: the run's most, or 8.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=4, help="Seconds that each server is sampled under each workload.")] = 16.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages and estimates, and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Say why one server takes less CPU time than another: where, by which functions, and what became of their code."""
+    from upshift import console, pipeline
+    from upshift.cli.dry_run import show_estimates
+    from upshift.cli.session import session
+    from upshift.estimate import explaining
+    from upshift.explain.door import asked, nothing_differs
+    from upshift.options import Options
+    from upshift.plan import prepare_explaining
+    from upshift.report.explanation import PAGE_FILE
+    from upshift.report.explanation_terminal import show
+    from upshift.server.kinds import default_kind
+    from upshift.stages.names import Stage
+
+    named = asked(servers, default_kind())
+    options = Options(
+        workloads=tuple(workload or named.workloads or ("oltp_read_write",)),
+        held_out=(),
+        connections=(connections or named.connections or 8,),
+    )
+    if dry_run:
+        show_estimates(explaining(options, seconds), as_json=json)
+        return
+    prepared = prepare_explaining(options, named, seconds=seconds, allow_install=not no_install, say=console.say)
+    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.EXPLAIN))
+    with session("explain", {**options.model_dump(mode="json"), "seconds": seconds}, stages=stages, jobs=0) as at_work:
+        explanation = pipeline.explain(at_work.lab, prepared)
+    if json:
+        console.result_json(explanation.model_dump_json(indent=2))
+        return
+    show(explanation, console.out)
+    console.say(f"page: {at_work.run.path / PAGE_FILE}")

@@ -1,0 +1,108 @@
+"""What is to be explained, as a user names it; everything that can be refused is refused here, before the work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from upshift.door import versions_of
+from upshift.errors import UsageError
+from upshift.explain.explaining import Pair
+from upshift.explain.symbols import read_symbols
+from upshift.measure.variant import Variant, find_variant
+from upshift.report.result import Result
+from upshift.report.store import load_result
+from upshift.run.directory import RunDirectory
+from upshift.server.kind import ServerKind
+from upshift.shell import Shell
+from upshift.values import Value, file_sha256
+
+_OPTIMISED = "optimised"
+_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
+
+
+class Asked(Value):
+    """Two servers, and the loads that their run measured them under; empty for servers that were named by path."""
+
+    before: Variant
+    after: Variant
+    workloads: tuple[str, ...] = ()
+    connections: int | None = None
+
+    @property
+    def pair(self) -> Pair:
+        return self.before, self.after
+
+
+def asked(servers: list[str], kind: ServerKind) -> Asked:
+    """``A=PATH B=PATH``, or one run. Raises UsageError."""
+    if len(servers) == 1 and "=" not in servers[0]:
+        return _of_run(servers[0])
+    if len(servers) != 2:
+        raise UsageError(
+            f"{len(servers)} servers are named, and an explanation is of two", "name A=PATH B=PATH, or a run: `upshift runs`"
+        )
+    before, after = (find_variant(each, kind.name) for each in servers)
+    if before.name == after.name:
+        raise UsageError("the two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+    return Asked(before=before, after=after)
+
+
+def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
+    """The version of both servers. Raises UsageError when they have two, and for one that does not start or was stripped."""
+    said = versions_of(shell, kind, {each.name: each.program.binary for each in pair})
+    before, after = (_version(said[each.name]) for each in pair)
+    if before != after:
+        raise UsageError(
+            f"{pair[0].name} is {before}, {pair[1].name} is {after}: they come from different sources",
+            "an explanation compares functions of the same source; build both from one version",
+        )
+    for each in pair:
+        read_symbols(each.program.binary.resolve(), each.name)
+    return before
+
+
+def nothing_differs(pair: Pair) -> bool:
+    """Whether both are the same program, byte by byte, in the same surroundings."""
+    before, after = (each.model_dump(exclude={"name": True, "program": {"binary", "tools"}}) for each in pair)
+    return before == after and len({file_sha256(each.program.binary) for each in pair}) == 1
+
+
+def _of_run(name: str) -> Asked:
+    run = RunDirectory.open(name, ("optimize", "measure"))
+    result = load_result(run.path)
+    before, after = _arms(result)
+    for each in (before, after):
+        for path in (each.program.binary, *_files(each.program.options)):
+            if not path.exists():
+                raise UsageError(
+                    f"{each.name}'s file {path} of run {run.name} is gone", "run it again, or name two servers: A=PATH B=PATH"
+                )
+    loads = result.experiment.loads
+    trained = tuple(dict.fromkeys(_as_named(load.workload, run) for load in loads if not load.held_out))
+    return Asked(before=before, after=after, workloads=trained, connections=result.experiment.plan.headline_connections)
+
+
+def _arms(result: Result) -> Pair:
+    arms = {arm.name: arm for arm in result.experiment.arms}
+    before = arms.pop(result.experiment.baseline)
+    after = arms.get(_OPTIMISED) or next(iter(arms.values()), None)
+    if after is None:
+        raise UsageError(f"the run {result.run} measured one server", "name two servers: A=PATH B=PATH")
+    return before, after
+
+
+def _as_named(workload: str, run: RunDirectory) -> str:
+    """The file that a workload came from, where the run was given one."""
+    given = run.manifest.options.get("workloads", ())
+    return next((each for each in given if each.endswith(".toml") and Path(each).stem == workload), workload)
+
+
+def _files(options: tuple[str, ...]) -> list[Path]:
+    values = (option.partition("=")[2] for option in options)
+    return [Path(value) for value in values if value.startswith("/")]
+
+
+def _version(said: str) -> str:
+    found = _VERSION.search(said)
+    return found.group() if found else said

@@ -1,0 +1,120 @@
+"""What an explanation says, in words, the same on the page and on the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from upshift.explain.model import CauseKind, Change, ChangeMetric, Explained, Explanation, Inlined, Row
+from upshift.report import words
+
+METRICS: Mapping[ChangeMetric, str] = {
+    "cpu": "CPU time a query",
+    "user": "in user mode",
+    "system": "in the kernel",
+    "instructions": "instructions a query, in user mode",
+    "time per instruction": "time per instruction, in user mode",
+}
+CAUSES: Mapping[CauseKind, str] = {
+    "inlined": "inlined into its callers",
+    "takes in": "takes in what it called",
+    "same instructions": "same instructions, elsewhere",
+    "compiled otherwise": "compiled otherwise",
+    "not in both": "one server alone has it",
+    "not examined": "",
+}
+FIRST_ROWS = 40
+"""Rows that are shown at once; the others are behind them."""
+
+
+def headline(explanation: Explanation) -> str:
+    """The answer in a sentence."""
+    before, after = explanation.before.name, explanation.after.name
+    if explanation.nothing_differs:
+        return f"Nothing differs: {before} and {after} are the same program in the same surroundings."
+    parts = [f"{load.changes[0].ratio:.2f}x under {load.workload}" for load in explanation.loads]
+    return f"{after} takes {', '.join(parts)} of the CPU time that {before} takes for a query."
+
+
+def figure(change: Change, value: float) -> str:
+    if change.metric == "instructions":
+        return f"{value:,.0f}"
+    return f"{value * 1000:.3f} ns" if change.metric == "time per instruction" else f"{value:.1f} µs"
+
+
+def interval(change: Change) -> str:
+    if change.ci_low is None or change.ci_high is None:
+        return "not replicated" if change.log_share is None else "a count"
+    return f"{change.ci_low:.2f} to {change.ci_high:.2f}"
+
+
+def row_interval(row: Row) -> str:
+    """The ratio of a row with its interval."""
+    if row.ratio is None or row.ci_high is None:
+        return "not sampled before"
+    high = f"{row.ci_high:.2f}" if math.isfinite(row.ci_high) else "any"
+    return f"{row.ratio:.2f} ({row.ci_low:.2f} to {high})"
+
+
+def cause(row: Row) -> str:
+    if row.home == "kernel":
+        return "the kernel's code is the same"
+    if row.home == "library":
+        return "the library's code is the same"
+    return CAUSES[row.cause]
+
+
+def calls(each: Inlined) -> str:
+    """What became of the calls: ``1 → 0``."""
+    before = "through a pointer" if each.indirect else str(each.calls_before)
+    cold = f" and {each.cold_calls_after} in its cold part" if each.cold_calls_after else ""
+    return f"{before} → {each.calls_after}{cold}"
+
+
+def evidence(each: Inlined) -> str:
+    """What shows that it was inlined, and how strong that is."""
+    said = []
+    if each.symbol_gone:
+        said.append("the function exists nowhere else any more")
+    if each.moved_calls:
+        shown = ", ".join(short(name) for name in each.moved_calls[:3])
+        more = f" and {len(each.moved_calls) - 3} more" if len(each.moved_calls) > 3 else ""
+        said.append(f"the caller now makes its calls: {shown}{more}")
+    return "; ".join(said) or "the call alone is gone: that its code moved is likely, not proven"
+
+
+def short(name: str, most: int = 70) -> str:
+    """A function's name without what would not fit: the inner of template arguments."""
+    kept, depth = [], 0
+    for at, letter in enumerate(name):
+        opens = letter == "<" and not name[:at].endswith(("operator", "operator<"))
+        if opens and depth == 0:
+            kept.append("<…>")
+        depth += opens
+        if depth == 0:
+            kept.append(letter)
+        depth -= letter == ">" and depth > 0
+    text = "".join(kept)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def unchanged(load: Explained) -> list[Row]:
+    """Rows with at least a hundredth of the time whose change chance alone could make."""
+    found = [row for row in load.rows if row.verdict == "not told apart" and max(row.before_share, row.after_share) >= 0.01]
+    return sorted(found, key=lambda row: -row.before_us)
+
+
+def unsure(load: Explained) -> list[str]:
+    """What the explanation does not know."""
+    small = sum(row.functions for row in load.rows if row.functions > 1)
+    said = [
+        f"{words.count(small, 'function or way into the kernel', 'functions and ways into the kernel')} had too few samples "
+        "for rows of their own; they are in the rows of others.",
+        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: counts varied "
+        f"{load.dispersion:.1f} times as much as chance alone makes them.",
+        "Each server was started once: what the luck of a start changes is in no interval.",
+        "Time off the CPU (waits for locks, disks, the network) is not sampled.",
+    ]
+    if lost := load.before.lost + load.after.lost:
+        said.append(f"The kernel dropped {words.count(lost, 'sample')}.")
+    return said + [f"{note}." for note in load.notes]

@@ -1,0 +1,68 @@
+"""An explanation on disk, as JSON and as a page, and its way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from upshift.explain import stacks
+from upshift.explain.model import Explained, Explanation
+from upshift.report import explained, words
+from upshift.run.directory import write_json
+
+EXPLANATION_FILE, PAGE_FILE = "explanation.json", "explanation.html"
+_HERE = Path(__file__).parent
+_NARROWEST = 0.0005
+"""Of a flame graph's width: narrower frames are left out of the page; the folded files have them."""
+
+
+def publish(explanation: Explanation, folder: Path) -> None:
+    """Write the JSON and the page into the folder that holds the explanation's stacks; a reader never meets half of either."""
+    write_json(folder / EXPLANATION_FILE, explanation.model_dump(mode="json"))
+    page = folder / PAGE_FILE
+    partial = page.with_suffix(".partial")
+    partial.write_text(render(explanation, folder), encoding="utf-8")
+    partial.replace(page)
+
+
+def render(explanation: Explanation, folder: Path) -> str:
+    """The page as text; flame graphs come from the stacks in ``folder``."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    graphs = {f"{load.workload}": _graphs(load, folder) for load in explanation.loads}
+    return environment.get_template("explanation.html").render(
+        explanation=explanation,
+        told=explained,
+        words=words,
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "flame.js").read_text(encoding="utf-8")),
+        # Within a script element only what could end it must not stand there.
+        graphs=Markup(json.dumps(graphs, separators=(",", ":")).replace("<", "\\u003c")),
+    )
+
+
+def _graphs(load: Explained, folder: Path) -> list[Any]:
+    """Both servers' flame graphs on one scale: [name, microseconds a query, [children]]."""
+    folded = [name for name in load.stacks if name.endswith(".folded")]
+    trees = []
+    for name, samples, us in zip(
+        folded,
+        (load.before.samples, load.after.samples),
+        (sum(row.before_us for row in load.rows), sum(row.after_us for row in load.rows)),
+        strict=True,
+    ):
+        with (folder / name).open(encoding="utf-8") as lines:
+            trees.append((stacks.tree(stacks.unfolded(lines)), us / samples))
+    widest = max(root.samples * scale for root, scale in trees)
+    return [_frame(root, scale, widest * _NARROWEST) for root, scale in trees]
+
+
+def _frame(node: stacks.Node, scale: float, narrowest_us: float) -> list[Any]:
+    children = sorted(node.children.values(), key=lambda each: each.name)
+    kept = [_frame(each, scale, narrowest_us) for each in children if each.samples * scale >= narrowest_us]
+    return [node.name, round(node.samples * scale, 4), kept]

@@ -1,0 +1,85 @@
+"""An explanation on a terminal: how much, where, why, and what is not sure."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upshift.explain.model import Explained, Explanation
+from upshift.report import explained as told
+
+_ROWS, _CALLS = 20, 12
+_STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
+
+
+def show(explanation: Explanation, console: Console) -> None:
+    """Print the explanation on ``console``, at its width."""
+    console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
+    for load in explanation.loads:
+        for table in (_changes(load), _rows(load), _families(load), _inlined(load), _layout(load)):
+            if table.row_count:
+                console.print()
+                console.print(table, soft_wrap=False)
+        for said in told.unsure(load):
+            console.print(Text(said, style="dim"), soft_wrap=False)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+    return table
+
+
+def _changes(load: Explained) -> Table:
+    table = _table(
+        f"{load.workload}, {load.connections} connections", "a query", load.before.server, load.after.server, "ratio", "95 %"
+    )
+    for each in load.changes:
+        figures = (told.figure(each, each.before), told.figure(each, each.after))
+        table.add_row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+    return table
+
+
+def _rows(load: Explained) -> Table:
+    table = _table("where", "function or system call", "µs before", "after", "difference", "ratio", "why")
+    for row in (*load.rows[:_ROWS], *(row for row in load.rows[_ROWS:] if row.functions > 1)):
+        table.add_row(
+            told.short(row.name),
+            f"{row.before_us:.2f}",
+            f"{row.after_us:.2f}",
+            Text(f"{row.difference_us:+.2f}", style=_STYLES[row.verdict]),
+            told.row_interval(row),
+            told.cause(row),
+        )
+    if hidden := [row for row in load.rows[_ROWS:] if row.functions == 1]:
+        before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
+        name = f"{len(hidden)} further rows, on the page"
+        table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "", "")
+    return table
+
+
+def _families(load: Explained) -> Table:
+    table = _table("with what was inlined into it", "function", "took in", "µs before", "after")
+    for each in load.families[:_CALLS]:
+        names = ", ".join(told.short(name, 30) for name in each.members[:4])
+        more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
+        table.add_row(told.short(each.name), names + more, f"{each.before_us:.2f}", f"{each.after_us:.2f}")
+    return table
+
+
+def _inlined(load: Explained) -> Table:
+    table = _table("calls that are gone", "callee", "caller", "calls", "evidence")
+    for each in load.inlined[:_CALLS]:
+        table.add_row(told.short(each.callee, 40), told.short(each.caller, 40), told.calls(each), told.evidence(each))
+    return table
+
+
+def _layout(load: Explained) -> Table:
+    table = _table("the server's own code that holds the samples", "", "4K pages, 90 %", "99 %", "64-byte lines, 90 %", "99 %")
+    for side, spread in zip((load.before, load.after), load.layout, strict=True):
+        figures = (spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
+        table.add_row(side.server, *(f"{each:,}" for each in figures))
+    return table
