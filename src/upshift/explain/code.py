@@ -28,6 +28,7 @@ class Code:
     calls: Counter[str] = field(default_factory=Counter)
     """Direct calls by the source name of what they call, in parts that are not cold."""
     cold_calls: Counter[str] = field(default_factory=Counter)
+    frame_pointer: bool = False
     named: set[str] = field(default_factory=set)
     """Functions whose address is taken: to compare a pointer with it before a promoted call, or to hand it on."""
     instructions: int = 0
@@ -88,6 +89,7 @@ class _Reader:
         jump = mnemonic.startswith("j")
         if not jump:
             self._code.mnemonics[mnemonic] += 1
+            self._code.frame_pointer |= mnemonic.startswith("mov") and operands.startswith("%rsp, %rbp")
         if self._cold:
             self._code.cold_instructions += 1
         else:

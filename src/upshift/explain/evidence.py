@@ -64,7 +64,7 @@ def examine(
     for name in sorted(read, key=lambda each: (groups.of(each) != each, each)):
         code.setdefault(groups.of(name), read[name])
     callers: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for stack, count in stacks.items():
+    for stack, count in stacks.items() if frame_pointers(code) else ():
         own = [groups.of(source_name(frame.symbol)) if not frame.home else "" for frame in stack]
         for callee, caller in set(itertools.pairwise(own)):
             if callee and caller:
@@ -76,6 +76,11 @@ def examine(
         callers=callers,
         us_a_sample=found.us_a_sample,
     )
+
+
+def frame_pointers(code: Mapping[str, Code]) -> bool:
+    """Whether most functions keep them: without, what a stack says of callers is not to be believed."""
+    return 2 * sum(each.frame_pointer for each in code.values()) > len(code)
 
 
 def addresses(stacks: Stacks) -> Mapping[int, int]:

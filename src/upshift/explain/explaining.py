@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upshift.explain import evidence, figures, inlining, kernel, stacks
 from upshift.explain.evidence import Stacks
+from upshift.explain.inlining import Examined
 from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
 from upshift.explain.names import demangled, source_name
@@ -112,7 +113,7 @@ def conclude(
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=max(each.dispersion for each in found),
         confidence=confidence,
-        notes=_notes(pair, tables, tools, event, both),
+        notes=_notes(pair, tables, (old, new), tools, event, both),
         stacks=tuple(written),
     )
 
@@ -144,7 +145,9 @@ def _shown(each: Inlined, shown: Mapping[str, str]) -> Inlined:
     return each.model_copy(update={**names, "moved_calls": tuple(shown[name] for name in each.moved_calls)})
 
 
-def _notes(pair: Pair, tables: Tables, tools: Tools, event: Event, both: tuple[Stacks, Stacks]) -> tuple[str, ...]:
+def _notes(
+    pair: Pair, tables: Tables, examined: tuple[Examined, Examined], tools: Tools, event: Event, both: tuple[Stacks, Stacks]
+) -> tuple[str, ...]:
     """What this machine and these servers could not tell, and what is lost by it."""
     notes = []
     if event != "cpu-clock":
@@ -154,7 +157,12 @@ def _notes(pair: Pair, tables: Tables, tools: Tools, event: Event, both: tuple[S
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
     if tools.objdump is None:
         notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")
-    for each, table in zip(pair, tables, strict=True):
+    for each, table, found in zip(pair, tables, examined, strict=True):
+        if found.code and not evidence.frame_pointers(found.code):
+            notes.append(
+                f"{each.name} keeps no frame pointers: its stacks do not tell callers, and its flame graph is flat; "
+                "-fno-omit-frame-pointer keeps them"
+            )
         if not table.debug_information:
             notes.append(
                 f"{each.name} has no debug information: its flame graph shows no frames of inlined functions, "

@@ -27,7 +27,7 @@ class Examined:
     self_us: Mapping[str, float]
     """CPU microseconds a query by function."""
     callers: Mapping[str, Mapping[str, int]]
-    """Samples with a function on the stack by the function that called it, where stacks tell."""
+    """Samples with a function on the stack by the function that called it; empty without frame pointers."""
 
     us_a_sample: float
 
@@ -57,6 +57,7 @@ def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined,
                 continue
             moved = _moved(callee, caller, old, new, before, groups)
             symbol_gone = callee not in after.exist
+            seen_no_more = callee not in after.self_us
             found.append(
                 Inlined(
                     callee=callee,
@@ -72,7 +73,8 @@ def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined,
                     under_us_after=after.under(callee, caller) * after.us_a_sample,
                     caller_us_before=before.self_us.get(caller, 0.0),
                     caller_us_after=after.self_us.get(caller, 0.0),
-                    proof="code" if moved or symbol_gone else "call gone",
+                    callee_us_after=after.self_us.get(callee, 0.0),
+                    proof="code" if moved or symbol_gone else "samples" if seen_no_more else "call gone",
                 )
             )
     return tuple(sorted(found, key=lambda each: (-each.callee_us_before, each.callee, each.caller)))
@@ -82,14 +84,14 @@ def families(found: Sequence[Inlined], before: Examined, after: Examined) -> tup
     """Functions that were sampled after, each with all that it took in, directly or through what it took in.
 
     Their time before is their own and that of what they took in, as far as it came through them: of a callee with several
-    callers, each gets the part that stacks saw under it.
+    callers, each gets the part that stacks saw under it. None without stacks that tell callers.
     """
     into: dict[str, list[str]] = {}
     for each in found:
         into.setdefault(each.caller, []).append(each.callee)
     made = []
     for name in into:
-        if not after.self_us.get(name):
+        if not after.self_us.get(name) or not before.callers:
             continue
         members: dict[str, float] = {}
         _take_in(name, 1.0, into, before, after, members, (name,))
@@ -131,12 +133,13 @@ def causes(
     code = {each.name: each for each in changed}
 
     def cause(name: str) -> CauseKind:
-        if name in callees and not after.self_us.get(name):
+        gone = bool(before.self_us.get(name)) and not after.self_us.get(name)
+        if name in callees and (gone or name not in callers):
             return "inlined"
+        if gone:
+            return "seen no more"
         if name in callers:
             return "takes in"
-        if name in callees:
-            return "inlined"
         if name in code:
             return "same instructions" if code[name].same_instructions else "compiled otherwise"
         return "not in both" if (name in before.exist) != (name in after.exist) else "not examined"

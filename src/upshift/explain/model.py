@@ -14,7 +14,9 @@ SCHEMA_VERSION = 1
 Home = Literal["server", "library", "kernel"]
 Verdict = Literal["less", "more", "not told apart"]
 ChangeMetric = Literal["cpu", "user", "system", "instructions", "time per instruction"]
-CauseKind = Literal["inlined", "takes in", "same instructions", "compiled otherwise", "not in both", "not examined"]
+CauseKind = Literal[
+    "inlined", "takes in", "same instructions", "compiled otherwise", "seen no more", "not in both", "not examined"
+]
 
 
 class Side(Value):
@@ -95,14 +97,17 @@ class Inlined(Value):
     moved_calls: tuple[str, ...]
     """What the callee called and the caller did not: now the caller calls it."""
     callee_us_before: float
-    """CPU microseconds a query in the callee itself, the part that came through this caller."""
+    """CPU microseconds a query in the callee itself, the part that came through this caller where stacks tell callers."""
+    callee_us_after: float
+    """CPU microseconds a query in the callee itself, by all callers."""
     under_us_before: float
     """CPU microseconds a query with the callee on the stack, called by this caller; with whatever the callee called."""
     under_us_after: float
     caller_us_before: float
     caller_us_after: float
-    proof: Literal["code", "call gone"]
-    """*code*: calls of the callee's are now the caller's, or the callee exists no more; *call gone*: the call alone is gone."""
+    proof: Literal["code", "samples", "call gone"]
+    """Beside the call that is gone: calls of the callee's are now the caller's, or the callee exists no more (*code*); it was
+    never sampled any more (*samples*); nothing (*call gone*)."""
 
 
 class Family(Value):

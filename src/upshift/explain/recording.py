@@ -25,7 +25,7 @@ from upshift.workbench import Workbench
 
 SAMPLE_HZ = 1999
 WARMUP_S = 4.0
-_BLOCK_S = 4.0
+_BLOCK_S = 2.0
 _FEWEST_ROUNDS = 2
 # The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
 LEAD_S = 1.0

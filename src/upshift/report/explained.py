@@ -20,6 +20,7 @@ CAUSES: Mapping[CauseKind, str] = {
     "takes in": "takes in what it called",
     "same instructions": "same instructions, elsewhere",
     "compiled otherwise": "compiled otherwise",
+    "seen no more": "seen no more",
     "not in both": "one server alone has it",
     "not examined": "",
 }
@@ -33,7 +34,7 @@ def headline(explanation: Explanation) -> str:
     if explanation.nothing_differs:
         return f"Nothing differs: {before} and {after} are the same program in the same surroundings."
     parts = [f"{load.changes[0].ratio:.2f}x under {load.workload}" for load in explanation.loads]
-    return f"{after} takes {', '.join(parts)} of the CPU time that {before} takes for a query."
+    return f"CPU time a query of {after}, to that of {before}: {', '.join(parts)}."
 
 
 def figure(change: Change, value: float) -> str:
@@ -57,11 +58,7 @@ def row_interval(row: Row) -> str:
 
 
 def cause(row: Row) -> str:
-    if row.home == "kernel":
-        return "the kernel's code is the same"
-    if row.home == "library":
-        return "the library's code is the same"
-    return CAUSES[row.cause]
+    return CAUSES[row.cause] if row.home == "server" else "not rebuilt"
 
 
 def calls(each: Inlined) -> str:
@@ -80,11 +77,17 @@ def evidence(each: Inlined) -> str:
         shown = ", ".join(short(name) for name in each.moved_calls[:3])
         more = f" and {len(each.moved_calls) - 3} more" if len(each.moved_calls) > 3 else ""
         said.append(f"the caller now makes its calls: {shown}{more}")
-    return "; ".join(said) or "the call alone is gone: that its code moved is likely, not proven"
+    if each.proof == "samples":
+        said.append("the function was seen no more")
+    return "; ".join(said) or "the call alone is gone"
+
+
+PROOFS: Mapping[str, str] = {"code": "the code", "samples": "samples, too", "call gone": "the call alone"}
 
 
 def short(name: str, most: int = 70) -> str:
     """A function's name without what would not fit: the inner of template arguments."""
+    name = name.replace("(anonymous namespace)::", "")
     kept, depth = [], 0
     for at, letter in enumerate(name):
         opens = letter == "<" and not name[:at].endswith(("operator", "operator<"))

@@ -29,7 +29,8 @@ def show(explanation: Explanation, console: Console) -> None:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+        right = number > 0 and column not in ("why", "took in", "caller", "shown by")
+        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
     return table
 
 
@@ -44,20 +45,20 @@ def _changes(load: Explained) -> Table:
 
 
 def _rows(load: Explained) -> Table:
-    table = _table("where", "function or system call", "µs before", "after", "difference", "ratio", "why")
+    title = "where, in µs a query (?: chance alone could make the difference)"
+    table = _table(title, "function or system call", "before", "after", "difference", "why")
     for row in (*load.rows[:_ROWS], *(row for row in load.rows[_ROWS:] if row.functions > 1)):
         table.add_row(
-            told.short(row.name),
+            told.short(row.name, 36),
             f"{row.before_us:.2f}",
             f"{row.after_us:.2f}",
-            Text(f"{row.difference_us:+.2f}", style=_STYLES[row.verdict]),
-            told.row_interval(row),
+            Text(f"{row.difference_us:+.2f}{' ?' if row.verdict == 'not told apart' else ''}", style=_STYLES[row.verdict]),
             told.cause(row),
         )
     if hidden := [row for row in load.rows[_ROWS:] if row.functions == 1]:
         before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
         name = f"{len(hidden)} further rows, on the page"
-        table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "", "")
+        table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")
     return table
 
 
@@ -66,14 +67,14 @@ def _families(load: Explained) -> Table:
     for each in load.families[:_CALLS]:
         names = ", ".join(told.short(name, 30) for name in each.members[:4])
         more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
-        table.add_row(told.short(each.name), names + more, f"{each.before_us:.2f}", f"{each.after_us:.2f}")
+        table.add_row(told.short(each.name, 36), names + more, f"{each.before_us:.2f}", f"{each.after_us:.2f}")
     return table
 
 
 def _inlined(load: Explained) -> Table:
-    table = _table("calls that are gone", "callee", "caller", "calls", "evidence")
+    table = _table("calls that are gone", "callee", "caller", "calls", "shown by")
     for each in load.inlined[:_CALLS]:
-        table.add_row(told.short(each.callee, 40), told.short(each.caller, 40), told.calls(each), told.evidence(each))
+        table.add_row(told.short(each.callee, 30), told.short(each.caller, 30), told.calls(each), told.PROOFS[each.proof])
     return table
 
 
