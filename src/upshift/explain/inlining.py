@@ -45,17 +45,20 @@ class Examined:
 def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined, ...]:
     """Calls of sampled functions that have gone from their callers' hot code; those with the most time first.
 
-    A call that only moved to the caller's cold part is not one of them: the layout changed, nothing was inlined. Where only
-    some of several calls have gone, stacks must show that those that ran are among them. An indirect call counts when stacks
-    saw it before and the caller now knows the callee's address: it was promoted, then inlined.
+    A call that only moved to the caller's cold part is not one of them: the layout changed, nothing was inlined. Where calls
+    are left in hot code, stacks must show that those that ran have gone, and the code that some have, or that the callee's own
+    calls are the caller's now. An indirect call counts when stacks saw it before and the caller now knows the callee's
+    address: it was promoted, then inlined.
     """
     found = []
     for caller in sorted(before.code.keys() & after.code.keys()):
         old, new = (_calls(side.code[caller], groups) for side in (before, after))
         for callee, calls in sorted({**_indirect(caller, old, new, before), **old.hot}.items()):
-            if callee == caller or not before.self_us.get(callee) or not _gone(callee, caller, calls, new, before, after):
+            if callee == caller or not before.self_us.get(callee):
                 continue
             moved = _moved(callee, caller, old, new, before, groups)
+            if not _gone(callee, caller, calls, moved, new, before, after):
+                continue
             symbol_gone = callee not in after.exist
             seen_no_more = callee not in after.self_us
             found.append(
@@ -165,12 +168,14 @@ def _calls(code: Code, groups: Groups) -> _Calls:
     return _Calls(kinds[0], kinds[1], {groups.of(name) for name in code.named})
 
 
-def _gone(callee: str, caller: str, calls: int, new: _Calls, before: Examined, after: Examined) -> bool:
-    left = new.hot.get(callee, 0)
-    if not left:
-        return not calls or new.cold.get(callee, 0) < calls
+def _gone(callee: str, caller: str, calls: int, moved: Collection[str], new: _Calls, before: Examined, after: Examined) -> bool:
+    hot, cold = new.hot.get(callee, 0), new.cold.get(callee, 0)
+    if not hot and (cold < calls or not calls):
+        return True
+    # Compilers copy code, too: as many calls may be left, or more, of which none runs.
     seen, seen_after = before.under(callee, caller), after.under(callee, caller) * after.us_a_sample / before.us_a_sample
-    return left + new.cold.get(callee, 0) < calls and seen >= _SEEN_SAMPLES and seen_after < seen * _LEFT_SHARE
+    fewer = seen >= _SEEN_SAMPLES and seen_after < seen * _LEFT_SHARE
+    return fewer and (hot + cold < calls or bool(moved))
 
 
 def _indirect(caller: str, old: _Calls, new: _Calls, before: Examined) -> Mapping[str, int]:

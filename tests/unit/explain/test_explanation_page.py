@@ -1,0 +1,113 @@
+"""An explanation as a page, on the terminal, and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+from explained_example import explanation
+from rich.console import Console
+
+from upshift.explain.model import Explanation
+from upshift.report.explained import short, unsure
+from upshift.report.explanation import EXPLANATION_FILE, PAGE_FILE, publish, render
+from upshift.report.explanation_terminal import show
+
+
+def text_of(page: str) -> str:
+    body = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_the_page_answers_in_order(tmp_path: Path) -> None:
+    text = text_of(render(explanation(tmp_path), tmp_path))
+    answers = [
+        "CPU time a query of new, to that of plain: 0.50x under mix.",
+        "How much",
+        "0.45 to 0.55",
+        "58 % of the change, in logarithms",
+        "Where",
+        "walk.cc:12",
+        "100.0 100.0",
+        "Why: functions with what was inlined into them",
+        "80.00",
+        "Calls that are gone",
+        "1 → 0 and 2 in its cold part",
+        "the caller now makes its calls: leap",
+        "4K pages",
+        "What did not change",
+        "futex 10.00 → 9.00",
+        "What is not sure",
+        "plain has no debug information.",
+        "Flame graphs",
+    ]
+    places = [text.find(answer) for answer in answers]
+    assert -1 not in places, answers[places.index(-1)]
+    assert places == sorted(places)
+
+
+def test_flame_graphs_are_of_one_scale_and_names_cannot_end_the_script(tmp_path: Path) -> None:
+    page = render(explanation(tmp_path), tmp_path)
+    found = re.search(r'<script type="application/json" id="graphs">(.*?)</script>', page, re.S)
+    assert found
+    before, after = json.loads(found[1])["mix"]
+    # Microseconds a query over all samples, and no frame that would be too narrow to see.
+    assert (before[1], after[1]) == (100.0, 50.0)
+    assert [child[0] for child in after[2][0][2]] == ["new</script>_[i]", "rare", "walk"]
+    assert "https://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_name_in_a_table_cannot_become_part_of_the_page(tmp_path: Path) -> None:
+    assert "walk<int>" not in re.sub(r"<script.*?</script>", "", render(explanation(tmp_path), tmp_path), flags=re.S)
+
+
+def test_all_is_written_and_read_back(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    publish(made, tmp_path)
+    assert Explanation.model_validate_json((tmp_path / EXPLANATION_FILE).read_text()) == made
+    assert (tmp_path / PAGE_FILE).read_text() == render(made, tmp_path)
+
+
+def test_nothing_differs_is_said_and_nothing_else(tmp_path: Path) -> None:
+    made = explanation(tmp_path, nothing_differs=True)
+    assert "Nothing differs: plain and new are the same program" in text_of(render(made, tmp_path))
+    assert "How much" not in text_of(render(made, tmp_path))
+    assert "Nothing differs" in terminal_of(made)
+
+
+def terminal_of(made: Explanation) -> str:
+    out = io.StringIO()
+    show(made, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
+    said = terminal_of(explanation(tmp_path))
+    for part in (
+        "0.50x under mix",
+        "walk<…>",
+        "inlined into its callers",
+        "futex",
+        "1 → 0",
+        "the code",
+        "-1.00 ?",
+        "1.5 times",
+    ):
+        assert part in said, part
+
+
+def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    assert unsure(load)[0].startswith("31 functions and ways into the kernel")
+    lossy = load.model_copy(update={"before": load.before.model_copy(update={"lost": 7})})
+    assert "The kernel dropped 7 samples." in unsure(lossy)
+
+
+def test_long_names_are_cut_where_least_is_lost() -> None:
+    assert short("std::map<int, std::set<long>>::find") == "std::map<…>::find"
+    assert short("(anonymous namespace)::run") == "run"
+    assert short("operator<<") == "operator<<"
+    assert len(short("x" * 200)) == 70

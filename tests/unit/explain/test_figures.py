@@ -1,0 +1,55 @@
+"""How much CPU time a query takes, its parts, and their ratios."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from explained_example import block, in_call, on
+
+from upshift.explain.figures import changes, side
+from upshift.explain.model import Change
+from upshift.explain.recording import Block
+from upshift.explain.rows import sampled
+from upshift.explain.symbols import Groups
+
+BEFORE = [block({on("run"): 60, in_call("futex"): 40}, 1000, cpu_s) for cpu_s in (0.10, 0.11, 0.10)]
+AFTER = [block({on("run"): 20, in_call("futex"): 40}, 1000, cpu_s) for cpu_s in (0.06, 0.06, 0.06)]
+
+
+def found(before: list[Block], after: list[Block], instructions: tuple[float, float] | None = None) -> dict[str, Change]:
+    first, second = (
+        side(name, blocks, sampled(blocks, Groups()), "cpu-clock", counted)
+        for name, blocks, counted in zip(("a", "b"), (before, after), instructions or (None, None), strict=True)
+    )
+    return {each.metric: each for each in changes((before, after), first, second)}
+
+
+def test_user_and_system_time_add_up_and_have_ratios_of_their_own() -> None:
+    told = found(BEFORE, AFTER)
+    assert told["cpu"].before == pytest.approx(310 / 3) and told["cpu"].after == pytest.approx(60)
+    assert told["user"].after == pytest.approx(20) and told["system"].after == pytest.approx(40)
+    assert told["user"].before + told["system"].before == pytest.approx(told["cpu"].before)
+    low, high = told["cpu"].ci_low, told["cpu"].ci_high
+    assert low is not None and high is not None and low < told["cpu"].ratio < high < 1
+
+
+def test_one_pair_of_blocks_has_no_interval() -> None:
+    assert found(BEFORE[:1], AFTER[:1])["cpu"].ci_low is None
+
+
+def test_instructions_and_time_for_each_make_up_the_change_in_logarithms() -> None:
+    told = found(BEFORE, AFTER, (50_000, 30_000))
+    shares = [told[name].log_share for name in ("instructions", "time per instruction")]
+    assert sum(share or 0 for share in shares) == pytest.approx(1)
+    assert shares[0] == pytest.approx(math.log(0.6) / math.log(told["user"].ratio))
+    assert told["time per instruction"].after == pytest.approx(20 / 30_000)
+    assert "instructions" not in found(BEFORE, AFTER)
+
+
+def test_without_the_kernels_samples_its_part_is_not_told() -> None:
+    only_user = [Block(1000, 0.1, 0.06, 500, block({on("run"): 60}).samples)] * 2
+    told = side("a", only_user, sampled(only_user, Groups()), "cpu-clock:u", None)
+    assert told.system_us_per_query is None
+    assert told.cpu_us_per_query == pytest.approx(100) and told.user_us_per_query == pytest.approx(60)
+    assert [each.metric for each in changes((only_user, only_user), told, told)] == ["cpu"]

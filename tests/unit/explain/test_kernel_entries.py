@@ -1,0 +1,35 @@
+"""What brings a server into the kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from upshift.explain.kernel import entry, hidden
+from upshift.explain.script import KERNEL, UNKNOWN, Frame, Stack
+
+
+def stack(*kernel: str) -> Stack:
+    return (*(Frame(KERNEL, name, 0) for name in kernel), Frame("libc.so.6", "__send", 0))
+
+
+@pytest.mark.parametrize(
+    ("frames", "named"),
+    [
+        (("_raw_spin_unlock", "unix_stream_sendmsg", "__x64_sys_sendto", "do_syscall_64"), "sendto"),
+        (("finish_task_switch.isra.0", "schedule", "__x64_sys_futex", "do_syscall_64"), "futex"),
+        # A timer in the midst of a call: what was going on is the call.
+        (("tick", "asm_sysvec_apic_timer_interrupt", "__x64_sys_ppoll", "do_syscall_64"), "ppoll"),
+        (("handle_mm_fault", "exc_page_fault", "asm_exc_page_fault"), "page fault"),
+        (("update_process_times", "asm_sysvec_apic_timer_interrupt"), "timer interrupt"),
+        (("syscall_exit_work", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"), "system call, entry and exit"),
+        (("schedule", "irqentry_exit_to_user_mode"), "return to user code"),
+        (("something",), "not told"),
+    ],
+)
+def test_the_outermost_function_that_tells_it_is_taken(frames: tuple[str, ...], named: str) -> None:
+    assert entry(stack(*frames)) == named
+
+
+def test_a_kernel_that_hides_its_names_is_told() -> None:
+    assert hidden([stack(UNKNOWN, UNKNOWN)])
+    assert not hidden([stack(UNKNOWN, "__x64_sys_sendto")])

@@ -1,0 +1,52 @@
+"""What tools add to a function's name is taken off again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeShell, Output
+
+from upshift.explain.names import demangled, is_cold, source_name
+
+
+@pytest.mark.parametrize(
+    ("symbol", "source"),
+    [
+        ("_Z3runv", "_Z3runv"),
+        ("_Z3runv.cold", "_Z3runv"),
+        ("_Z3runv.cold.0", "_Z3runv"),
+        ("_Z3runv.part.3", "_Z3runv"),
+        ("_Z3runv.isra.0.cold", "_Z3runv"),
+        ("_Z3runv.constprop.1", "_Z3runv"),
+        ("_Z3runv.lto_priv.0", "_Z3runv"),
+        ("_Z3runv.llvm.15980883935795717310", "_Z3runv"),
+        ("_Z3runv.llvm.123.cold.0", "_Z3runv"),
+        ("_ZL4helpv.__uniq.99", "_ZL4helpv"),
+        ("_Z3runv.specialized.2", "_Z3runv"),
+        ("_Z3runv.org.0", "_Z3runv"),
+        ("_ZL4helpv/file.cc/1", "_ZL4helpv"),
+        ("plain_c", "plain_c"),
+        # A lambda's own number is no copy, and a file that an initialiser is named after is no part.
+        ("_ZZ3runvENK3$_0clEv", "_ZZ3runvENK3$_0clEv"),
+        ("_GLOBAL__sub_I_run.cc", "_GLOBAL__sub_I_run.cc"),
+    ],
+)
+def test_copies_and_parts_count_to_their_function(symbol: str, source: str) -> None:
+    assert source_name(symbol) == source
+
+
+def test_cold_parts_are_told_from_copies() -> None:
+    assert [is_cold(name) for name in ("f.cold", "f.cold.0", "f.llvm.1.cold.2")] == [True] * 3
+    assert [is_cold(name) for name in ("f", "f.part.0", "f.llvm.123")] == [False] * 3
+
+
+def test_names_are_demangled_in_one_go_and_without_a_tool_left_as_they_are() -> None:
+    shell = FakeShell({"c++filt": Output("run\nstop\n")})
+    assert demangled(shell, Path("/bin/c++filt"), ["_Z4stopv", "_Z3runv", "main"]) == {
+        "_Z3runv": "run",
+        "_Z4stopv": "stop",
+        "main": "main",
+    }
+    assert len(shell.ran) == 1
+    assert demangled(shell, None, ["_Z3runv"]) == {"_Z3runv": "_Z3runv"}

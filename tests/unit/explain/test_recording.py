@@ -1,0 +1,94 @@
+"""Whether perf may sample, and in which order servers take turns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from explained_example import block, on, variant
+from fakes import FakeProgress, FakeShell, Output
+
+from upshift.errors import LoadFailed, MissingTool
+from upshift.explain import recording
+from upshift.explain.recording import Block, record, recording_s, rounds_of, sampling_event
+from upshift.explain.symbols import SymbolTable
+from upshift.measure.model import Load
+from upshift.workbench import Workbench
+
+LOAD = Load(workload="mix", connections=4, held_out=False)
+
+
+@pytest.fixture(autouse=True)
+def perf_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UPSHIFT_PERF", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+
+
+def test_without_perf_nothing_can_be_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(MissingTool, match="there is no perf") as error:
+        sampling_event(FakeShell())
+    assert "linux-perf" in error.value.hint
+
+
+def test_a_perf_that_may_not_sample_is_named_with_what_allows_it() -> None:
+    with pytest.raises(MissingTool, match="perf is not allowed to sample here") as error:
+        sampling_event(FakeShell({"perf record": Output(returncode=255)}))
+    assert "perf_event_paranoid" in error.value.hint
+
+
+def test_the_kernel_is_left_out_where_perf_may_not_sample_it() -> None:
+    assert sampling_event(FakeShell()) == "cpu-clock"
+    assert sampling_event(FakeShell({"cpu-clock -o": Output(returncode=255)})) == "cpu-clock:u"
+
+
+class Bench:
+    """Starts nothing and remembers the loads."""
+
+    def __init__(self) -> None:
+        self.warmed: list[str] = []
+
+    @contextmanager
+    def arm(self, arm: Any, trial: int) -> Iterator[Any]:
+        yield arm
+
+    def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
+        self.warmed.append(running.name)
+        return self
+
+    def finish(self) -> None: ...
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: Block) -> tuple[list[str], Bench]:
+    turns: list[str] = []
+
+    def one(_bench: object, _servers: object, _running: object, who: Any, *_more: object, **_named: object) -> Block:
+        turns.append(who.name)
+        return made
+
+    monkeypatch.setattr(recording, "_block", one)
+    bench, pair, table = Bench(), (variant("a"), variant("b")), SymbolTable([], [])
+    place = Workbench(tmp_path, FakeShell(), tmp_path / "log", FakeProgress())
+    record(place, bench, pair, (table, table), LOAD, "cpu-clock", seconds=8, on_block=lambda *_at: None)
+    return turns, bench
+
+
+def test_servers_take_turns_and_neither_is_always_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    turns, bench = recorded(monkeypatch, tmp_path, block({on("run"): 5}))
+    assert turns == ["a", "b", "b", "a"] * 2 and bench.warmed == ["a", "b"]
+
+
+def test_a_server_that_was_idle_is_no_explanation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(LoadFailed, match="a: there are no samples"):
+        recorded(monkeypatch, tmp_path, block({}))
+    with pytest.raises(LoadFailed, match="no queries"):
+        recorded(monkeypatch, tmp_path, block({on("run"): 5}, queries=0))
+
+
+def test_blocks_are_replicated_however_short_the_time() -> None:
+    assert rounds_of(1) == 2 and rounds_of(16) == 8
+    assert recording_s(32) > recording_s(16) > 32

@@ -1,0 +1,68 @@
+"""Stacks from what perf prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read
+from upshift.explain.symbols import Part, SymbolTable
+
+SERVER = Path("/opt/my server/mysqld")
+TABLE = SymbolTable(
+    [Part(0x2000, 0x2010, ("inner",)), Part(0x2010, 0x2100, ("outer", "outer.alias"))], [(0x1000, 0x500, 0x2000)]
+)
+MAPPED = f"mysqld 0 PERF_RECORD_MMAP2 1/1: [0x55000000(0x1000) @ 0x1000 fe:00 1 0]: r-xp {SERVER}\n"
+
+
+def samples(*lines: str) -> Samples:
+    return read(lines, SERVER, TABLE)
+
+
+def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
+    found = samples(
+        MAPPED,
+        "connection 12 cpu-clock: \n",
+        "\tffffffff822004c9 _raw_spin_unlock ([kernel.kallsyms])\n",
+        "\tffffffff8100 __x64_sys_sendto ([kernel.kallsyms])\n",
+        "\t          10aba4 __send (/usr/lib/libc.so.6)\n",
+        f"\t        55000020 whatever perf thinks ({SERVER})\n",
+        "\n",
+    )
+    assert found.stacks == {
+        (
+            Frame(KERNEL, "_raw_spin_unlock", 0),
+            Frame(KERNEL, "__x64_sys_sendto", 0),
+            Frame("libc.so.6", "__send", 0),
+            # A caller: where the call returns to lies one byte behind it.
+            Frame("", "outer", 0x201F),
+        ): 1
+    }
+
+
+def test_a_call_that_ends_a_function_counts_to_it_and_not_to_the_next() -> None:
+    found = samples(MAPPED, "a 1 cpu-clock:\n", f"\t55000004 x ({SERVER})\n", f"\t55000010 x ({SERVER})\n", "\n")
+    ((stack, _count),) = found.stacks.items()
+    assert [frame.symbol for frame in stack] == ["inner", "inner"]
+    # The innermost frame is no return address.
+    found = samples(MAPPED, "a 1 cpu-clock:\n", f"\t55000010 x ({SERVER})\n", "\n")
+    ((stack, _count),) = found.stacks.items()
+    assert stack == (Frame("", "outer", 0x2010),)
+
+
+def test_offsets_in_the_file_are_read_like_addresses() -> None:
+    at_run_time = samples(MAPPED, "a 1 cpu-clock:\n", f"\t55000004 x ({SERVER})\n", "\n")
+    in_file = samples(MAPPED, "a 1 cpu-clock:\n", f"\t1004 x ({SERVER})\n", "\n")
+    assert at_run_time.stacks == in_file.stacks and at_run_time.total == 1
+
+
+def test_code_without_a_symbol_is_unknown_and_lost_samples_are_counted() -> None:
+    found = samples(
+        MAPPED,
+        "a 1 cpu-clock:\n",
+        f"\t55000400 x ({SERVER})\n",
+        "\n",
+        "a 1 PERF_RECORD_LOST lost 17\n",
+        "b 1 cpu-clock:\n",
+        f"\t55000400 x ({SERVER})\n",
+    )
+    assert found.stacks == {(Frame("", UNKNOWN, 0x2400),): 2} and found.lost == 17

@@ -1,0 +1,64 @@
+"""A run names the servers that are explained, and what they were measured under."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example import example, measured_only
+from fakes import FakeKind
+
+from upshift.errors import UsageError
+from upshift.explain.door import asked
+from upshift.report.result import Result
+from upshift.report.store import save_result
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.server.kind import Program
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    (tmp_path / "mysqld").touch()
+    return tmp_path / "mysqld"
+
+
+def finished(result: Result, **options: Any) -> RunDirectory:
+    manifest = Manifest(
+        command=("upshift", "optimize"), options=options, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0"
+    )
+    run = RunDirectory.create("optimize", manifest)
+    save_result(result, run.path)
+    return run
+
+
+def with_binary(result: Result, binary: Path) -> Result:
+    arms = tuple(arm.model_copy(update={"program": Program(kind="mysql", binary=binary)}) for arm in result.experiment.arms)
+    return result.model_copy(update={"experiment": result.experiment.model_copy(update={"arms": arms})})
+
+
+def test_a_run_names_its_plain_and_its_optimised_server_and_its_loads(server: Path) -> None:
+    result = with_binary(example(third_arm=True), server)
+    run = finished(result, workloads=["oltp_read_write"])
+    found = asked([run.name], FakeKind())
+    assert (found.before.name, found.after.name) == (result.experiment.baseline, "optimised")
+    assert found.connections == result.experiment.plan.headline_connections
+    assert set(found.workloads) == {load.workload for load in result.experiment.loads if not load.held_out}
+
+
+def test_a_run_whose_workload_was_a_file_names_the_file(server: Path) -> None:
+    result = with_binary(example(), server)
+    name = next(load.workload for load in result.experiment.loads if not load.held_out)
+    run = finished(result, workloads=[f"/home/me/{name}.toml"])
+    assert f"/home/me/{name}.toml" in asked([run.name], FakeKind()).workloads
+
+
+def test_a_run_whose_servers_are_gone_is_refused(tmp_path: Path) -> None:
+    run = finished(with_binary(measured_only(), tmp_path / "gone"))
+    with pytest.raises(UsageError, match=f"file {tmp_path}/gone of run {run.name} is gone"):
+        asked(["last"], FakeKind())
