@@ -40,7 +40,7 @@ def asked(servers: list[str], kind: ServerKind) -> Asked:
         return _of_run(servers[0])
     if len(servers) != 2:
         raise UsageError(
-            f"{len(servers)} servers are named, and an explanation is of two", "name A=PATH B=PATH, or a run: `upshift runs`"
+            f"an explanation is of two servers, not of {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`"
         )
     before, after = (find_variant(each, kind.name) for each in servers)
     if before.name == after.name:

@@ -129,6 +129,14 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("measure", "/bin/true", "/no/such"), "is not an executable"),
         (("measure", "/bin/true", "/bin"), "is not an executable"),
         (("measure", "/bin/true", "b=/bin/false", "--connections", "x"), "--connections takes counts"),
+        (("explain",), "Missing argument"),
+        (("explain", "no-such-run"), "there is no run 'no-such-run'"),
+        (("explain", "a=/bin/true"), "of two servers, not of 1"),
+        (("explain", "a=/bin/true", "a=/bin/false"), "the same name"),
+        (("explain", "a=/bin/true", "b=/bin/false", "--seconds", "1"), "--seconds"),
+        (("explain", "a=/bin/true", "b=/bin/false", "--connections", "0"), "--connections"),
+        (("explain", "a=/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
+        (("explain", "a=/bin/echo", "b=/bin/echo"), "is stripped"),
     ],
 )
 def test_what_cannot_be_meant_is_exit_code_2(upshift: Run, arguments: tuple[str, ...], said: str) -> None:
@@ -162,7 +170,12 @@ def test_quick_trains_and_measures_less(upshift: Run) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "last"),
-    [(("build", "plain"), "plain build"), (("build", "max-clang"), "post-link"), (("train",), "profile gate")],
+    [
+        (("explain", "a=/bin/true", "b=/bin/false"), "explain"),
+        (("build", "plain"), "plain build"),
+        (("build", "max-clang"), "post-link"),
+        (("train",), "profile gate"),
+    ],
 )
 def test_a_dry_run_of_a_single_command(upshift: Run, arguments: tuple[str, ...], last: str, tmp_path: Path) -> None:
     code, out, _err = upshift(*arguments, "--dry-run", "--json")

@@ -14,6 +14,8 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe, shipped_recipes
 from upshift.cli.app import app
 from upshift.estimate import Estimate
+from upshift.explain.layout import Spread
+from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side
 from upshift.measure.model import Flag, Metric, Slice, Verdict
 from upshift.paths import CHECKOUT
 from upshift.profile.model import Gated, Profile
@@ -60,6 +62,15 @@ def test_every_key_of_a_result_is_named(key: str) -> None:
 @pytest.mark.parametrize("model", [Build, Profile, Gated, Finding, Estimate])
 def test_what_other_commands_print_is_named(model: type[Value]) -> None:
     assert set(keys(model, deep=False)) <= words("result-json")
+
+
+@pytest.mark.parametrize("model", [Explanation, Explained, Side, Change, Row, Inlined, Family, CodeChange, Spread])
+def test_every_key_of_an_explanation_is_named(model: type[Value]) -> None:
+    named = words("explain")
+    assert set(keys(model, deep=False)) <= named
+    choices = {each for field in model.model_fields.values() for each in get_args(field.annotation) if isinstance(each, str)}
+    text = (CHECKOUT / "docs" / "reference" / "explain.md").read_text()
+    assert all(f"`{each}`" in text for each in choices)
 
 
 def test_every_metric_verdict_and_flag_is_named() -> None:

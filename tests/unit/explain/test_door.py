@@ -39,8 +39,8 @@ def pair(first: Path, second: Path, **changes: Any) -> Pair:
 @pytest.mark.parametrize(
     ("servers", "said"),
     [
-        (["a=/bin/true"], "1 servers are named"),
-        (["a=/bin/true", "b=/bin/true", "c=/bin/true"], "3 servers are named"),
+        (["a=/bin/true"], "of two servers, not of 1"),
+        (["a=/bin/true", "b=/bin/true", "c=/bin/true"], "of two servers, not of 3"),
         (["a=/bin/true", "a=/bin/false"], "the same name"),
         (["a=/bin/true", "b=/no/such"], "not an executable"),
         (["20250101-000000-optimize"], "there is no run"),

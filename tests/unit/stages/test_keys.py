@@ -269,7 +269,7 @@ def test_a_server_of_another_version_has_data_of_its_own(server: Program, driver
     shared = Filled(path=Path("/shared"), sha256="shared")
     lab = lab_with(stages, FakeShell(said))
     arms = (Variant(name="today", program=server), Variant(name="other", program=second))
-    found = measure._templates(lab, arms, shared, (workload(driver),))
+    found = measure.templates(lab, arms, shared, (workload(driver),))
     assert (found["today"], found["other"] != shared) == (shared, own_data)
 
 
@@ -280,6 +280,6 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
     stages = Recorder(Filled(path=Path("/own"), sha256="own"))
     shared = Filled(path=Path("/shared"), sha256="shared")
     arms = (Variant(name="today", program=server), Variant(name="other", program=server, settings=settings))
-    found = measure._templates(lab_with(stages), arms, shared, (workload(driver),))
+    found = measure.templates(lab_with(stages), arms, shared, (workload(driver),))
     assert (found["today"], found["other"] != shared) == (shared, own_data)
     assert [name for name, _key in stages.keys] == (["baseline data"] if own_data else [])
