@@ -13,11 +13,38 @@ from upshift.explain.names import source_name
 
 pytestmark = pytest.mark.pipeline
 
-# Its caller is the function that writes a value; the profile alone makes it worth a copy there.
-CALLEE, CALLER = "small::append_escaped", "small::append"
+# Too long to be worth a copy, unless a profile says how often it runs; two callers, so that it is no single call either.
+PLANTED = """
+namespace {
+volatile unsigned sink;
+%s void planted(unsigned left, unsigned right) {
+#define STEP(n) left = (left ^ (right * (2u * n + 1))) + ((left << (n %% 7 + 1)) | (right >> (n %% 5 + 1))); right += left ^ n;
+    STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11) STEP(12)
+    sink = left + right;
+}
+}  // namespace
+
+"""
+CALLEE, CALLERS = "small::(anonymous namespace)::planted", ("small::append_escaped", "small::compare_text")
 QUICK = ("--connections", "4", "--seconds", "4", "--no-install")
 PROFILED = 'toolchain = "clang"\nprofile = "ir"\n'
 LAID_OUT = 'toolchain = "clang"\npost_link = "bolt"\n'
+
+
+def planted(folder: Path, how: str) -> Path:
+    """The small server's source with a callee that is declared ``how``."""
+    shutil.copytree(SOURCE, folder)
+    file = folder / "core" / "text.cc"
+    text = file.read_text().replace("int compare_text(", f"{PLANTED % how}int compare_text(", 1)
+    for head in ("int compare_text(std::string_view left, std::string_view right) {", "void append_escaped("):
+        assert text.count(head) == 1
+    text = text.replace(
+        "    size_t common = std::min(", "    planted(left.size(), right.size());\n    size_t common = std::min(", 1
+    )
+    text = text.replace("    for (char letter : text) {", "    planted(text.size(), 7);\n    for (char letter : text) {", 1)
+    assert text.count("    planted(") == 2
+    file.write_text(text)
+    return folder
 
 
 class Lab:
@@ -26,7 +53,7 @@ class Lab:
     def __init__(self, cli: Cli, folder: Path) -> None:
         self._cli, self._folder = cli, folder
 
-    def build(self, name: str, recipe: str, source: Path = SOURCE) -> Path:
+    def build(self, name: str, recipe: str, source: Path) -> Path:
         """A server by a recipe, with the load client beside it; ``recipe`` is a name or a recipe's text."""
         named = recipe
         if "=" in recipe:
@@ -39,8 +66,8 @@ class Lab:
         folder.mkdir()
         server = Path(built.stdout.strip())
         shutil.copy2(server, folder / "smallserver")
-        client = next(self._cli.cache.glob("stages/plain-build-*/tree/smallload"))
-        shutil.copy2(client, folder / "smallload")
+        # A tree that holds the hot set alone has no clients.
+        shutil.copy2(next(self._cli.cache.glob("stages/plain-build-*/tree/smallload")), folder)
         return folder / "smallserver"
 
     def explain(self, before: Path, after: Path, *more: str) -> Done:
@@ -60,21 +87,25 @@ def lab(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def plain(lab: Lab) -> Path:
-    return lab.build("plain", "plain")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planted(tmp_path_factory.mktemp("planted") / "source", "")
 
 
 @pytest.fixture(scope="module")
-def profiled(lab: Lab, plain: Path) -> Explained:
-    return lab.explained(plain, lab.build("profiled", PROFILED))
+def plain(lab: Lab, source: Path) -> Path:
+    return lab.build("plain", "plain", source)
 
 
-def test_what_the_profile_alone_inlines_is_named_with_its_caller(profiled: Explained) -> None:
-    found = [each for each in profiled.inlined if (each.callee, each.caller) == (CALLEE, CALLER)]
-    assert [(each.calls_before, each.calls_after) for each in found] == [(1, 0)]
-    assert found[0].callee_us_after == 0 < found[0].callee_us_before
+@pytest.fixture(scope="module")
+def profiled(lab: Lab, plain: Path, source: Path) -> Explained:
+    return lab.explained(plain, lab.build("profiled", PROFILED, source))
+
+
+def test_what_the_profile_alone_inlines_is_named_with_its_callers(profiled: Explained) -> None:
+    found = {each.caller: (each.calls_before, each.calls_after) for each in profiled.inlined if each.callee == CALLEE}
+    assert found == dict.fromkeys(CALLERS, (1, 0))
     (row,) = (row for row in profiled.rows if row.name == CALLEE)
-    assert row.cause == "inlined"
+    assert row.cause == "inlined" and row.after_samples == 0 < row.before_samples
 
 
 def test_shares_add_up_to_all(profiled: Explained) -> None:
@@ -92,12 +123,7 @@ def test_the_kernels_time_is_told_by_system_call(profiled: Explained) -> None:
 
 
 def test_what_must_not_be_inlined_is_not_called_inlined(lab: Lab, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    shutil.copytree(SOURCE, source)
-    text = source / "core" / "text.h"
-    declared = "void append_escaped("
-    assert declared in text.read_text()
-    text.write_text(text.read_text().replace(declared, f"[[gnu::noinline]] {declared}"))
+    source = planted(tmp_path / "source", "[[gnu::noinline]]")
     found = lab.explained(lab.build("kept-plain", "plain", source), lab.build("kept", PROFILED, source))
     assert found.inlined
     assert CALLEE not in {each.callee for each in found.inlined}
@@ -105,8 +131,8 @@ def test_what_must_not_be_inlined_is_not_called_inlined(lab: Lab, tmp_path: Path
     assert row.cause != "inlined" and row.after_samples > 0
 
 
-def test_a_new_layout_is_the_same_instructions_on_fewer_pages(lab: Lab, plain: Path) -> None:
-    found = lab.explained(plain, lab.build("laid-out", LAID_OUT))
+def test_a_new_layout_is_the_same_instructions_on_fewer_pages(lab: Lab, plain: Path, source: Path) -> None:
+    found = lab.explained(plain, lab.build("laid-out", LAID_OUT, source))
     hot = [code for code in found.code if code.cold_after and not code.cold_before]
     assert hot, "no function was split"
     assert sum(code.same_instructions for code in found.code) > 0.8 * len(found.code)

@@ -28,6 +28,8 @@ class Code:
     calls: Counter[str] = field(default_factory=Counter)
     """Direct calls by the source name of what they call, in parts that are not cold."""
     cold_calls: Counter[str] = field(default_factory=Counter)
+    tail_calls: set[str] = field(default_factory=set)
+    """Functions that it jumps to: they have its caller for theirs on a stack."""
     frame_pointer: bool = False
     named: set[str] = field(default_factory=set)
     """Functions whose address is taken: to compare a pointer with it before a promoted call, or to hand it on."""
@@ -97,6 +99,8 @@ class _Reader:
         if jump or mnemonic.startswith("call"):
             callee = self._callee(operands)
             if callee and callee not in self._names:
+                if jump:
+                    self._code.tail_calls.add(callee)
                 (self._code.cold_calls if self._cold else self._code.calls)[callee] += 1
 
         elif mnemonic.startswith("lea") and (taken := _TAKEN.search(operands)):

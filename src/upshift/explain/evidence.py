@@ -63,12 +63,15 @@ def examine(
     code: dict[str, Code] = {}
     for name in sorted(read, key=lambda each: (groups.of(each) != each, each)):
         code.setdefault(groups.of(name), read[name])
+    jumps = {name: {groups.of(callee) for callee in each.tail_calls} for name, each in code.items()}
+    calls = {name: {groups.of(callee) for callee in (*each.calls, *each.cold_calls)} for name, each in code.items()}
     callers: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for stack, count in stacks.items() if frame_pointers(code) else ():
         own = [groups.of(source_name(frame.symbol)) if not frame.home else "" for frame in stack]
         for callee, caller in set(itertools.pairwise(own)):
             if callee and caller:
-                callers[callee][caller] += count
+                for inner, outer in itertools.pairwise((callee, *_jumped(callee, caller, calls, jumps), caller)):
+                    callers[inner][outer] += count
     return Examined(
         code=code,
         exist={groups.of(source_name(symbol)) for part in table.parts for symbol in part.symbols},
@@ -76,6 +79,16 @@ def examine(
         callers=callers,
         us_a_sample=found.us_a_sample,
     )
+
+
+def _jumped(
+    callee: str, caller: str, calls: Mapping[str, Collection[str]], jumps: Mapping[str, Collection[str]]
+) -> tuple[str, ...]:
+    """The function between the two that left no frame, because it jumped to the callee; none, unless the code has just one."""
+    if callee in calls.get(caller, (callee,)):
+        return ()
+    between = [each for each in calls[caller] if callee in jumps.get(each, ())]
+    return tuple(between) if len(between) == 1 else ()
 
 
 def frame_pointers(code: Mapping[str, Code]) -> bool:

@@ -42,6 +42,7 @@ def test_calls_and_jumps_into_other_functions_are_counted_by_source_name() -> No
     code = read_code(LISTING.splitlines(), TABLE)["_Z5callrv"]
     assert code.calls == {"_Z4calleev": 2, "malloc@plt": 1}
     assert code.cold_calls == {"_Z4leafv": 1}
+    assert code.tail_calls == {"malloc@plt"}
 
 
 def test_instructions_are_counted_without_padding_and_apart_when_cold() -> None:
