@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from example import example
+from explained_example import explanation
 
+from upshift.report.explanation import PAGE_FILE, publish
 from upshift.report.html import write_html
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -53,3 +55,15 @@ def test_colours_are_those_of_the_style_sheet(drawn: subprocess.CompletedProcess
     assert not re.search(r"""[:"']\s*@[a-z]+[0-9]?["';]""", shown)
     fills = set(re.findall(r"fill: (rgb\([^)]+\))", shown))
     assert len(fills) > 3
+
+
+def test_flame_graphs_are_drawn_on_one_scale(tmp_path: Path) -> None:
+    publish(explanation(tmp_path), tmp_path)
+    shown = browse(tmp_path, "--dump-dom", (tmp_path / PAGE_FILE).as_uri())
+    assert "CONSOLE" not in shown.stderr, shown.stderr
+    graphs = re.split(r'(?=<div class="flame" )', shown.stdout)[1:]
+    roots = [re.search(r'<rect x="0" y="0" width="([\d.]+)"', each) for each in graphs]
+    before, after = (float(root[1]) for root in roots if root)
+    # The second server takes half of the first one's time.
+    assert before > 200 and abs(after / before - 0.5) < 0.01
+    assert all("run" in each and "_[i]" in each for each in graphs)
