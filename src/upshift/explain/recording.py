@@ -94,7 +94,8 @@ def record(
 ) -> tuple[list[Block], list[Block]]:
     """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on.
 
-    Both run all the while, so that what changes on the machine meets both. Raises LoadFailed when there are no samples.
+    Both are there all the while, so that what changes on the machine meets both; who has no turn is stopped. Raises
+    LoadFailed when there are no samples.
     """
     rounds = rounds_of(seconds)
     found: tuple[list[Block], list[Block]] = ([], [])
@@ -104,11 +105,10 @@ def record(
             servers.begin(each, load, WARMUP_S, seed=1).finish()
         for number in range(rounds):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
-                found[side].append(
-                    _block(
-                        bench, servers, running[side], pair[side], tables[side], load, event, seconds / rounds, seed=number + 2
-                    )
-                )
+                turn = running[side], pair[side], tables[side]
+                with _paused(running[1 - side]):
+                    block = _block(bench, servers, *turn, load, event, seconds / rounds, seed=number + 2)
+                found[side].append(block)
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
@@ -153,6 +153,16 @@ def _block(
         switches=max(0, last[2] - first[2]),
         samples=reader.done(),
     )
+
+
+@contextlib.contextmanager
+def _paused(other: RunningArm) -> Iterator[None]:
+    """Its background work must not take time, or caches, from who has the turn."""
+    other.pause()
+    try:
+        yield
+    finally:
+        other.resume()
 
 
 @contextlib.contextmanager

@@ -46,15 +46,30 @@ def test_the_kernel_is_left_out_where_perf_may_not_sample_it() -> None:
     assert sampling_event(FakeShell({"cpu-clock -o": Output(returncode=255)})) == "cpu-clock:u"
 
 
+class Server:
+    """Runs, or is stopped."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.runs = name, True
+
+    def pause(self) -> None:
+        self.runs = False
+
+    def resume(self) -> None:
+        self.runs = True
+
+
 class Bench:
     """Starts nothing and remembers the loads."""
 
     def __init__(self) -> None:
         self.warmed: list[str] = []
+        self.servers: list[Server] = []
 
     @contextmanager
     def arm(self, arm: Any, trial: int) -> Iterator[Any]:
-        yield arm
+        self.servers.append(Server(arm.name))
+        yield self.servers[-1]
 
     def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
         self.warmed.append(running.name)
@@ -68,6 +83,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: Block) -> tu
 
     def one(_bench: object, _servers: object, _running: object, who: Any, *_more: object, **_named: object) -> Block:
         turns.append(who.name)
+        assert [each.name for each in bench.servers if each.runs] == [who.name]
         return made
 
     monkeypatch.setattr(recording, "_block", one)
@@ -80,6 +96,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: Block) -> tu
 def test_servers_take_turns_and_neither_is_always_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     turns, bench = recorded(monkeypatch, tmp_path, block({on("run"): 5}))
     assert turns == ["a", "b", "b", "a"] * 2 and bench.warmed == ["a", "b"]
+    assert all(each.runs for each in bench.servers)
 
 
 def test_a_server_that_was_idle_is_no_explanation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
