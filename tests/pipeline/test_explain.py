@@ -103,7 +103,7 @@ def profiled(lab: Lab, plain: Path, source: Path) -> Explained:
 
 def test_what_the_profile_alone_inlines_is_named_with_its_callers(profiled: Explained) -> None:
     found = {each.caller: (each.calls_before, each.calls_after) for each in profiled.inlined if each.callee == CALLEE}
-    assert found == dict.fromkeys(CALLERS, (1, 0))
+    assert dict.fromkeys(CALLERS, (1, 0)).items() <= found.items()
     (row,) = (row for row in profiled.rows if row.name == CALLEE)
     assert row.cause == "inlined" and row.after_samples == 0 < row.before_samples
 
