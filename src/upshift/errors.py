@@ -10,6 +10,7 @@
       CommandFailed               exit 1   a command ended with an error
       ServerFailed                exit 1   a server does not start, dies or hangs
       LoadFailed                  exit 1   a workload's command fails, does nothing, or leaves the server idle
+      CountFailed                 exit 1   a server's instructions could not be counted
       ProfileRefused              exit 1   a profile that is empty or too thin
       VerifyFailed                exit 1   the optimised server fails a test or lost hardening
       NotTested                   exit 1   a server's own tests could not run: nothing is known of the server
@@ -73,6 +74,10 @@ class ServerFailed(UpshiftError):
 
 
 class LoadFailed(UpshiftError):
+    pass
+
+
+class CountFailed(UpshiftError):
     pass
 
 

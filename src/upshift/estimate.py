@@ -39,6 +39,12 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.VERIFY: (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     Stage.CARD: (0, 0.3e9, 0.6e9, ("upshift-card",)),
     Stage.MEASURE: (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
+    Stage.INSTRUCTIONS: (
+        0,
+        0,
+        4.0e9,
+        ("valgrind --tool=callgrind mysqld ...", "sysbench ... run, a fixed number of events"),
+    ),
     Stage.PACKAGE: (30, 0.6e9, 0.2e9, ("tar -c",)),
     Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
 }
@@ -55,6 +61,8 @@ _TEST_SUITES_S = 7200.0
 _TEST_S = 10.0
 # Symbols, samples and machine code of two servers.
 _READING_S = 20.0
+# One server under one workload.
+_COUNT_S = 12.0
 
 
 def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
@@ -98,6 +106,7 @@ def _timed(options: Options) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
     plan = measuring_plan(options)
     loads = len(options.connections) * len(options.workloads) + len(options.held_out)
+    workloads = len(options.workloads) + len(options.held_out)
     arms = 3 if options.baseline else 2
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
     training_s = rounds * (options.train_s + 12)
@@ -111,5 +120,6 @@ def _timed(options: Options) -> dict[str, float]:
         # Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops.
         Stage.MEASURE: plan.budget_s
         or plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),
+        Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

@@ -8,17 +8,19 @@ from upshift.build.model import Build
 from upshift.door import lasting_settings, refuse_unknown_tests
 from upshift.explain.door import nothing_differs
 from upshift.explain.model import Explanation
+from upshift.instructions.model import Instructions
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.source.model import Source
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
+from upshift.stages.count import count_instructions
 from upshift.stages.data import Filled, fill_data
 from upshift.stages.explain import Explaining, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
-from upshift.stages.measure import arms, measure
+from upshift.stages.measure import arms, measure, templates
 from upshift.stages.package import package
 from upshift.stages.post_link import post_link
 from upshift.stages.report import report, report_measured
@@ -41,10 +43,13 @@ def optimize(lab: Lab, work: Work) -> Result:
     post_linked = post_link(lab, source, optimised, trained, work.train_on, data, work.recipe, seconds=work.options.train_s)
     verified = verify(lab, source, plain, optimised, post_linked, work.options.verify, work.options.baseline)
     carded = measure_machine(lab, work.options.card_s)
-    experiment = measure(lab, arms(lab, source, plain, verified.build, work.options.baseline), data, work)
+    measured = arms(lab, source, plain, verified.build, work.options.baseline)
+    filled = templates(lab, measured, data, work.train_on + work.hold_out)
+    experiment = measure(lab, measured, filled, work)
+    counted = count_instructions(lab, measured, filled, work)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
-    return report(lab, source, plain, trained, post_linked, verified, carded, experiment, packaged, work)
+    return report(lab, source, plain, trained, post_linked, verified, carded, experiment, counted, packaged, work)
 
 
 def explain(lab: Lab, explaining: Explaining) -> Explanation:
@@ -92,8 +97,17 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     workloads = measuring.train_on + measuring.hold_out
     data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
     carded = measure_machine(lab, measuring.options.card_s)
-    experiment = measure(lab, variants, data, measuring)
-    return report_measured(lab, carded, experiment, measuring)
+    filled = templates(lab, variants, data, workloads)
+    experiment = measure(lab, variants, filled, measuring)
+    counted = count_instructions(lab, variants, filled, measuring)
+    return report_measured(lab, carded, experiment, counted, measuring)
+
+
+def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Instructions:
+    """What servers that exist already execute for a query, compared with the first of them."""
+    first = variants[0]
+    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind, first))
+    return count_instructions(lab, variants, templates(lab, variants, data, measuring.train_on), measuring)
 
 
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:

@@ -139,7 +139,7 @@ def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
     finally:
         shell.close()
     formats = {data_format(kind, versions[variant.name], variant) for variant in variants}
-    return len((Stage.DATA, Stage.CARD, Stage.MEASURE)) + len(formats) - 1
+    return len((Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS)) + len(formats) - 1
 
 
 def refuse_pointless(options: Options) -> None:

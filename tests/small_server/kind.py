@@ -13,7 +13,7 @@ from typing import Any
 
 from upshift.errors import CommandFailed, NotTested, ServerFailed
 from upshift.server.instance import running
-from upshift.server.kind import Counters, Program, ServerKind, TestOutcome
+from upshift.server.kind import Counters, Program, Repeatable, ServerKind, TestOutcome
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
@@ -109,6 +109,12 @@ class SmallServer:
 
     def settings(self) -> Mapping[str, str]:
         return {"max_connections": "256"}
+
+    def repeatable(self) -> Repeatable:
+        return Repeatable()
+
+    def leave_undisturbed(self, socket: Path) -> None:
+        """Nothing."""
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
         """None: all data lie in memory."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from upshift.errors import CommandFailed
 from upshift.run.record import StageRecord
-from upshift.server.kind import Counters, Program, TestOutcome
+from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.shell import Command, Completed
 from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
@@ -217,6 +217,12 @@ class FakeKind:
 
     def settings(self) -> Mapping[str, str]:
         return {"pool": "1G", "log": "on"}
+
+    def repeatable(self) -> Repeatable:
+        return Repeatable(settings={"log": "off", "timer": "0"}, environment={"ARENAS": "1"})
+
+    def leave_undisturbed(self, socket: Path) -> None:
+        """Nothing."""
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
         return None

@@ -14,6 +14,7 @@ from upshift import interrupts
 from upshift.cli import listing, optimize, programs, single
 from upshift.cli.card import card
 from upshift.cli.clean import clean
+from upshift.cli.count import count
 from upshift.cli.doctor import doctor
 from upshift.cli.explain import explain
 from upshift.cli.test import CONTEXT_SETTINGS, test
@@ -68,6 +69,7 @@ app.command()(optimize.optimize)
 app.command()(single.build)
 app.command()(single.train)
 app.command()(single.measure)
+app.command()(count)
 app.command()(explain)
 app.command()(listing.report)
 app.add_typer(listing.runs_app, name="runs")

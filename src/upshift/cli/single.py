@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from upshift.measure.variant import Variant
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
@@ -133,18 +136,14 @@ def measure(
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
     from upshift.errors import UsageError
-    from upshift.measure.variant import find_variant
     from upshift.options import Options
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
-    from upshift.server.kinds import default_kind
     from upshift.values import checked
 
     if len(arms) < 2:
         raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
-    variants = tuple(find_variant(arm, default_kind().name) for arm in arms)
-    if len({variant.name for variant in variants}) < len(variants):
-        raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+    variants = find_variants(arms)
     options = checked(
         Options,
         {
@@ -165,3 +164,15 @@ def measure(
     with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
         result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=json)
+
+
+def find_variants(arms: list[str]) -> tuple[Variant, ...]:
+    """The servers of a command line. Raises UsageError when one is none, or two have the same name."""
+    from upshift.errors import UsageError
+    from upshift.measure.variant import find_variant
+    from upshift.server.kinds import default_kind
+
+    variants = tuple(find_variant(arm, default_kind().name) for arm in arms)
+    if len({variant.name for variant in variants}) < len(variants):
+        raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+    return variants

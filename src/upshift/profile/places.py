@@ -34,15 +34,15 @@ class Places:
             self._free.put(cpus)
 
     @classmethod
-    def for_workloads(cls, kind: ServerKind, workloads: Sequence[Workload]) -> Places:
-        """As many as there are workloads, at most two a CPU, and no more than the free memory holds.
+    def for_workloads(cls, kind: ServerKind, workloads: Sequence[Workload], a_cpu: int = MOST_A_CPU) -> Places:
+        """As many as there are workloads, at most ``a_cpu`` a CPU, and no more than the free memory holds.
 
         Each has CPUs of its own, if there are as many: a profile counts what was executed, not how fast.
         """
         pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
         by_memory = psutil.virtual_memory().available // (max(pools, default=0) + _BESIDE_POOL_BYTES)
         cpus = sorted(os.sched_getaffinity(0))
-        return cls(divided(cpus, min(len(workloads), by_memory, MOST_A_CPU * len(cpus))))
+        return cls(divided(cpus, min(len(workloads), by_memory, a_cpu * len(cpus))))
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -14,7 +14,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import Comparison, Load, Metric
 from upshift.measure.variant import Variant
-from upshift.report import charts, words
+from upshift.report import charts, instructions, words
 from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
@@ -74,6 +74,7 @@ def render(result: Result) -> str:
         build_properties=_BUILD_PROPERTIES,
         role=lambda arm: _role(findings, arm),
         losses=findings.losses(),
+        instructions=instructions,
         totals=_totals(result.stages),
         longest_s=max((stage.wall_s for stage in result.stages), default=1.0) or 1.0,
         program=next((arm.program.binary.name for arm in result.experiment.arms if arm.name in findings.subjects), "mysqld"),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import computed_field, model_validator
 
 from upshift.card.model import Card
+from upshift.instructions.model import Instructions
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment
 from upshift.run.record import StageRecord
@@ -79,6 +80,8 @@ class Result(Value):
     """What the profile gate found: functions matched, corrupt counters, ..."""
     verify: VerifySummary | None
     experiment: Experiment
+    instructions: Instructions | None = None
+    """None in results of earlier versions."""
     warnings: tuple[str, ...]
     """What went on without: BOLT failed, a precompiled header fell back, ..."""
     package: str

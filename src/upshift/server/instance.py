@@ -92,10 +92,11 @@ def running(
     under: tuple[str, ...] = (),
     cpus: tuple[int, ...] = (),
     start_timeout_s: float = START_TIMEOUT_S,
+    cleanly: bool = True,
 ) -> Iterator[RunningServer]:
     """Start ``program`` on ``data`` and stop it cleanly at the end, so that profiles get written.
 
-    ``under`` is a command that becomes the server.
+    ``under`` is a command that becomes the server. Not ``cleanly``, it is killed at the end: nobody needs its data.
 
     The socket lies in a short temporary folder of its own (a unix socket's path is limited to 107 bytes).
     Raises ServerFailed when it does not start, dies, or does not stop.
@@ -111,7 +112,8 @@ def running(
         _await_ready(server, start_timeout_s)
         yield server
         server.check()
-        _stop(process, log)
+        if cleanly:
+            _stop(process, log)
     finally:
         if process is not None and process.poll() is None:
             process.signal(signal.SIGKILL)

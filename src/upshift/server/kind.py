@@ -40,6 +40,14 @@ class Counters(Value):
     """Statements that clients sent (MySQL: ``Questions``)."""
 
 
+class Repeatable(Value):
+    """What makes a server execute the same instructions for the same statements."""
+
+    settings: Mapping[str, str] = {}
+    """Under those of a workload or a variant, which win."""
+    environment: Mapping[str, str] = {}
+
+
 class TestOutcome(Value):
     """Tests of the server's own that ran against one server."""
 
@@ -124,6 +132,16 @@ class ServerKind(Protocol):
 
     def settings(self) -> Mapping[str, str]:
         """The configuration that measurements use when a workload does not say otherwise."""
+        ...
+
+    def repeatable(self) -> Repeatable:
+        """What a server runs with while its instructions are counted: threads that work by the clock, and not for a statement
+        alone, stand still as far as settings allow.
+        """
+        ...
+
+    def leave_undisturbed(self, socket: Path) -> None:
+        """From now to the server's end, work that statements leave for later, and that no setting stops, waits."""
         ...
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:

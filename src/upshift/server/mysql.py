@@ -14,7 +14,7 @@ import pymysql
 from upshift.errors import ServerFailed
 from upshift.server import mtr
 from upshift.server.instance import running
-from upshift.server.kind import Counters, Program, TestOutcome
+from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -136,6 +136,33 @@ _BUILD_VARIABLES = (
 
 _LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
 
+# InnoDB's threads work by the clock and meet the connection's on pages, latches and malloc's arenas. The server's own
+# thread serves the connection: a thread of its own may get any arena, and what lies in that decides malloc's way.
+_REPEATABLE = Repeatable(
+    settings={
+        "thread_handling": "no-threads",
+        "event_scheduler": "ON",  # for leave_undisturbed()
+        # Above 2^31 ms there is no limit, and the server just reads: with one, it looks first whether there is something.
+        **dict.fromkeys(("wait_timeout", "net_read_timeout"), "31536000"),
+        "innodb_log_writer_threads": "OFF",
+        "innodb_adaptive_hash_index": "OFF",
+        "innodb_stats_auto_recalc": "OFF",
+        "innodb_use_native_aio": "OFF",
+        "innodb_buffer_pool_load_at_startup": "OFF",
+        "innodb_undo_log_truncate": "OFF",
+        "innodb_purge_threads": "1",
+        "innodb_spin_wait_delay": "0",
+        "innodb_sync_spin_loops": "0",
+        # Pages are written when the log is full, or not at all.
+        "innodb_max_dirty_pages_pct": "99",
+        "innodb_max_dirty_pages_pct_lwm": "98",
+        "innodb_adaptive_flushing": "OFF",
+        "innodb_idle_flush_pct": "0",
+    },
+    # glibc's: an arena for each thread, and no fast bins, whose consolidation comes once in a while.
+    environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1000:glibc.malloc.mxfast=0"},
+)
+
 _DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
 
 _PACKAGED = (
@@ -160,6 +187,10 @@ _PLUGIN = re.compile(rf"^build {_PLUGINS}/(\S+\.so):", re.M)
 # Of the source's shared objects those that its own tests and examples load.
 _ONLY_FOR_TESTS = re.compile(r"test|example|udf_|mock|^qa_|^adt_null|^auth\.|mypluglib|conflicting|message_emit")
 _SHARED_TEXTS = ("dictionary.txt", "messages_to_clients.txt", "messages_to_error_log.txt")
+
+_STILL = "upshift_still"
+_HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
+_EVENT_TIMEOUT_S = 120.0  # under valgrind, beside other work
 
 # What tells background work: flushing, loading the buffer pool, the log, purge.
 _BACKGROUND = ("Innodb_buffer_pool_pages_dirty", "Innodb_data_reads", "Innodb_data_written", "Innodb_os_log_written")
@@ -301,6 +332,22 @@ class MySQL:
     def settings(self) -> Mapping[str, str]:
         return _SETTINGS
 
+    def repeatable(self) -> Repeatable:
+        return _REPEATABLE
+
+    def leave_undisturbed(self, socket: Path) -> None:
+        """Purge waits for the oldest snapshot. When it removes a row decides whether a page is reorganised, split or neither.
+
+        An event holds the snapshot, because the server serves one connection at a time.
+        """
+        with _asked(socket) as cursor:
+            cursor.execute(f"CREATE EVENT {self.database}.{_STILL} ON SCHEDULE AT CURRENT_TIMESTAMP DO {_HOLD}")
+        deadline = time.monotonic() + _EVENT_TIMEOUT_S
+        while not _holds(socket):
+            if time.monotonic() > deadline:
+                raise ServerFailed("the event that holds purge back did not start", "the server's log says why")
+            time.sleep(_BETWEEN_LOOKS_S)
+
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
         return _number(settings.get("innodb_buffer_pool_size", "128M"))
 
@@ -384,6 +431,13 @@ def _status(socket: Path, *names: str) -> dict[str, int]:
     with _asked(socket) as cursor:
         cursor.execute("SHOW GLOBAL STATUS WHERE Variable_name IN %s", (names,))
         return {name: int(value) for name, value in cursor.fetchall()}
+
+
+def _holds(socket: Path) -> bool:
+    with _asked(socket) as cursor:
+        cursor.execute("SELECT COUNT(*) FROM information_schema.INNODB_TRX")
+        ((found,),) = cursor.fetchall()
+    return bool(found)
 
 
 def _background(socket: Path) -> dict[str, int]:

@@ -30,15 +30,21 @@ def program_key(program: Program) -> Mapping[str, Any]:
 
 def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
     """Workloads with the contents of their drivers and of every other file that their commands name."""
-    words = [word for each in workloads for word in (*each.fill.command, *each.load.command)]
-    drivers = [command[0] for each in workloads for command in (each.fill.command, each.load.command)]
+    files = files_key(tuple(command for each in workloads for command in (each.fill.command, each.load.command)))
+    # What a workload says of itself, or of counting, changes nothing.
+    unsaid = {"description": "", "fixed": None}
+    return {"workloads": [each.model_copy(update=unsaid) for each in workloads], "files": files}
+
+
+def files_key(commands: tuple[tuple[str, ...], ...]) -> Mapping[str, str]:
+    """The contents of the programs and of every other file that commands name."""
+    words = [word for command in commands for word in command]
+    drivers = [command[0] for command in commands]
     # A file may be a word of its own, or stand behind an option's name: --file=/dump.sql.
     named = [part.replace("{programs}", str(programs_dir())) for word in words for part in (word, word.partition("=")[2])]
     found = {*named, *(shutil.which(driver) or driver for driver in drivers)}
     # Not Path.is_file(), which raises on a word longer than a file's name may be.
-    files = {name: file_sha256(Path(name)) for name in sorted(found) if os.path.isfile(name)}  # noqa: PTH113
-    # What a workload says of itself changes nothing.
-    return {"workloads": [each.model_copy(update={"description": ""}) for each in workloads], "files": files}
+    return {name: file_sha256(Path(name)) for name in sorted(found) if os.path.isfile(name)}  # noqa: PTH113
 
 
 def configured(

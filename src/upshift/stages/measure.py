@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -35,7 +36,7 @@ def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Pat
     return tuple(found)
 
 
-def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Measuring) -> Experiment:
+def measure(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
     Never taken from another run.
@@ -44,7 +45,6 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
     # All that the servers run with: a reader of the result has no other place to learn it from.
     settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
     measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
-    filled = templates(lab, measured, data, tuple(workloads.values()))
     connections = measuring.options.connections
     loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
     loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
@@ -73,7 +73,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], data: Filled, measuring: Me
             on_progress=on_progress,
             on_note=bench.progress.note,
             pool_bytes=lab.kind.pool_bytes(settings),
-            data_bytes=lab.kind.data_bytes(data.path),
+            data_bytes=lab.kind.data_bytes(filled[measured[0].name].path),
             driven=driven,
         )
         return experiment

@@ -26,6 +26,7 @@ class Stage(StrEnum):
     CARD = "machine card"
     BASELINE_DATA = "baseline data"
     MEASURE = "measure"
+    INSTRUCTIONS = "instructions"
     PACKAGE = "package"
     REPORT = "report"
     EXPLAIN = "explain"
@@ -52,4 +53,4 @@ def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``optimize`` goes through, in order."""
     quick = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.POST_LINK)
     build = building_stages(recipe) if level == "full" else quick
-    return (*build, Stage.VERIFY, Stage.CARD, Stage.MEASURE, Stage.PACKAGE, Stage.REPORT)
+    return (*build, Stage.VERIFY, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS, Stage.PACKAGE, Stage.REPORT)

@@ -7,6 +7,7 @@ from typing import Any
 
 from upshift import __version__
 from upshift.build.model import Build
+from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
 from upshift.profile.model import HotSet
@@ -32,6 +33,7 @@ def report(
     verified: Verified,
     carded: Carded,
     experiment: Experiment,
+    counted: Instructions,
     packaged: Packaged,
     work: Work,
 ) -> Result:
@@ -59,7 +61,7 @@ def report(
     if profile and profile.kind == "gcc" and work.recipe.training == "workload" and len(work.train_on) > 1:
         warnings.append("GCC's counters have no shares: a workload that executed more weighs more in the profile")
     result = Result(
-        **_common(lab, carded, experiment, work),
+        **_common(lab, carded, experiment, counted, work),
         source=source,
         builds=(_plain_summary(plain), summary),
         hot_set=_hot_set_summary(hot_set) if hot_set else None,
@@ -71,11 +73,11 @@ def report(
     return _publish(lab, result)
 
 
-def report_measured(lab: Lab, carded: Carded, experiment: Experiment, measuring: Measuring) -> Result:
+def report_measured(lab: Lab, carded: Carded, experiment: Experiment, counted: Instructions, measuring: Measuring) -> Result:
     """The result of measuring servers that exist already."""
     nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
-        **_common(lab, carded, experiment, measuring),
+        **_common(lab, carded, experiment, counted, measuring),
         source=nowhere,
         builds=(),
         hot_set=None,
@@ -97,7 +99,7 @@ def _lacking(carded: Carded) -> tuple[str, ...]:
     return (carded.lacking,) if carded.lacking else ()
 
 
-def _common(lab: Lab, carded: Carded, experiment: Experiment, measuring: Measuring) -> dict[str, Any]:
+def _common(lab: Lab, carded: Carded, experiment: Experiment, counted: Instructions, measuring: Measuring) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
@@ -108,6 +110,7 @@ def _common(lab: Lab, carded: Carded, experiment: Experiment, measuring: Measuri
         "card": carded.card,
         "stages": lab.run.records(),
         "experiment": experiment,
+        "instructions": counted,
     }
 
 

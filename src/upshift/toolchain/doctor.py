@@ -75,6 +75,7 @@ _PROGRAMS = (
     ("bison", "bison", "MySQL's parser", True),
     ("perl", "perl libjson-perl", "MySQL's own tests, the correctness gate", True),
     ("sysbench", "sysbench", "the workloads that come with Upshift", True),
+    ("valgrind", "valgrind", "counting the instructions of a query", False),
     ("taskset", "util-linux", "repeating a logged command on the same CPUs", False),
 )
 

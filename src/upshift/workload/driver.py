@@ -160,6 +160,30 @@ def run_load(
     return report, queries
 
 
+def run_fixed(
+    shell: Shell,
+    kind: ServerKind,
+    workload: Workload,
+    server: RunningServer,
+    *,
+    transactions: int,
+    options: tuple[str, ...] = (),
+    cpus: tuple[int, ...],
+    log: Path,
+    timeout_s: float,
+) -> None:
+    """Send so many transactions on one connection, always the same ones. Raises LoadFailed when that fails or takes longer."""
+    assert workload.fixed is not None
+    words = (*workload.fixed.command, *options)
+    whole_s = whole_seconds(timeout_s)
+    command = _command(words, kind, server, connections=1, seconds=whole_s, seed=1, cpus=cpus, transactions=transactions)
+    try:
+        shell.run(command, log=log, timeout_s=timeout_s)
+    except CommandFailed as error:
+        server.check()
+        raise LoadFailed(f"the fixed command of workload '{workload.name}' failed: {error.message}", error.hint) from error
+
+
 def read_sysbench(output: str, paused: int = 0) -> LoadReport:
     """sysbench 1.0's ``--histogram``: latency percentiles from its buckets (upper limits, milliseconds), and errors.
 
@@ -252,6 +276,7 @@ def _command(
     seconds: int,
     seed: int,
     cpus: tuple[int, ...] = (),
+    transactions: int = 0,
 ) -> Command:
     values = {
         "socket": str(server.socket),
@@ -261,6 +286,7 @@ def _command(
         "connections": str(connections),
         "seconds": str(seconds),
         "seed": str(seed),
+        "transactions": str(transactions),
     }
     return Command(tuple(part.format_map(values) for part in template), cpus=cpus)
 

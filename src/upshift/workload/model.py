@@ -12,21 +12,32 @@ from upshift.server.kind import one_spelling
 from upshift.values import Value
 
 PLACEHOLDERS = ("socket", "database", "tools", "programs", "connections", "seconds", "seed")
+TRANSACTIONS = "{transactions}"
+"""The placeholder that a command of a fixed length has and others have not."""
 
 
 def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
+    return _filled_with(command, PLACEHOLDERS)
+
+
+def _of_fixed_length(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not any(TRANSACTIONS in part for part in command):
+        raise ValueError(f"no word of it has {TRANSACTIONS}; it must end after so many transactions")
+    return _filled_with(command, (*PLACEHOLDERS, TRANSACTIONS.strip("{}")))
+
+
+def _filled_with(command: tuple[str, ...], placeholders: tuple[str, ...]) -> tuple[str, ...]:
+    listed = ", ".join("{" + name + "}" for name in placeholders)
+    hint = f"there are {listed}; write {{{{ or }}}} for a brace itself"
     for part in command:
         try:
             fields = [(name, how or conversion) for _, name, how, conversion in Formatter().parse(part) if name is not None]
         except ValueError as error:
-            raise ValueError(f"'{part}' has an unclosed placeholder ({error}); {_HOW}") from error
+            raise ValueError(f"'{part}' has an unclosed placeholder ({error}); {hint}") from error
         for name, how in fields:
-            if how or name not in PLACEHOLDERS:
-                raise ValueError(f"'{part}' has an unknown placeholder; {_HOW}")
+            if how or name not in placeholders:
+                raise ValueError(f"'{part}' has an unknown placeholder; {hint}")
     return command
-
-
-_HOW = f"there are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}; write {{{{ or }}}} for a brace itself"
 
 
 CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fillable)]
@@ -56,6 +67,17 @@ class LoadCommand(Value):
     latency_ms_p50, _p95, _p99, errors."""
 
 
+class FixedCommand(Value):
+    """The command that sends a fixed number of transactions, so that what a server executes for them can be counted.
+
+    The placeholders are those of the load command, and ``{transactions}``. It must send the same statements each time.
+    """
+
+    command: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_of_fixed_length)]
+    transactions: int = Field(default=100, ge=1)
+    """How many make the short run of a count; the long one has three times as many."""
+
+
 class Workload(Value):
     """A way to fill a database and a command that loads it."""
 
@@ -64,6 +86,8 @@ class Workload(Value):
     server: str = "mysql"
     fill: Fill
     load: LoadCommand
+    fixed: FixedCommand | None = None
+    """None: what a server executes for this workload is not counted."""
     connections: int = Field(default=8, ge=1)
     """Client connections while training."""
     weight: float = Field(default=1.0, gt=0)
@@ -74,4 +98,5 @@ class Workload(Value):
     @property
     def needs_programs(self) -> bool:
         """Whether a command of it is one of Upshift's own programs."""
-        return any("{programs}" in part for part in (*self.fill.command, *self.load.command))
+        fixed = self.fixed.command if self.fixed else ()
+        return any("{programs}" in part for part in (*self.fill.command, *self.load.command, *fixed))

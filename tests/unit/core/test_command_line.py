@@ -443,3 +443,26 @@ def test_help_works_without_a_machine_to_work_on(upshift: Run, command: str) -> 
     code, out, _err = upshift(*command.split(), "--help")
     assert code == 0
     assert [each.opts[0] for each in parameters(command) if each.param_type_name == "option" and each.opts[0] not in out] == []
+
+
+def test_count_without_valgrind_says_how_to_get_it(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    code, out, err = upshift("count", "/bin/true")
+    assert (code, out) == (1, "")
+    assert "ERROR valgrind is not installed" in err and "apt-get install -y --no-install-recommends valgrind" in err
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        (("/no/such/mysqld",), "/no/such/mysqld is not an executable"),
+        (("a=/bin/true", "a=/bin/echo"), "two arms have the same name"),
+        ((), "Missing argument"),
+    ],
+)
+def test_count_refuses_what_is_no_server(
+    upshift: Run, monkeypatch: pytest.MonkeyPatch, arms: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr("upshift.instructions.experiment.valgrind_version", lambda _shell: "3.19.0")
+    code, out, err = upshift("count", *arms)
+    assert (code, out) == (2, "") and said in err

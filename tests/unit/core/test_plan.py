@@ -330,7 +330,7 @@ def test_what_is_installed_is_what_the_recipe_needs(
     assert purposes == [purpose]
 
 
-@pytest.mark.parametrize(("versions", "stages"), [(("9.7", "9.7", "9.7"), 3), (("9.7", "8.4", "9.7"), 4)])
+@pytest.mark.parametrize(("versions", "stages"), [(("9.7", "9.7", "9.7"), 4), (("9.7", "8.4", "9.7"), 5)])
 def test_a_server_of_another_version_takes_a_stage_more(
     versions: tuple[str, ...], stages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

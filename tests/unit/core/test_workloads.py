@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -303,3 +304,31 @@ def test_the_document_shows_a_workload_that_reads() -> None:
     document = (Path(__file__).parents[3] / "docs" / "reference" / "workloads.md").read_text()
     example = document.split("```toml\n")[1].split("```")[0]
     assert Workload.model_validate({"name": "x", **tomllib.loads(example)}).settings
+
+
+def test_every_shipped_workload_can_be_counted() -> None:
+    for each in shipped_workloads():
+        assert each.fixed is not None and "--time={seconds}" not in each.fixed.command, each.name
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["load", "--events=9"], "no word of it has {transactions}"),
+        (["load", "{transactions}", "{when}"], "unknown placeholder; there are {socket}"),
+        ([], "at least 1 item"),
+    ],
+)
+def test_a_fixed_command_must_end_after_so_many_transactions(tmp_path: Path, command: list[str], said: str) -> None:
+    file = tmp_path / "mine.toml"
+    text = f'fill.command = ["f"]\nload.command = ["l"]\n[fixed]\ncommand = {command}\n'
+    file.write_text(text)
+    with pytest.raises(WorkloadError, match=re.escape(said)):
+        find_workload(str(file))
+
+
+def test_other_commands_do_not_know_the_number_of_transactions(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('fill.command = ["f"]\nload.command = ["l", "{transactions}"]\n')
+    with pytest.raises(WorkloadError, match=r"load\.command: '\{transactions\}' has an unknown placeholder"):
+        find_workload(str(file))

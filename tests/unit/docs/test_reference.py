@@ -25,7 +25,7 @@ from upshift.server.kind import ServerKind
 from upshift.toolchain import environment
 from upshift.toolchain.doctor import Finding
 from upshift.values import Value
-from upshift.workload.model import PLACEHOLDERS, Fill, LoadCommand, Workload
+from upshift.workload.model import PLACEHOLDERS, Fill, FixedCommand, LoadCommand, Workload
 
 PAGES = sorted([*(CHECKOUT / "docs").rglob("*.md"), *CHECKOUT.glob("*.md")])
 GROUP: Any = typer.main.get_command(app)
@@ -95,8 +95,9 @@ def test_every_key_of_a_recipe_is_named_with_its_choices() -> None:
 
 def test_every_key_and_placeholder_of_a_workload_is_named() -> None:
     named = words("workloads")
-    assert {*Workload.model_fields, *PLACEHOLDERS} - {"fill", "load"} <= named
+    assert {*Workload.model_fields, *PLACEHOLDERS, "transactions"} - {"fill", "load", "fixed"} <= named
     assert {f"fill.{name}" for name in Fill.model_fields} | {f"load.{name}" for name in LoadCommand.model_fields} <= named
+    assert {f"fixed.{name}" for name in FixedCommand.model_fields} <= named
 
 
 def test_every_variable_is_named() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cards import card
 
+from upshift.instructions.model import Count, Instructions, compared
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
 from upshift.measure.variant import Variant
@@ -336,4 +337,20 @@ def _builds() -> tuple[BuildSummary, ...]:
             binary_bytes=97_000_000,
             text_bytes=38_000_000,
         ),
+    )
+
+
+def counted() -> Instructions:
+    """What was counted of two servers under a workload, and one sentence about what was not."""
+    counts = tuple(
+        Count(arm=arm, workload="oltp_point_select", instructions_per_query=executed, calls_per_query=calls, queries=2000)
+        for arm, executed, calls in (("plain", 60000.0, 1800.4), ("optimised", 45000.0, 360.0))
+    )
+    return Instructions(
+        source="callgrind",
+        version="3.19.0",
+        baseline="plain",
+        counts=counts,
+        ratios=compared(counts, "plain"),
+        not_counted=("workload 'mine' has no [fixed] command",),
     )

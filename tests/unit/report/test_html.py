@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from cards import MIB, card, loads, steady
-from example import comparison, example, measured_only
+from example import comparison, counted, example, measured_only
 from plotly.offline import get_plotlyjs
 
+from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
 from upshift.measure.variant import Variant
 from upshift.report import words
 from upshift.report.html import render, write_html
@@ -226,3 +227,18 @@ def test_the_machine_card_is_a_section_of_its_own_with_sentences_and_figures() -
 
 def test_without_a_card_there_is_no_such_section() -> None:
     assert 'id="machine-card"' not in page_of(example(card=None))
+
+
+def test_what_was_counted_has_a_section_of_its_own() -> None:
+    page = page_of(example(instructions=counted()))
+    text = text_of(page[page.index('<section id="instructions">') :])
+    assert "by callgrind 3.19.0. A ratio below 1 is less work than plain does" in text
+    assert "oltp_point_selectoptimised45,000360.00.7500" in text.replace(" ", "")
+    assert "Workload 'mine' has no [fixed] command." in text
+    assert '<section id="instructions">' not in page_of(example())
+
+
+def test_without_valgrind_the_section_is_a_sentence() -> None:
+    page = page_of(example(instructions=nothing_counted("plain", NOT_INSTALLED)))
+    section = page[page.index('<section id="instructions">') :]
+    assert "Valgrind is not installed." in text_of(section) and "<table" not in section[: section.index("</section>")]

@@ -6,9 +6,10 @@ import io
 
 import pytest
 from cards import card
-from example import example, measured_only
+from example import counted, example, measured_only
 from rich.console import Console
 
+from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
 from upshift.report.result import Result
 from upshift.report.terminal import show
 
@@ -93,3 +94,15 @@ def test_the_machine_card_has_its_sentences_notes_and_figures() -> None:
     assert "NOTE no room" in text
     assert "load in 64 MiB 120 ns (119 to 121) 80.0 ns (79.2 to 80.8)" in text
     assert "A system call" not in shown(example(card=None))
+
+
+def test_what_was_counted_is_shown_and_what_was_not() -> None:
+    text = joined(shown(example(instructions=counted())))
+    assert "Instructions a query, compared with plain; counted by callgrind 3.19.0" in text
+    assert "oltp_point_select plain 60,000 1,800.4 oltp_point_select optimised 45,000 360.0 0.7500" in text
+    assert "instructions: workload 'mine' has no [fixed] command" in text
+
+
+def test_without_valgrind_one_line_says_so() -> None:
+    text = joined(shown(example(instructions=nothing_counted("plain", NOT_INSTALLED))))
+    assert "instructions: valgrind is not installed" in text and "Instructions a query" not in text

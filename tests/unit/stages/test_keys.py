@@ -20,7 +20,7 @@ from upshift.profile.model import Gated, HotFunction, HotSet, Profile
 from upshift.server.kind import Program
 from upshift.shell import Command
 from upshift.source.model import Source
-from upshift.stages import builds, data, hot_set, measure, post_link, training, verify
+from upshift.stages import builds, count, data, hot_set, measure, post_link, training, verify
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
 from upshift.stages.keys import workloads_key
@@ -29,7 +29,7 @@ from upshift.stages.post_link import PostLinked
 from upshift.stages.work import Measuring, Trained
 from upshift.toolchain.model import Toolchain
 from upshift.values import content_hash
-from upshift.workload.model import Workload
+from upshift.workload.model import FixedCommand, Workload
 
 
 class Recorder:
@@ -231,7 +231,8 @@ def measured(arms: tuple[Variant, ...], load: Workload, filled: str = "0") -> Re
     stages = Recorder()
     plan = Plan.model_construct(trials=1)
     measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=plan)
-    measure.measure(lab_with(stages), arms, Filled(path=Path("/data"), sha256=filled), measuring)
+    data = Filled(path=Path("/data"), sha256=filled)
+    measure.measure(lab_with(stages), arms, {arm.name: data for arm in arms}, measuring)
     return stages
 
 
@@ -283,3 +284,32 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
     found = measure.templates(lab_with(stages), arms, shared, (workload(driver),))
     assert (found["today"], found["other"] != shared) == (shared, own_data)
     assert [name for name, _key in stages.keys] == (["baseline data"] if own_data else [])
+
+
+def counting_key(monkeypatch: pytest.MonkeyPatch, load: Workload, *, version: str = "3.19.0", filled: str = "0") -> str:
+    stages = Recorder()
+    monkeypatch.setattr(count, "valgrind_version", lambda _shell: version)
+    monkeypatch.setattr(count, "program_key", lambda program: program)
+    measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=None)
+    data = {"a": Filled(path=Path("/data"), sha256=filled)}
+    count.count_instructions(
+        lab_with(stages), (Variant(name="a", program=Program(kind="fake", binary=Path("/a"))),), data, measuring
+    )
+    return stages.keys[-1][1]
+
+
+def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    driver = tmp_path / "driver"
+    driver.write_text("1")
+    load = workload(driver).model_copy(update={"fixed": FixedCommand(command=(str(driver), "{transactions}"))})
+    first = counting_key(monkeypatch, load)
+    assert counting_key(monkeypatch, load.model_copy(update={"description": "told better"})) == first
+    longer = FixedCommand(command=(str(driver), "{transactions}"), transactions=101)
+    others = [
+        counting_key(monkeypatch, load.model_copy(update={"fixed": longer})),
+        counting_key(monkeypatch, load, version="3.25.0"),
+        counting_key(monkeypatch, load, filled="1"),
+    ]
+    driver.write_text("2")
+    others.append(counting_key(monkeypatch, load))
+    assert len({first, *others}) == 5

@@ -2,10 +2,11 @@
 //
 //   smallload fill --socket S [--tables N] [--rows N] [--threads N]
 //   smallload run --kind point|mix|write|scan --socket S --threads N --seconds N [--seed N] [--batch N]
-//                 [--tables N] [--rows N]
+//                 [--batches N] [--tables N] [--rows N]
 //
-// A batch of statements travels together, so that the server's own work outweighs the kernel's. The last line of
-// ``run`` is JSON: statements, errors, seconds, and latency percentiles of batches in milliseconds.
+// A batch of statements travels together, so that the server's own work outweighs the kernel's. With
+// --batches, each thread ends after so many. The last line of ``run`` is JSON: statements, errors, seconds, and latency
+// percentiles of batches in milliseconds.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
     std::string command, socket, kind = "point";
-    unsigned threads = 1, seconds = 1, tables = 4, rows = 2000, batch = 8;
+    unsigned threads = 1, seconds = 1, tables = 4, rows = 2000, batch = 8, batches = 0;
     uint64_t seed = 1;
 };
 
@@ -132,7 +133,7 @@ Outcome load(const Options& options, unsigned number, Clock::time_point end) {
     Outcome outcome;
     for (size_t n = 0;; n = (n + 1) % batches.size()) {
         Clock::time_point started = Clock::now();
-        if (started >= end) return outcome;
+        if (started >= end || (options.batches && outcome.latencies_us.size() == options.batches)) return outcome;
         if (int failed = client.request(batches[n])) {
             if (outcome.errors == 0) std::cerr << "smallload: " << client.error() << std::endl;
             outcome.errors += static_cast<uint64_t>(failed);
@@ -221,6 +222,7 @@ Options read_options(int count, char** arguments) {
         else if (name == "--tables") options.tables = number();
         else if (name == "--rows") options.rows = number();
         else if (name == "--batch") options.batch = number();
+        else if (name == "--batches") options.batches = number();
         else if (name == "--seed") options.seed = std::stoull(value);
         else throw std::runtime_error("unknown option " + name);
     }

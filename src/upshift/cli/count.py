@@ -1,0 +1,53 @@
+"""`upshift count`: what servers execute for a query."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def count(
+    arms: Annotated[
+        list[str],
+        typer.Argument(
+            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
+        ),
+    ],
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Count under this workload (name or .toml file); repeatable.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Count the instructions that servers execute for a query, with valgrind."""
+    from json import dumps
+
+    from upshift import console
+    from upshift.cli.session import session
+    from upshift.cli.single import find_variants
+    from upshift.errors import CountFailed, MissingTool
+    from upshift.instructions.experiment import NOT_INSTALLED, valgrind_version
+    from upshift.options import Options
+    from upshift.pipeline import count_variants
+    from upshift.plan import prepare_measuring, refuse_unstartable
+    from upshift.report import instructions
+    from upshift.shell import SystemShell
+    from upshift.stages.names import Stage
+    from upshift.toolchain.system import install_line
+
+    if valgrind_version(SystemShell()) is None:
+        raise MissingTool(NOT_INSTALLED, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
+    variants = find_variants(arms)
+    options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
+    # Measuring, and the machine's card, are none of its stages.
+    stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))
+    measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
+    with session("count", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+        found = count_variants(at_work.lab, measuring, variants)
+    if not found.counts:
+        raise CountFailed("nothing was counted: " + "; ".join(found.not_counted), f"logs are in {at_work.run.path}")
+    if json:
+        console.result_json(dumps({"schema_version": 1, **found.model_dump(mode="json")}, indent=2))
+    else:
+        instructions.show(found, console.out)

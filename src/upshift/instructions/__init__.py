@@ -1,0 +1,1 @@
+"""Counts what a server executes for a query: exact figures, where times are noisy."""

@@ -1,0 +1,85 @@
+"""Valgrind's callgrind around a server: its command, its control while it runs, and what it writes.
+
+Nothing is counted until ``count_from_now``, so that a server starts, and is warmed up, in seconds. Each dump sets the
+counters to zero. The format is described in Valgrind's manual, "Callgrind Format Specification".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.errors import CommandFailed, CountFailed
+from upshift.shell import Command, Shell
+
+_CONTROL_TIMEOUT_S = 120.0
+_OUT = "counts"
+_EVENTS = re.compile(r"^events: Ir$", re.M)
+_TOTAL = re.compile(r"^(?:totals|summary): (\d+)$", re.M)
+_CALLS = re.compile(r"^calls=(\d+) ", re.M)
+_DUMPED = re.compile(rf"^{_OUT}\.(\d+)-(\d+)$")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What one thread executed between two dumps."""
+
+    instructions: int
+    calls: int
+
+
+def command(folder: Path) -> tuple[str, ...]:
+    """What stands before a server's command: valgrind, with addresses that are the same at each start.
+
+    ``folder`` gets the counts.
+    """
+    return (
+        *("setarch", "-R", "valgrind", "--quiet", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"),
+        f"--callgrind-out-file={folder / _OUT}",
+        f"--vgdb-prefix={folder / 'vgdb'}",
+    )
+
+
+@dataclass(frozen=True)
+class Callgrind:
+    """The callgrind that runs a server, as one controls it from outside."""
+
+    shell: Shell
+    pid: int
+    folder: Path
+    log: Path
+
+    def count_from_now(self) -> None:
+        """Begin to count. Raises CountFailed."""
+        self._control("instrumentation", "on")
+        self._control("zero")
+
+    def dump(self) -> tuple[Executed, ...]:
+        """What each thread executed since the counting began or since the last dump. Raises CountFailed."""
+        before = self._dumps()
+        self._control("dump")
+        new = self._dumps() - before
+        if not new:
+            raise CountFailed("callgrind wrote no counts")
+        return tuple(read(self.folder / f"{_OUT}.{number}-{thread}") for number, thread in sorted(new))
+
+    def _dumps(self) -> set[tuple[str, str]]:
+        found = (_DUMPED.match(file.name) for file in self.folder.iterdir())
+        return {(each[1], each[2]) for each in found if each}
+
+    def _control(self, *words: str) -> None:
+        vgdb = ("vgdb", f"--vgdb-prefix={self.folder / 'vgdb'}", f"--pid={self.pid}", *words)
+        try:
+            self.shell.run(Command(vgdb), log=self.log, timeout_s=_CONTROL_TIMEOUT_S)
+        except CommandFailed as error:
+            raise CountFailed(f"callgrind does not answer: {error.message}", error.hint) from error
+
+
+def read(file: Path) -> Executed:
+    """A thread's counts from a file that callgrind dumped. Raises CountFailed when it is not one, or was cut short."""
+    text = file.read_text(errors="replace")
+    total = _TOTAL.search(text)
+    if not _EVENTS.search(text) or total is None:
+        raise CountFailed(f"{file} does not hold callgrind's counts")
+    return Executed(instructions=int(total[1]), calls=sum(map(int, _CALLS.findall(text))))

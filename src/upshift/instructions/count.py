@@ -1,0 +1,142 @@
+"""Counts one server under one workload.
+
+The server runs a short load and one three times as long, both of a fixed number of transactions, on one connection, from
+one seed. What they execute beside the statements (logging in, preparing, the questions of the count itself) is the same, so
+that the slope between the two is what a query executes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from upshift.errors import CountFailed
+from upshift.instructions import callgrind
+from upshift.instructions.callgrind import Callgrind, Executed
+from upshift.instructions.model import Count
+from upshift.measure.variant import Variant
+from upshift.server.data import copy
+from upshift.server.instance import START_TIMEOUT_S, RunningServer, running
+from upshift.server.kind import ServerKind
+from upshift.shell import Shell
+from upshift.workload.driver import run_fixed
+from upshift.workload.model import Workload
+
+LONGER = 3
+"""The long run's transactions over the short one's."""
+_SLOWER = 4
+"""How many times a start's time limit a server gets under valgrind."""
+_LOAD_TIMEOUT_S = 300.0
+_LOOK_S = 0.02
+_LOOKS = 10
+_IDLE_TIMEOUT_S = 30.0
+
+
+def count(
+    shell: Shell,
+    kind: ServerKind,
+    arm: Variant,
+    workload: Workload,
+    template: Path,
+    folder: Path,
+    *,
+    cpus: tuple[int, ...],
+    log: Path,
+) -> Count:
+    """What ``arm`` executes for a query of ``workload``, on a copy of ``template`` in ``folder``.
+
+    Raises CountFailed, ServerFailed, LoadFailed, CommandFailed or MissingTool.
+    """
+    assert workload.fixed is not None
+    transactions = workload.fixed.transactions
+    data = copy(shell, template, folder / "data")
+    steady = kind.repeatable()
+
+    def load(server: RunningServer, many: int) -> None:
+        run_fixed(
+            *(shell, kind, workload, server),
+            transactions=many,
+            options=arm.client,
+            cpus=cpus,
+            log=log,
+            timeout_s=_LOAD_TIMEOUT_S,
+        )
+
+    try:
+        with running(
+            *(shell, kind, arm.program, data),
+            log=log,
+            settings={**steady.settings, **workload.settings, **arm.settings},
+            environment={**steady.environment, **arm.environment},
+            under=(*arm.before_server(folder), *callgrind.command(folder)),
+            cpus=cpus,
+            start_timeout_s=_SLOWER * START_TIMEOUT_S,
+            cleanly=False,
+        ) as server:
+            kind.leave_undisturbed(server.socket)
+            # The statements that are counted, once: what they read is in memory then, and pages that they fill were split.
+            load(server, LONGER * transactions)
+            counting = Callgrind(shell, server.pid, folder, log)
+            counting.count_from_now()
+            short, long = (
+                _executed(server, counting, lambda many=many: load(server, many))  # type: ignore[misc]
+                for many in (transactions, LONGER * transactions)
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return slope(arm.name, workload.name, short, long)
+
+
+def slope(arm: str, workload: str, short: tuple[Executed, int], long: tuple[Executed, int]) -> Count:
+    """What a query executes, from a short and a long run, each what was executed and how many queries the server counted.
+
+    Raises CountFailed when the long run was not longer.
+    """
+    (few, few_queries), (many, many_queries) = short, long
+    queries = many_queries - few_queries
+    if queries <= 0 or many.instructions <= few.instructions:
+        raise CountFailed(f"{LONGER} times the transactions did not make the server execute more")
+    return Count(
+        arm=arm,
+        workload=workload,
+        instructions_per_query=(many.instructions - few.instructions) / queries,
+        calls_per_query=(many.calls - few.calls) / queries,
+        queries=queries,
+    )
+
+
+def _executed(server: RunningServer, counting: Callgrind, load: Callable[[], None]) -> tuple[Executed, int]:
+    """What the connection's thread executed under ``load``, and the server's queries meanwhile."""
+    before = server.queries()
+    _await_idle(server.pid)
+    counting.dump()
+    load()
+    _await_idle(server.pid)
+    threads = counting.dump()
+    # The one client's thread is the busiest: others work for the whole server, by the clock, and are kept still.
+    return max(threads, key=lambda thread: thread.instructions), server.queries() - before
+
+
+def _await_idle(pid: int) -> None:
+    """Wait until all threads of a process sleep: a connection that was closed ends when the server gets to it.
+
+    Without end where a thread never sleeps: after half a minute the count goes on.
+    """
+    deadline = time.monotonic() + _IDLE_TIMEOUT_S
+    asleep = 0
+    while asleep < _LOOKS and time.monotonic() < deadline:
+        asleep = asleep + 1 if all(state == "S" for state in _states(pid)) else 0
+        time.sleep(_LOOK_S)
+
+
+def _states(pid: int) -> list[str]:
+    """The state of each thread, as proc(5) has it in /proc/PID/task/TID/stat."""
+    found = []
+    for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            found.append(file.read_text().rpartition(")")[2].split()[0])
+        except OSError:
+            continue  # it has ended
+    return found

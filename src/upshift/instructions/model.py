@@ -1,0 +1,51 @@
+"""What was counted, as reports show it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from upshift.values import Value
+
+
+class Count(Value):
+    """What one server executes for a query of one workload, in the thread of the client's connection and in user mode."""
+
+    arm: str
+    workload: str
+    instructions_per_query: float
+    calls_per_query: float
+    """Calls of functions; a function that is inlined is not called."""
+    queries: int
+    """By the server's own counter: how many the long run had more than the short one."""
+
+
+class Ratio(Value):
+    """A server's instructions a query over the baseline's, of one workload: below 1 is less work."""
+
+    arm: str
+    workload: str
+    ratio: float
+
+
+class Instructions(Value):
+    """All that was counted in a run."""
+
+    source: Literal["callgrind", "none"]
+    """What counted; none: nothing could."""
+    version: str = ""
+    """Of the tool."""
+    baseline: str
+    counts: tuple[Count, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    not_counted: tuple[str, ...] = ()
+    """What was left out, with the reason, in sentences."""
+
+
+def compared(counts: tuple[Count, ...], baseline: str) -> tuple[Ratio, ...]:
+    """Each count over the baseline's of the same workload, where there is one."""
+    base = {count.workload: count.instructions_per_query for count in counts if count.arm == baseline}
+    return tuple(
+        Ratio(arm=count.arm, workload=count.workload, ratio=count.instructions_per_query / base[count.workload])
+        for count in counts
+        if count.arm != baseline and count.workload in base
+    )

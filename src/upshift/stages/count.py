@@ -1,0 +1,41 @@
+"""The stage that counts instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upshift.instructions.experiment import NOT_INSTALLED, count_all, nothing_counted, valgrind_version
+from upshift.instructions.model import Instructions
+from upshift.measure.variant import Variant
+from upshift.stages.data import Filled
+from upshift.stages.keys import files_key, program_key
+from upshift.stages.lab import Lab
+from upshift.stages.names import Stage
+from upshift.stages.work import Measuring
+from upshift.workbench import Workbench
+
+
+def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring) -> Instructions:
+    """What each arm executes for a query of each workload; the first arm is the baseline.
+
+    Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
+    Where valgrind is not installed or a server does not run under it, the result says so.
+    """
+    workloads = measuring.train_on + measuring.hold_out
+    version = valgrind_version(lab.shell)
+
+    def action(bench: Workbench) -> Instructions:
+        if version is None:
+            return nothing_counted(arms[0].name, NOT_INSTALLED)
+        return count_all(bench, lab.kind, arms, workloads, {name: each.path for name, each in filled.items()}, version)
+
+    inputs = {
+        "arms": arms,
+        "programs": [program_key(arm.program) for arm in arms],
+        "workloads": [each.model_copy(update={"description": ""}) for each in workloads],
+        "files": files_key(tuple(each.fixed.command for each in workloads if each.fixed)),
+        "data": {name: each.sha256 for name, each in filled.items()},
+        "server": (lab.kind.settings(), lab.kind.repeatable()),
+        "valgrind": version,
+    }
+    return lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)

@@ -1,0 +1,95 @@
+"""What callgrind writes is read to the instruction, and what it does not write is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeShell, Output
+
+from upshift.errors import CountFailed
+from upshift.instructions.callgrind import Callgrind, Executed, command, read
+from upshift.shell import Command
+
+DUMPED = """# callgrind format
+version: 1
+creator: callgrind-3.19.0
+pid: 4711
+cmd:  server --data=/data
+part: 2
+thread: 1
+
+desc: I1 cache: 
+desc: Timerange: Basic block 100 - 200
+desc: Trigger: Program termination
+
+positions: line
+events: Ir
+summary: 1052
+
+ob=(1) /bin/server
+fl=(1) ???
+fn=(1) main
+0 52
+cfn=(2) select
+calls=3 0
+0 700
+cfn=(3) malloc
+calls=4 0
+0 300
+
+totals: 1052
+"""
+
+
+def written(folder: Path, text: str, number: int = 1, thread: int = 1) -> Path:
+    file = folder / f"counts.{number}-{thread:02}"
+    file.write_text(text)
+    return file
+
+
+def test_a_threads_instructions_and_calls_are_read(tmp_path: Path) -> None:
+    assert read(written(tmp_path, DUMPED)) == Executed(instructions=1052, calls=7)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "garbage\n", DUMPED.partition("summary")[0], DUMPED.replace("events: Ir", "events: Dr")], ids=range(4)
+)
+def test_a_file_that_holds_no_instructions_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CountFailed, match="does not hold callgrind's counts"):
+        read(written(tmp_path, text))
+
+
+def test_each_dump_is_read_alone(tmp_path: Path) -> None:
+    numbers = iter((1, 2))
+
+    def dump(_command: Command) -> None:
+        number = next(numbers)
+        for thread in (1, 12):
+            written(tmp_path, DUMPED.replace("1052", str(1000 * number + thread)), number, thread)
+        (tmp_path / "counts").touch()
+
+    shell = FakeShell({" dump": Output(effect=dump)})
+    callgrind = Callgrind(shell, 4711, tmp_path, tmp_path / "log")
+    callgrind.count_from_now()
+    assert callgrind.dump() == (Executed(1001, 7), Executed(1012, 7))
+    assert callgrind.dump() == (Executed(2001, 7), Executed(2012, 7))
+    prefix = f"vgdb --vgdb-prefix={tmp_path}/vgdb --pid=4711"
+    assert shell.lines == [f"{prefix} instrumentation on", f"{prefix} zero", f"{prefix} dump", f"{prefix} dump"]
+
+
+def test_a_dump_without_counts_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CountFailed, match="wrote no counts"):
+        Callgrind(FakeShell(), 4711, tmp_path, tmp_path / "log").dump()
+
+
+def test_a_callgrind_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+    shell = FakeShell({"vgdb": Output("no process", returncode=1)})
+    with pytest.raises(CountFailed, match="callgrind does not answer: vgdb failed"):
+        Callgrind(shell, 4711, tmp_path, tmp_path / "log").count_from_now()
+
+
+def test_addresses_are_the_same_at_each_start_and_nothing_is_counted_before_it_is_asked_for() -> None:
+    words = command(Path("/folder"))
+    assert words[:3] == ("setarch", "-R", "valgrind")
+    assert {"--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=/folder/counts"} <= set(words)
