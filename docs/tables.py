@@ -148,6 +148,26 @@ def agreement(result: dict[str, Any]) -> Iterator[str]:
     yield _row("took, s", *(f"{one.took_s:.1f}" for one in cards), "")
 
 
+def counts(result: dict[str, Any]) -> Iterator[str]:
+    """A row a workload and server: instructions a query over several runs of `upshift count`, and how far the runs agree."""
+    runs = result["runs"]
+    yield from _machine(result)
+    yield from _head("workload", "server", "instructions a query", "spread", "calls a query", "ratio", "spread")
+    for workload, arm in dict.fromkeys((one["workload"], one["arm"]) for one in runs[0]["counts"]):
+        found = [one for run in runs for one in run["counts"] if (one["workload"], one["arm"]) == (workload, arm)]
+        executed = [one["instructions_per_query"] for one in found]
+        calls = statistics.median(one["calls_per_query"] for one in found)
+        ratios = [one["ratio"] for run in runs for one in run["ratios"] if (one["workload"], one["arm"]) == (workload, arm)]
+        ratio = (f"{statistics.median(ratios):.4f}", _over_least(ratios)) if ratios else ("", "")
+        yield _row(workload, arm, f"{statistics.median(executed):,.0f}", _over_least(executed), f"{calls:,.0f}", *ratio)
+    yield ""
+    cpu_s = [stage["cpu_s"] for stage in result["stages"]]
+    yield (
+        f"Medians of {len(runs)} runs; the spread is the largest over the smallest, less one. "
+        f"A run took {min(cpu_s):.0f} to {max(cpu_s):.0f} s of CPU."
+    )
+
+
 def conditions(result: dict[str, Any]) -> Iterator[str]:
     """The machine and what the figures hold under, as a list."""
     machine, plan = result["machine"], result["experiment"]["plan"]
@@ -171,7 +191,7 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
 
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     kind.__name__: kind
-    for kind in (overview, worst, gains, stages, wall, tests, conditions, builds, clients, card, says, agreement)
+    for kind in (overview, worst, gains, stages, wall, tests, conditions, builds, clients, counts, card, says, agreement)
 }
 
 
@@ -217,6 +237,10 @@ def _named(workload: str, held_out: bool) -> str:
 
 def _connections(number: int) -> str:
     return "1 connection" if number == 1 else f"{number} connections"
+
+
+def _over_least(figures: list[float]) -> str:
+    return f"{100 * (max(figures) / min(figures) - 1):.3f} %"
 
 
 def _names(tests: Iterable[str]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pymysql
 import pytest
-from fakes import toolchain
+from fakes import FakeClock, toolchain
 
 from upshift.errors import ServerFailed
 from upshift.server import mysql
@@ -181,3 +183,42 @@ def test_plugins_are_those_of_the_source_that_are_not_for_its_tests(tmp_path: Pa
     assert KIND.plugins(tmp_path) == tuple(
         f"plugin_output_directory/{name}.so" for name in ("auth_socket", "component_validate_password", "mysql_clone")
     )
+
+
+class Asked:
+    """Stands in for a connection: remembers the statements, and finds no transaction before the ``waits``-th look."""
+
+    def __init__(self, waits: int) -> None:
+        self.statements: list[str] = []
+        self._waits = waits
+
+    @contextlib.contextmanager
+    def __call__(self, _socket: Path) -> Iterator[Asked]:
+        yield self
+
+    def execute(self, statement: str) -> None:
+        self.statements.append(statement)
+
+    def fetchall(self) -> tuple[tuple[int], ...]:
+        self._waits -= 1
+        return ((int(self._waits < 0),),)
+
+
+def test_purge_waits_from_when_the_event_has_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(waits=3)
+    monkeypatch.setattr(mysql, "_asked", asked)
+    monkeypatch.setattr(mysql, "time", FakeClock())
+    KIND.leave_undisturbed(Path("/s.sock"))
+    assert asked.statements[0].startswith("CREATE EVENT upshift.upshift_still") and len(asked.statements) == 5
+
+
+def test_an_event_that_never_starts_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql, "_asked", Asked(waits=10_000))
+    monkeypatch.setattr(mysql, "time", FakeClock())
+    with pytest.raises(ServerFailed, match="the event that holds purge back did not start"):
+        KIND.leave_undisturbed(Path("/s.sock"))
+
+
+def test_a_server_to_be_counted_starts_with_settings_that_it_knows_alone() -> None:
+    settings = KIND.repeatable().settings
+    assert not settings.keys() & {*KIND.lasting, *KIND.settings()}, "data that were filled fit, and the size of the pool stays"

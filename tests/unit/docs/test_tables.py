@@ -98,3 +98,18 @@ def test_the_overview_has_a_row_a_workload(result: dict[str, Any]) -> None:
     assert len(rows) == len({load["workload"] for load in loads})
     assert all(row.count("|") == head.count("|") for row in rows)
     assert rows[0].startswith(f"| {loads[0]['workload']} | ")
+
+
+def test_counts_say_how_far_runs_agree() -> None:
+    def run(plain: float, new: float) -> dict[str, Any]:
+        figures = {"workload": "w", "calls_per_query": 7.0}
+        counts = [{**figures, "arm": arm, "instructions_per_query": one} for arm, one in (("plain", plain), ("new", new))]
+        return {"counts": counts, "ratios": [{"workload": "w", "arm": "new", "ratio": new / plain}]}
+
+    machine = {"cpus": 2, "cpu": "X", "memory_bytes": 2**30, "os": "Y"}
+    runs = [run(1000.0, 800.0), run(1001.0, 800.0), run(1000.5, 840.0)]
+    drawn = lines("counts", {"machine": machine, "runs": runs, "stages": [{"cpu_s": 50.0}, {"cpu_s": 60.4}]})
+    assert drawn[0].startswith("2 x X, 1 GiB, Y")
+    assert "| w | plain | 1,000 | 0.100 % | 7 |  |  |" in drawn
+    assert "| w | new | 800 | 5.000 % | 7 | 0.8000 | 5.052 % |" in drawn
+    assert drawn[-1].endswith("A run took 50 to 60 s of CPU.")
