@@ -1,12 +1,11 @@
 """Whether intervals and verdicts keep their promise on a machine that drifts, with the spread that real runs show.
 
 The schedule, the trial values and the comparison are the real ones; only the machine is made up. Its spread comes from
-``spread.json``, which ``studies/spread.py`` makes of a run's samples.
+``spread.json``, which ``upshift.study.variance.spread`` finds in a run's samples.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ from scipy.signal import lfilter
 from upshift.measure.model import Comparison, Load, Slice
 from upshift.measure.schedule import turns
 from upshift.measure.statistics import LEVEL, comparisons, geometric_mean
-from upshift.paths import CHECKOUT
+from upshift.study.variance import spread
 
 SPREADS = json.loads((Path(__file__).parent / "spread.json").read_text())
 EXPERIMENTS = 400
@@ -50,10 +49,10 @@ def simulate(seed: int, ratio: float, loads: tuple[Load, ...], rounds: int = 1, 
     moments = [number + BETWEEN_TRIALS * trial for number, (trial, *_turn) in enumerate(order)]
     at = np.array(moments) / moments[-1]
     drift = chance.uniform(-0.1, 0.1) * at + 0.05 * np.sin(2 * math.pi * (3 * at + chance.uniform()))
-    spread = SPREADS[machine]
-    depth = spread["pair_log_sd"] / math.sqrt(2 * (1 - MEMORY))
+    lies_apart = SPREADS[machine]
+    depth = lies_apart["pair_log_sd"] / math.sqrt(2 * (1 - MEMORY))
     noise = lfilter([1], [1, -MEMORY], chance.normal(0, depth * math.sqrt(1 - MEMORY**2), moments[-1] + 51))[50:]
-    starts = chance.normal(0, spread["start_log_sd"] / math.sqrt(2), (TRIALS, len(ARMS)))
+    starts = chance.normal(0, lies_apart["start_log_sd"] / math.sqrt(2), (TRIALS, len(ARMS)))
     template = one_slice(latency_ms_p99=None)
     slices = []
     for (trial, connections, number, name), slow in zip(order, drift + noise[moments], strict=True):
@@ -71,11 +70,9 @@ def simulate(seed: int, ratio: float, loads: tuple[Load, ...], rounds: int = 1, 
 
 
 @pytest.mark.parametrize("machine", SPREADS)
-def test_a_run_shows_the_spread_that_it_was_made_with(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``spread.json`` says comes out of samples again, by the script that makes it."""
-    monkeypatch.syspath_prepend(CHECKOUT / "studies")
-    script = importlib.import_module("spread")
-    found = [script.spread(simulate(seed, 1.3, LOADS, rounds=4, machine=machine))["pair_log_sd"] for seed in range(20)]
+def test_a_run_shows_the_spread_that_it_was_made_with(machine: str) -> None:
+    """What ``spread.json`` says comes out of samples again, by the function that it was made with."""
+    found = [spread(simulate(seed, 1.3, LOADS, rounds=4, machine=machine))["pair_log_sd"] for seed in range(20)]
     assert np.mean(found) == pytest.approx(SPREADS[machine]["pair_log_sd"], rel=0.2)
 
 

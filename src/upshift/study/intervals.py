@@ -1,0 +1,136 @@
+"""Intervals of contrasts between rows: Student's over trials, with variances that the contrasts lend each other.
+
+A trial has every row, so that each contrast has one value a trial, and only trials are independent. With few trials a single
+contrast's own variance is badly known; those of all contrasts, each divided by its squared weights, estimate the same noise.
+They are pulled together by Smyth's moderation ("Linear Models and Empirical Bayes Methods for Assessing Differential
+Expression", 2004): as far as they agree beyond chance, and not at all where they do not.
+
+Factors are judged by Holm's procedure ("A Simple Sequentially Rejective Multiple Test Procedure", 1979) at ``LEVEL``: the
+chance that a study names any factor that does nothing is at most 1 in 100. All intervals of a family have the confidence at
+which an interval leaves 1 out exactly when Holm's procedure found its factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import polygamma, stdtr, stdtrit
+
+from upshift.measure.statistics import UNBOUNDED_HIGH, UNBOUNDED_LOW
+from upshift.values import Value
+
+LEVEL = 0.01
+"""The chance that anything that does nothing is named, over all factors of a study."""
+_NEWTON_STEPS = 50
+_DEPENDENT = 1e-9
+
+
+class Effect(Value):
+    """What a change does to the metric, as a ratio: 0.97 is 3 % less. Without two trials the interval is [0, 1e9]."""
+
+    ratio: float
+    ci_low: float
+    ci_high: float
+    chance: float
+    """The two-sided p-value of no effect, by itself."""
+
+
+class Spread(Value):
+    """How well one contrast is known: the standard error of its logarithm, and the degrees of freedom of that."""
+
+    log: float
+    error: float
+    freedom: float
+
+    @property
+    def chance(self) -> float:
+        if not self.error > 0 or not math.isfinite(self.error):
+            return 1.0 if self.log == 0 or math.isinf(self.error) else 0.0
+        return float(2 * stdtr(self.freedom, -abs(self.log) / self.error))
+
+    def effect(self, confidence: float) -> Effect:
+        half = math.inf
+        if math.isfinite(self.error):
+            half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error if self.error > 0 else 0.0
+        return Effect(
+            ratio=math.exp(self.log),
+            ci_low=_bounded(self.log - half),
+            ci_high=_bounded(self.log + half),
+            chance=self.chance,
+        )
+
+
+def spreads(values: np.ndarray, weights: np.ndarray) -> list[Spread]:
+    """The contrasts ``weights`` (contrasts x rows) of ``values``, logarithms by trial and row (trials x rows).
+
+    The weights of a contrast add up to 0, so that what all rows of a trial share drops out.
+    """
+    found = values @ weights.T
+    means, trials = found.mean(axis=0), len(values)
+    if trials < 2:
+        return [Spread(log=float(mean), error=math.inf, freedom=1.0) for mean in means]
+    sizes = np.sum(weights**2, axis=1)
+    own = np.var(found, axis=0, ddof=1) / sizes
+    apart = _independent(weights)
+    prior, freedom = _prior(np.var(values @ apart.T, axis=0, ddof=1), trials - 1)
+    most = float((trials - 1) * len(apart))
+    if math.isinf(freedom):
+        pulled, total = np.full(len(own), prior), most
+    else:
+        pulled = (freedom * prior + (trials - 1) * own) / (freedom + trials - 1)
+        total = min(freedom + trials - 1, most)
+    errors = np.sqrt(pulled * sizes / trials)
+    return [Spread(log=float(mean), error=float(error), freedom=total) for mean, error in zip(means, errors, strict=True)]
+
+
+def holm(chances: Sequence[float], level: float = LEVEL) -> tuple[frozenset[int], float]:
+    """Which of these Holm's procedure finds, and the confidence at which intervals say the same."""
+    found: set[int] = set()
+    for number in sorted(range(len(chances)), key=lambda n: chances[n]):
+        if chances[number] > level / (len(chances) - len(found)):
+            break
+        found.add(number)
+    return frozenset(found), 1 - level / max(1, len(chances) - len(found))
+
+
+def _independent(weights: np.ndarray) -> np.ndarray:
+    """Orthogonal contrasts of length 1 that these are made of; the first ones stay as they are where they are orthogonal."""
+    basis, sizes = np.linalg.qr(weights.T)
+    return basis[:, np.abs(np.diag(sizes)) > _DEPENDENT].T
+
+
+def _prior(variances: np.ndarray, freedom: int) -> tuple[float, float]:
+    """The variance that the contrasts have in common, and how many degrees of freedom it is worth to each: 0 when they have
+    nothing in common, infinity when they differ by chance alone.
+    """
+    known = variances[variances > 0]
+    if len(known) < 3:
+        return 0.0, 0.0
+    logs = np.log(known) - _digamma(freedom / 2) + math.log(freedom / 2)
+    beyond = float(np.var(logs, ddof=1)) - float(polygamma(1, freedom / 2))
+    if beyond <= 0:
+        return float(np.mean(known)), math.inf
+    prior_freedom = 2 * _trigamma_inverse(beyond)
+    return float(np.exp(np.mean(logs) + _digamma(prior_freedom / 2) - math.log(prior_freedom / 2))), prior_freedom
+
+
+def _digamma(x: float) -> float:
+    return float(polygamma(0, x))
+
+
+def _trigamma_inverse(y: float) -> float:
+    """By Newton's method, from Smyth's appendix."""
+    x = 0.5 + 1 / y
+    for _ in range(_NEWTON_STEPS):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / y) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-8:
+            break
+    return x
+
+
+def _bounded(log: float) -> float:
+    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))

@@ -1,0 +1,36 @@
+"""Components of variance come out as they were put in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from upshift.study.variance import SOURCES, components
+
+
+def nested(chance: np.random.Generator, shape: tuple[int, ...], sds: tuple[float, ...]) -> np.ndarray:
+    values = np.zeros(shape)
+    for axis, sd in enumerate(sds):
+        values += chance.normal(0, sd, shape[: axis + 1]).reshape(*shape[: axis + 1], *[1] * (len(shape) - axis - 1))
+    return values
+
+
+def test_each_source_has_the_variance_that_it_was_given() -> None:
+    chance, sds = np.random.default_rng(1), (0.05, 0.04, 0.03, 0.05)
+    found = [components(nested(chance, (4, 4, 5, 6), sds), SOURCES) for _ in range(300)]
+    for number, sd in enumerate(sds):
+        assert np.mean([each[number].log_sd ** 2 for each in found]) == pytest.approx(sd**2, rel=0.15)
+    assert [each.source for each in found[0]] == list(SOURCES)
+    assert sum(each.share for each in found[0]) == pytest.approx(1)
+
+
+def test_a_source_with_one_member_is_left_out_and_no_variance_is_negative() -> None:
+    chance = np.random.default_rng(2)
+    found = components(nested(chance, (1, 4, 50), (0.0, 0.0, 0.1)), ("training", "layout", "start"))
+    assert [each.source for each in found] == ["layout", "start"]
+    assert found[0].log_sd >= 0
+    assert found[1].log_sd == pytest.approx(0.1, rel=0.15)
+
+
+def test_what_does_not_vary_has_no_share() -> None:
+    assert [each.share for each in components(np.zeros((2, 3)), ("layout", "start"))] == [0, 0]
