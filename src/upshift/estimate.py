@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 
+from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs
 from upshift.explain.recording import recording_s
+from upshift.measure.model import Plan
 from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
@@ -65,12 +67,15 @@ _READING_S = 20.0
 _COUNT_S = 12.0
 
 
-def estimate(options: Options, stages: tuple[str, ...]) -> tuple[Estimate, ...]:
-    """Estimates for these stages of the pipeline. Measuring and training times follow from the options."""
+def estimate(options: Options, stages: tuple[str, ...], recipe: Recipe | None = None) -> tuple[Estimate, ...]:
+    """Estimates for these stages of the pipeline. Measuring and training times follow from the options.
+
+    ``recipe`` takes the place of the one that the options name.
+    """
     cpus = options.jobs or default_jobs()
-    recipe = recipe_of(options)
+    recipe = recipe or recipe_of(options)
     costs = _COSTS
-    timed = _timed(options)
+    timed = _timed(options, recipe)
     if recipe.scope == "all" and recipe.profile != "none":
         costs = {**_COSTS, **_COSTS_OF_ALL}
         timed[Stage.HOT_SET] = 0.0
@@ -102,7 +107,12 @@ def explaining(options: Options, seconds: float) -> tuple[Estimate, ...]:
     return data, explained
 
 
-def _timed(options: Options) -> dict[str, float]:
+def trial_s(plan: Plan, arms: int, loads: int) -> float:
+    """Seconds of a trial. Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops."""
+    return loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2
+
+
+def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
     plan = measuring_plan(options)
     loads = len(options.connections) * len(options.workloads) + len(options.held_out)
@@ -110,16 +120,13 @@ def _timed(options: Options) -> dict[str, float]:
     arms = 3 if options.baseline else 2
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
     training_s = rounds * (options.train_s + 12)
-    recipe = recipe_of(options)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))
     return {
         Stage.HOT_SET: rounds * (options.sample_s + 12),
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
         Stage.CARD: options.card_s,
-        # Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops.
-        Stage.MEASURE: plan.budget_s
-        or plan.trials * (loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2),
+        Stage.MEASURE: plan.budget_s or plan.trials * trial_s(plan, arms, loads),
         Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
 from upshift.door import lasting_settings, refuse_unknown_tests
+from upshift.errors import UsageError
 from upshift.explain.door import nothing_differs
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
+from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
+from upshift.server.kind import Program
 from upshift.source.model import Source
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
@@ -25,9 +29,19 @@ from upshift.stages.package import package
 from upshift.stages.post_link import post_link
 from upshift.stages.report import report, report_measured
 from upshift.stages.source import get_source
+from upshift.stages.study import confirm, measure_arms, same_servers, study_data, try_out
+from upshift.stages.study_report import loads_of, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
 from upshift.stages.work import Measuring, Trained, Work
+from upshift.study.analysis import analyse, by_instructions
+from upshift.study.file import Study
+from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
+from upshift.study.recommend import recommend
+from upshift.study.result import StudyResult
+from upshift.values import content_hash, file_sha256
+
+SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
 
 
 def optimize(lab: Lab, work: Work) -> Result:
@@ -75,18 +89,23 @@ def train(lab: Lab, work: Work) -> Trained:
 
 
 def build(lab: Lab, work: Work) -> Build:
-    """A server by a recipe: whole when it has no profile, else trained first; then BOLT, if the recipe says so."""
+    """A server by a recipe, trained first when it has a profile; the hot set alone or whole; then BOLT, if it says so."""
     trained = None
     if work.recipe.profile != "none":
         trained = train(lab, work)
         source, data = trained.source, trained.data
         made = _optimised(lab, work, trained)
+    elif work.recipe.scope == "hot":
+        source, plain, data = _plain(lab, work)
+        hot_set = find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
+        made = build_optimised(lab, source, work.recipe, work.toolchain, plain, hot_set, None, None)
     else:
         source = get_source(lab, work.options.source, work.source_identity)
         made = build_plain(lab, source, work.recipe, work.toolchain, relocations=work.relocations)
-        if work.recipe.post_link == "none":
-            return made
-        data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
+        if work.recipe.post_link != "none":
+            data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
+    if trained is None and work.recipe.post_link == "none":
+        return made
     seconds = work.options.train_s
     return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds).build
 
@@ -110,6 +129,47 @@ def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]
     return count_instructions(lab, variants, templates(lab, variants, data, measuring.train_on), measuring)
 
 
+def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, works: Mapping[str, Work]) -> StudyResult:
+    """Rows of a design built, measured, attributed, and the recommended set confirmed; ``works`` by the recipe's content."""
+    trainings = [tuple(_server(lab, arm, works, number) for arm in plan.arms) for number in range(1, study.trainings + 1)]
+    same = same_servers(trainings[0], {each.name: file_sha256(each.program.binary) for each in trainings[0]})
+    arms = tuple(tuple(each for each in variants if same[each.name] == each.name) for variants in trainings)
+    if len(arms[0]) < 2:
+        raise UsageError("no factor changes the server: all rows are the same executable with the same settings", SAME_HINT)
+    data = study_data(lab, arms[0], measuring)
+    try_out(lab, arms[0], data, measuring)
+    carded = measure_machine(lab, study.card_s)
+    counted = count_instructions(
+        lab, arms[0], templates(lab, arms[0], data, measuring.train_on + measuring.hold_out), measuring
+    )
+    measured = measure_arms(lab, arms, data, measuring, trials=plan.trials, arms_at_once=plan.arms_at_once)
+    standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
+    found = analyse(plan.design, standing, measured.parts, loads_of(measuring), study.metric)
+    executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))
+    row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
+    recommended, confirmed = arm_of(study, plan, row), None
+    if recommended and plan.confirm_trials:
+        # A training of its own, and trials of their own: those that chose it were lucky for it.
+        fresh = tuple(_server(lab, arm, works, study.trainings + 1) for arm in (plan.arms[0], recommended))
+        confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
+    return report_study(
+        *(lab, study, plan, measuring, trainings[0], same, carded, measured, found, counted, executed),
+        recommended=recommended,
+        confirmed=confirmed,
+    )
+
+
+def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int) -> Variant:
+    """The variant of a row, its server built when a recipe says how."""
+    if arm.recipe is None:
+        assert arm.change.binary is not None
+        return variant_of(arm, Program(kind=lab.kind.name, binary=arm.change.binary))
+    work = works[content_hash(arm.recipe.anonymous())].model_copy(update={"training": training, "recipe": arm.recipe})
+    source = get_source(lab, work.options.source, work.source_identity)
+    made = build(lab, work)
+    return variant_of(arm, lab.kind.program(source.path, made.tree, made.server))
+
+
 def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
     source = get_source(lab, work.options.source, work.source_identity)
     refuse_unknown_tests(lab.kind, "--verify", work.options.verify, source.path)
@@ -124,7 +184,8 @@ def _profiled(
     lab: Lab, work: Work, source: Source, plain: Build, data: Filled, hot_set: HotSet, first: Profile | None = None
 ) -> tuple[Gated, Path | None]:
     instrumented = build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
-    profile = train_profile(lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=work.options.train_s)
+    seconds, number = work.options.train_s, work.training
+    profile = train_profile(lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=seconds, number=number)
     return gate_profile(lab, profile, work.toolchain, hot_set, again=first is not None), instrumented.parsed
 
 

@@ -45,14 +45,15 @@ _DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto
 Say = Callable[[str], None]
 
 
-def prepare(options: Options, *, allow_install: bool, say: Say) -> Work:
+def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe | None = None) -> Work:
     """Install what is missing, find tools, read recipes and workloads, and check that there is room.
 
+    ``recipe`` takes the place of the one that the options name.
     Raises UsageError (RecipeError, WorkloadError), MissingTool or NotEnoughRoom.
     """
     shell = SystemShell()
     try:
-        recipe = recipe_of(options)
+        recipe = recipe or recipe_of(options)
         train_on, hold_out = _workloads(options)
         _refuse_weights(recipe, train_on)
         kind = default_kind()

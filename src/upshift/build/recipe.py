@@ -70,6 +70,10 @@ class Recipe(Value):
             )
         return self
 
+    def anonymous(self) -> Self:
+        """Without its name: two that build the same are equal."""
+        return self._without("name", "description")
+
     def before_post_link(self) -> Self:
         """What of it decides the server that the post-link step is given: recipes that differ elsewhere share that build."""
         return self._without("name", "description", "post_link", "post_link_flags")

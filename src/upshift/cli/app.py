@@ -17,6 +17,7 @@ from upshift.cli.clean import clean
 from upshift.cli.count import count
 from upshift.cli.doctor import doctor
 from upshift.cli.explain import explain
+from upshift.cli.study import study
 from upshift.cli.test import CONTEXT_SETTINGS, test
 
 _THE_PROGRAMS_OWN = ("cache", "load", "test")
@@ -71,6 +72,7 @@ app.command()(single.train)
 app.command()(single.measure)
 app.command()(count)
 app.command()(explain)
+app.command()(study)
 app.command()(listing.report)
 app.add_typer(listing.runs_app, name="runs")
 app.command()(clean)
@@ -135,4 +137,6 @@ def _way_on(arguments: list[str]) -> list[str]:
     verb = next((each for each in arguments if not each.startswith("-")), "")
     if verb == "optimize":
         return ["`upshift optimize --resume last` goes on where this run stopped"]
+    if verb == "study":
+        return ["the same command with --resume last goes on where this study stopped"]
     return ["the same command again goes on after the last stage that it finished"] if verb in ("build", "train") else []

@@ -39,7 +39,7 @@ def build(
     wanted = find_recipe(recipe)
     options = Options(
         source=source,
-        level="quick" if wanted.profile == "none" else "full",
+        level="quick" if wanted.profile == "none" and wanted.scope == "all" else "full",
         toolchain=wanted.toolchain,
         recipe=recipe,
         jobs=jobs,

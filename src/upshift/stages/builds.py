@@ -101,17 +101,21 @@ def build_optimised(
     toolchain: Toolchain,
     plain: Build,
     hot_set: HotSet,
-    gated: Gated,
+    gated: Gated | None,
     parsed: Path | None,
 ) -> Build:
-    """The hot set compiled with its profile and LTO, in the plain server; from the bitcode that was instrumented."""
+    """The hot set compiled with its profile, if there is one, and LTO, in the plain server; from the bitcode that was
+    instrumented.
+    """
     shared = recipe.before_post_link()
 
     def action(bench: Workbench) -> Build:
-        profile = gated.profile.path
-        if gated.profile.kind == "gcc":
-            profile = gcc.place(profile, objects_folder(bench), bench.folder / "counters")
-        extra = flags.use(recipe.toolchain, profile) + lto_flags(lab, recipe)
+        extra = lto_flags(lab, recipe)
+        if gated is not None:
+            profile = gated.profile.path
+            if gated.profile.kind == "gcc":
+                profile = gcc.place(profile, objects_folder(bench), bench.folder / "counters")
+            extra = flags.use(recipe.toolchain, profile) + extra
         return build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed=parsed, jobs=lab.jobs)
 
     inputs = {
@@ -120,9 +124,9 @@ def build_optimised(
         "toolchain": toolchain,
         "plain": plain,
         "hot_set": hot_set,
-        "flags": flags.use(recipe.toolchain, SOMEWHERE) + _lto(recipe, jobs=1),
+        "flags": (flags.use(recipe.toolchain, SOMEWHERE) if gated else Flags()) + _lto(recipe, jobs=1),
         "headers": headers_key(lab.kind, shared),
-        "profile": gated.profile,
+        "profile": gated.profile if gated else None,
     }
     made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, version=VERSION, goes_on=True)
     return made.model_copy(update={"recipe": recipe})

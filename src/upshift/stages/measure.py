@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -36,15 +36,24 @@ def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Pat
     return tuple(found)
 
 
-def measure(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring) -> Experiment:
+def measure(
+    lab: Lab,
+    measured: tuple[Variant, ...],
+    filled: Mapping[str, Filled],
+    measuring: Measuring,
+    *,
+    name: str = Stage.MEASURE,
+    samples: str = "samples.parquet",
+    bench_of: Callable[..., ServerBench] = ServerBench,
+) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
-    Never taken from another run.
+    Never taken from another run. A run that measures several times gives each a ``name`` and a file for its ``samples``.
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
     settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
-    measured = tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
+    measured = with_settings(lab, measured, measuring)
     connections = measuring.options.connections
     loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
     loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
@@ -61,7 +70,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled
             bench.progress.update(at.done, at.total, detail)
 
         folders = {name: template.path for name, template in filled.items()}
-        servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
+        servers = bench_of(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
         experiment = run_experiment(
             measuring.plan,
             measured,
@@ -69,7 +78,7 @@ def measure(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled
             loads,
             servers,
             clock=SystemClock(),
-            samples=lab.run.path / "samples.parquet",
+            samples=lab.run.path / samples,
             on_progress=on_progress,
             on_note=bench.progress.note,
             pool_bytes=lab.kind.pool_bytes(settings),
@@ -85,7 +94,13 @@ def measure(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled
         "driven": driven,
         "plan": measuring.plan,
     }
-    return lab.stages.run(Stage.MEASURE, Experiment, action, inputs=inputs, keep=False)
+    return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
+
+
+def with_settings(lab: Lab, measured: tuple[Variant, ...], measuring: Measuring) -> tuple[Variant, ...]:
+    """The arms with all that they run with."""
+    settings = {**lab.kind.settings(), **settings_of(measuring.train_on + measuring.hold_out)}
+    return tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
 
 
 def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:

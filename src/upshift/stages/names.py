@@ -25,8 +25,10 @@ class Stage(StrEnum):
     VERIFY = "verify"
     CARD = "machine card"
     BASELINE_DATA = "baseline data"
+    TRY = "try"
     MEASURE = "measure"
     INSTRUCTIONS = "instructions"
+    CONFIRM = "confirm"
     PACKAGE = "package"
     REPORT = "report"
     EXPLAIN = "explain"
@@ -46,6 +48,9 @@ def building_stages(recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``build`` goes through, in order."""
     if recipe.profile != "none":
         return (*training_stages(recipe), Stage.OPTIMISED_BUILD, Stage.POST_LINK)
+    if recipe.scope == "hot":
+        hot = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.HOT_SET, Stage.OPTIMISED_BUILD)
+        return (*hot, *((Stage.POST_LINK,) if recipe.post_link != "none" else ()))
     return (Stage.SOURCE, Stage.PLAIN_BUILD, *((Stage.DATA, Stage.POST_LINK) if recipe.post_link != "none" else ()))
 
 

@@ -37,8 +37,12 @@ def train_profile(
     first: Profile | None = None,
     *,
     seconds: float,
+    number: int = 1,
 ) -> Profile:
-    """The workloads on the instrumented server; their counters merged by share, and with those of the ``first`` training."""
+    """The workloads on the instrumented server; their counters merged by share, and with those of the ``first`` training.
+
+    Another ``number`` trains anew.
+    """
     build = instrumented.build
     program = lab.kind.program(source.path, build.tree, build.server)
     provenance = _provenance_of(build, workloads)
@@ -81,6 +85,7 @@ def train_profile(
         "workloads": workloads_key(workloads),
         "data": filled.sha256,
         "seconds": seconds,
+        **({"number": number} if number > 1 else {}),
     }
     name = Stage.TRAIN if first is None else Stage.SECOND_TRAIN
     return lab.stages.run(name, Profile, action, inputs=inputs, version=VERSION)

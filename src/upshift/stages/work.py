@@ -34,6 +34,8 @@ class Work(Measuring):
     toolchain: Toolchain
     perf: bool
     """Whether perf can sample here."""
+    training: int = 1
+    """Which of several trainings: each leads to a profile of its own."""
 
     @property
     def relocations(self) -> bool:

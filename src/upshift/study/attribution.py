@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from upshift.measure.model import Verdict
-from upshift.measure.statistics import MARGIN
 from upshift.study.designs import Design, Row, signs
 from upshift.study.intervals import LEVEL, Effect, Spread, holm, spreads
 from upshift.values import Value
@@ -35,7 +34,7 @@ class FactorEffect(Value):
     shared_pairs: bool
     """Whether alone and last rest on pairs that are shared out equally, see the design's aliases."""
     verdict: Verdict
-    """Of the share, or of the factor alone where there is no share."""
+    """Of the share; of the factor alone where there is no share, and in a design of one at a time."""
 
 
 class Together(Value):
@@ -84,15 +83,25 @@ class _Contrasts:
     total: Weights | None = None
 
 
-def attribute(design: Design, measured: Sequence[Row], values: np.ndarray, *, higher_is_better: bool) -> Attribution:
+def attribute(
+    design: Design,
+    measured: Sequence[Row],
+    values: np.ndarray,
+    *,
+    higher_is_better: bool,
+    known_sd: float | None = None,
+) -> Attribution:
     """``values`` are logarithms of the metric (trials x ``measured``), each relative to anything that its trial shares.
 
-    ``measured`` are the design's rows that there are values for: an arm that died has none.
+    ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd`` is as for
+    ``intervals.spreads``.
     """
     contrasts = _contrasts(design, tuple(measured))
-    known = _estimated(contrasts, values)
+    known = _estimated(contrasts, values, known_sd)
     levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
-    judged = [known.get(("share", each)) or known.get(("alone", each)) for each in levels]
+    # One at a time, a share has a part of what all together lack: that is no factor's own doing.
+    by = ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
+    judged = [next((spread for what in by if (spread := known.get((what, each)))), None) for each in levels]
     found, confidence = holm([each.chance for each in judged if each])
     calls = iter(number in found for number in range(len(levels)))
     effects = []
@@ -108,7 +117,9 @@ def attribute(design: Design, measured: Sequence[Row], values: np.ndarray, *, hi
                     for what in ("alone", "last", "share")
                 },
                 shared_pairs=any(number in _on(row) for pair in contrasts.shared for row in pair),
-                verdict=_verdict(spread, next(calls), confidence, higher_is_better) if spread else "inconclusive",
+                verdict=spread.verdict(confidence, found=next(calls), higher_is_better=higher_is_better)
+                if spread
+                else "inconclusive",
             )
         )
     together, together_confidence = _together(design, contrasts, known, higher_is_better)
@@ -142,7 +153,7 @@ def steps(design: Design, measured: Sequence[Row], values: np.ndarray, confidenc
     )
 
 
-def _estimated(contrasts: _Contrasts, values: np.ndarray) -> dict[tuple[str, object], Spread]:
+def _estimated(contrasts: _Contrasts, values: np.ndarray, known_sd: float | None) -> dict[tuple[str, object], Spread]:
     weights: dict[tuple[str, object], Weights] = {}
     for what in ("share", "together", "alone", "last"):
         weights |= {(what, key): value for key, value in getattr(contrasts, what).items()}
@@ -150,7 +161,7 @@ def _estimated(contrasts: _Contrasts, values: np.ndarray) -> dict[tuple[str, obj
         weights["total", None] = contrasts.total
     if not weights:
         return {}
-    return dict(zip(weights, spreads(values, np.array(list(weights.values()))), strict=True))
+    return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd), strict=True))
 
 
 def _together(
@@ -165,19 +176,10 @@ def _together(
             second=_names(design, pair[1]),
             effect=spread.effect(confidence),
             shared=pair in contrasts.shared,
-            verdict=_verdict(spread, number in found, confidence, higher_is_better),
+            verdict=spread.verdict(confidence, found=number in found, higher_is_better=higher_is_better),
         )
         for number, (pair, spread) in enumerate(zip(pairs, estimates, strict=True))
     ), confidence
-
-
-def _verdict(spread: Spread, found: bool, confidence: float, higher_is_better: bool) -> Verdict:
-    effect = spread.effect(confidence)
-    if effect.ci_low >= 1 / (1 + MARGIN) and effect.ci_high <= 1 + MARGIN:
-        return "equivalent"
-    if not found:
-        return "inconclusive"
-    return "faster" if (spread.log > 0) == higher_is_better else "slower"
 
 
 def _contrasts(design: Design, measured: tuple[Row, ...]) -> _Contrasts:

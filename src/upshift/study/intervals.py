@@ -18,7 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import polygamma, stdtr, stdtrit
 
-from upshift.measure.statistics import UNBOUNDED_HIGH, UNBOUNDED_LOW
+from upshift.measure.model import Verdict
+from upshift.measure.statistics import MARGIN, UNBOUNDED_HIGH, UNBOUNDED_LOW
 from upshift.values import Value
 
 LEVEL = 0.01
@@ -61,27 +62,45 @@ class Spread(Value):
             chance=self.chance,
         )
 
+    def verdict(self, confidence: float, *, found: bool, higher_is_better: bool) -> Verdict:
+        """By the interval of ``confidence``, and whether Holm's procedure ``found`` it."""
+        effect = self.effect(confidence)
+        if effect.ci_low >= 1 / (1 + MARGIN) and effect.ci_high <= 1 + MARGIN:
+            return "equivalent"
+        if not found:
+            return "inconclusive"
+        return "faster" if (self.log > 0) == higher_is_better else "slower"
 
-def spreads(values: np.ndarray, weights: np.ndarray) -> list[Spread]:
+
+def spreads(values: np.ndarray, weights: np.ndarray, known_sd: float | None = None) -> list[Spread]:
     """The contrasts ``weights`` (contrasts x rows) of ``values``, logarithms by trial and row (trials x rows).
 
-    The weights of a contrast add up to 0, so that what all rows of a trial share drops out.
+    The weights of a contrast add up to 0, so that what all rows of a trial share drops out. ``known_sd`` is the standard
+    deviation of a value where it is known beforehand: then one trial is enough.
     """
     found = values @ weights.T
     means, trials = found.mean(axis=0), len(values)
+    if known_sd is not None:
+        exact = np.abs(found).max(axis=0) == 0
+        errors = np.where(exact, 0.0, known_sd * np.sqrt(np.sum(weights**2, axis=1) / trials))
+        return [
+            Spread(log=float(mean), error=float(error), freedom=math.inf) for mean, error in zip(means, errors, strict=True)
+        ]
     if trials < 2:
         return [Spread(log=float(mean), error=math.inf, freedom=1.0) for mean in means]
     sizes = np.sum(weights**2, axis=1)
     own = np.var(found, axis=0, ddof=1) / sizes
     apart = _independent(weights)
-    prior, freedom = _prior(np.var(values @ apart.T, axis=0, ddof=1), trials - 1)
-    most = float((trials - 1) * len(apart))
+    lent = np.var(values @ apart.T, axis=0, ddof=1)
+    prior, freedom = _prior(lent[lent > _DEPENDENT**2], trials - 1)
+    # Rows that are the same server differ by nothing, and say nothing of the noise.
+    most = float((trials - 1) * max(1, int((lent > _DEPENDENT**2).sum())))
     if math.isinf(freedom):
         pulled, total = np.full(len(own), prior), most
     else:
         pulled = (freedom * prior + (trials - 1) * own) / (freedom + trials - 1)
         total = min(freedom + trials - 1, most)
-    errors = np.sqrt(pulled * sizes / trials)
+    errors = np.where(own > _DEPENDENT**2, np.sqrt(pulled * sizes / trials), 0.0)
     return [Spread(log=float(mean), error=float(error), freedom=total) for mean, error in zip(means, errors, strict=True)]
 
 
@@ -105,13 +124,12 @@ def _prior(variances: np.ndarray, freedom: int) -> tuple[float, float]:
     """The variance that the contrasts have in common, and how many degrees of freedom it is worth to each: 0 when they have
     nothing in common, infinity when they differ by chance alone.
     """
-    known = variances[variances > 0]
-    if len(known) < 3:
+    if len(variances) < 3:
         return 0.0, 0.0
-    logs = np.log(known) - _digamma(freedom / 2) + math.log(freedom / 2)
+    logs = np.log(variances) - _digamma(freedom / 2) + math.log(freedom / 2)
     beyond = float(np.var(logs, ddof=1)) - float(polygamma(1, freedom / 2))
     if beyond <= 0:
-        return float(np.mean(known)), math.inf
+        return float(np.mean(variances)), math.inf
     prior_freedom = 2 * _trigamma_inverse(beyond)
     return float(np.exp(np.mean(logs) + _digamma(prior_freedom / 2) - math.log(prior_freedom / 2))), prior_freedom
 

@@ -51,7 +51,8 @@ def _alone(design: Design, found: Attribution, direction: int) -> list[dict[int,
 
 
 def _effect(each: FactorEffect, design: Design, found_pairs: set[str]) -> float | None:
-    chosen = (each.alone or each.share) if each.factor in found_pairs and design.pairs else (each.share or each.alone)
+    by_itself = design.kind == "one-at-a-time" or (each.factor in found_pairs and design.pairs)
+    chosen = (each.alone or each.share) if by_itself else (each.share or each.alone)
     return math.log(chosen.ratio) if chosen else None
 
 

@@ -470,6 +470,8 @@ def test_levels_are_made_of_the_same_stages() -> None:
 def test_a_recipe_without_a_profile_is_built_and_then_linked_again_if_it_says_so() -> None:
     plain = find_recipe("plain")
     assert building_stages(plain) == ("source", "plain build")
+    hot = plain.model_copy(update={"scope": "hot", "flags": ("-O2",)})
+    assert building_stages(hot) == ("source", "plain build", "data", "hot set", "optimised build")
     assert building_stages(plain.model_copy(update={"post_link": "bolt"})) == ("source", "plain build", "data", "post-link")
 
 

@@ -70,3 +70,23 @@ def test_training_tests_that_the_source_does_not_have_are_refused_before_the_fir
     with pytest.raises(UsageError, match=r"training_tests main\.nosuch: fake has no tests"):
         pipeline.train(lab, work(profile="gcc", training="mtr", training_tests="main.nosuch"))
     assert asked == []
+
+
+def test_flags_of_the_hot_set_alone_are_compiled_without_a_training(monkeypatch: pytest.MonkeyPatch, asked: list[bool]) -> None:
+    calls: list[str] = []
+
+    def noted(name: str, result: Any) -> Callable[..., Any]:
+        def stage(*_given: Any, **_named: Any) -> Any:
+            calls.append(name)
+            return result
+
+        return stage
+
+    build = SimpleNamespace(tree=Path("/tree"), server=Path("/tree/server"))
+    for name, result in (("build_plain", build), ("fill_data", None), ("find_hot_set", "hot set"), ("build_optimised", "hot")):
+        monkeypatch.setattr(pipeline, name, noted(name, result))
+    lab: Any = SimpleNamespace(kind=FakeKind())
+    made: Any = pipeline.build(lab, work(scope="hot", profile="none"))
+    assert made == "hot"
+    assert calls == ["build_plain", "fill_data", "find_hot_set", "build_optimised"]
+    assert asked == []

@@ -183,3 +183,11 @@ def test_the_half_width_to_expect_comes_out() -> None:
             assert each.share
             found.append(math.log(each.share.ci_high / each.share.ci_low) / 2)
     assert np.median(found) == pytest.approx(expected, rel=0.2)
+
+
+def test_one_at_a_time_judges_each_factor_alone_whatever_all_together_lack() -> None:
+    design = make_design("one-at-a-time", factors(3))
+    chance = np.random.default_rng(4)
+    found = attributed(design, simulate(chance, truth(design, [0.2, 0.2, 0.0], {(0, 1): -0.3}), trials=20, blocks=200))
+    assert [each.verdict for each in found.factors[:2]] == ["faster", "faster"]
+    assert found.factors[2].verdict not in ("faster", "slower")

@@ -13,6 +13,23 @@ namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
 
+// Work that definitions plant into each statement, for tests of what finds out what a flag does: two do work, and more together.
+constexpr unsigned kPlantedSteps = 0
+#ifdef SMALL_WORK_A
+    + 6000
+#endif
+#ifdef SMALL_WORK_B
+    + 3000
+#endif
+#if defined(SMALL_WORK_A) && defined(SMALL_WORK_B)
+    + 6000
+#endif
+    ;
+
+void do_planted_work() {
+    for (unsigned step = 0; step < kPlantedSteps; ++step) asm volatile("" : : "r"(step));
+}
+
 std::string_view first_word(std::string_view line) {
     size_t from = 0;
     while (from < line.size() && line[from] == ' ') ++from;
@@ -75,6 +92,7 @@ int64_t Session::run(std::string_view line, std::string& out) {
         if (!same_text(word, known)) continue;
         uint64_t number = ++database_.queries;
         if (fault_ == Fault::crash && number >= kCrashAtQueries) std::abort();
+        do_planted_work();
         Statement statement = parse(line, database_, arena_);
         int64_t count = execute(statement, database_, arena_, out);
         return fault_ == Fault::wrong ? count + 1 : count;

@@ -1,0 +1,129 @@
+"""`upshift study`: factors spanned over variants, measured and attributed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from upshift.run.directory import RunDirectory
+    from upshift.stages.work import Measuring, Work
+    from upshift.study.file import Study
+    from upshift.study.plan import StudyPlan
+    from upshift.study.result import StudyResult
+
+
+def study(
+    file: Annotated[Path, typer.Argument(help="The study: a TOML file; those that are shipped lie in studies/.")],
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Continue a study that was stopped; `last` is the newest.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the design, builds, time and the precision to expect, and exit.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Measure what each of several factors does, alone and beside the others, and confirm the best set."""
+    from upshift import pipeline
+    from upshift.cli.session import session
+    from upshift.study.file import read_study
+
+    asked = read_study(file)
+    plan = _resumed(asked, resume) if resume else _planned(asked)
+    if dry_run:
+        from upshift.cli.study_plan import show_plan
+
+        show_plan(asked, plan, as_json=json)
+        return
+    measuring, works = _prepared(asked, plan, jobs, allow_install=not no_install)
+    kept = {"study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
+    with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
+        result = pipeline.run_study(at_work.lab, asked, plan, measuring, works)
+    show_study(result, at_work.run, as_json=json)
+
+
+def show_study(result: StudyResult, run: RunDirectory, *, as_json: bool) -> None:
+    from upshift import console
+    from upshift.study import terminal
+
+    if as_json:
+        console.result_json(result.model_dump_json(indent=2))
+    else:
+        terminal.show(result, console.out)
+        console.say(f"report: {run.path / 'report.html'}")
+    console.say(f"again: upshift report {run.name}")
+
+
+def _planned(asked: Study) -> StudyPlan:
+    from upshift.plan import measuring_plan
+    from upshift.server.data import settings_of
+    from upshift.server.kinds import default_kind
+    from upshift.study.plan import make_plan
+    from upshift.workload.library import find_workload
+
+    workloads = tuple(find_workload(name) for name in (*asked.workloads, *asked.held_out))
+    return make_plan(asked, default_kind(), measuring_plan(asked.options()), settings_of(workloads))
+
+
+def _resumed(asked: Study, resume: str) -> StudyPlan:
+    """The plan that the run began with. Raises UsageError when the file now says something else."""
+    from upshift.errors import UsageError
+    from upshift.run.directory import RunDirectory
+    from upshift.study.file import Study as StudyFile
+    from upshift.study.plan import StudyPlan as Plan
+    from upshift.values import checked
+
+    manifest = RunDirectory.open(resume, ("study",)).manifest
+    if manifest.verb != "study":
+        raise UsageError(f"run '{resume}' is not one of `upshift study`", "`upshift runs` lists them; name one that is")
+    began = checked(StudyFile, manifest.options["study"])
+    changed = [name for name in StudyFile.model_fields if getattr(began, name) != getattr(asked, name)]
+    if changed:
+        raise UsageError(
+            f"the study has changed since the run began: {', '.join(changed)}",
+            "put the file back, or start a new run without --resume: it takes over the builds that are the same",
+        )
+    return checked(Plan, manifest.options["plan"])
+
+
+def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) -> tuple[Measuring, dict[str, Work]]:
+    """What is measured, and what each recipe is built with, by the recipe's content."""
+    from upshift import console
+    from upshift.plan import prepare, prepare_measuring, refuse_unstartable
+    from upshift.server.kind import Program
+    from upshift.server.kinds import default_kind
+    from upshift.stages.work import Measuring
+    from upshift.study.plan import refuse_missing_libraries, variant_of
+    from upshift.values import content_hash
+
+    refuse_missing_libraries(plan)
+    options = asked.options(jobs)
+    named = [(arm, arm.change.binary) for arm in plan.arms if arm.change.binary]
+    variants = tuple(variant_of(arm, Program(kind=default_kind().name, binary=binary)) for arm, binary in named)
+    if variants:
+        refuse_unstartable(variants)
+    works: dict[str, Work] = {}
+    for recipe in plan.recipes:
+        whole = recipe.profile == "none" and recipe.scope == "all"
+        fitting = options.model_copy(update={"level": "quick" if whole else "full"})
+        work = prepare(fitting, allow_install=allow_install, say=console.say, recipe=recipe)
+        works[content_hash(recipe.anonymous())] = work
+    if not works:
+        return prepare_measuring(options, variants, allow_install=allow_install, say=console.say), works
+    first = next(iter(works.values()))
+    return Measuring(**{name: getattr(first, name) for name in Measuring.model_fields}), works
+
+
+def _stages(asked: Study, plan: StudyPlan) -> int:
+    """How many stages run at the most."""
+    from upshift.stages.names import building_stages
+    from upshift.study.plan import group_names
+
+    groups = len(group_names(tuple(arm.name for arm in plan.arms), plan.arms_at_once))
+    # Each row asks for its build, though rows that share one find it there; and each build for its source once more.
+    building = sum(len(building_stages(arm.recipe)) + 1 for arm in plan.arms if arm.recipe) * asked.trainings
+    return building + 4 + groups * asked.trainings + (plan.confirm_trials > 0)

@@ -1,0 +1,50 @@
+"""`upshift study --dry-run`: the design, what must be built, how long it takes, and the precision to expect."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from upshift import console
+from upshift.study.builds import builds_of
+from upshift.study.file import Study
+from upshift.study.plan import StudyPlan
+
+
+def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
+    builds = builds_of(plan.recipes, study)
+    percent = 100 * math.expm1(plan.half_width) if math.isfinite(plan.half_width) else None
+    if as_json:
+        told = {
+            "schema_version": 1,
+            "dry_run": True,
+            "design": plan.design.model_dump(mode="json"),
+            "rows": [plan.design.name(row) for row in plan.design.rows],
+            "builds": [each.model_dump(mode="json") for each in builds],
+            "trials": plan.trials,
+            "confirm_trials": plan.confirm_trials,
+            "arms_at_once": plan.arms_at_once,
+            "wall_s": plan.wall_s,
+            "half_width_percent": percent,
+        }
+        console.result_json(json.dumps(told, indent=2))
+        return
+    names = ", ".join(f"{each.name} ({'/'.join(each.levels[1:])})" for each in plan.design.factors)
+    rows = ", ".join(plan.design.name(row) for row in plan.design.rows)
+    console.entry(f"design: {plan.design.kind}, {len(plan.design.rows)} rows", f"factors: {names}", f"rows: {rows}")
+    for alias in plan.design.aliases:
+        console.entry("  not told apart", alias)
+    for each in builds:
+        console.entry(f"{each.count} x {each.stage}: {each.wall_s / 60:.0f} min", *each.recipes)
+    at_once = f"{plan.arms_at_once} servers at once" if plan.arms_at_once < len(plan.arms) else "all servers at once"
+    console.entry(
+        f"measuring: {plan.trials} trials of {plan.loads} loads, {plan.wall_s / 60:.0f} min",
+        f"{at_once}; of these, {plan.confirm_trials} trials of two servers confirm the recommended set",
+    )
+    if percent is None:
+        console.result("One trial gives no interval.")
+        return
+    console.entry(
+        f"expected half-width of a factor's interval: {percent:.1f} %",
+        "From the spread of servers and slices on one quiet machine with two CPUs; a busy machine has more.",
+    )

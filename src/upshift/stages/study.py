@@ -1,0 +1,209 @@
+"""The stages of a study: servers that start, arms measured in groups, and those that die in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from upshift.door import lasting_settings
+from upshift.errors import LoadFailed, ServerFailed, UsageError
+from upshift.measure.bench import RunningArm
+from upshift.measure.model import Experiment, Flag, Load
+from upshift.measure.samples import read_samples
+from upshift.measure.server_bench import ServerBench
+from upshift.measure.variant import Variant
+from upshift.run.directory import write_json
+from upshift.server.instance import RunningServer
+from upshift.stages.data import Filled, fill_data
+from upshift.stages.keys import program_key
+from upshift.stages.lab import Lab
+from upshift.stages.measure import measure, templates, with_settings
+from upshift.stages.names import Stage
+from upshift.stages.work import Measuring
+from upshift.study.analysis import Part
+from upshift.study.plan import group_names
+from upshift.values import Value, content_hash
+from upshift.workbench import Workbench
+from upshift.workload.driver import RunningLoad
+
+_DIED = "died.json"
+_PARTS = "parts"
+_CONFIRMING_SEED = 1000
+
+
+class Measured(Value):
+    """What was measured of a study's arms."""
+
+    parts: tuple[Part, ...]
+    died: Mapping[str, str]
+    """Arms that have no figures, and why."""
+    flags: tuple[Flag, ...]
+
+
+class _Tried(Value):
+    """All servers started."""
+
+    started: tuple[str, ...]
+
+
+class WatchedBench(ServerBench):
+    """The real bench, which tells whose fault a failure is: an experiment that fails says only that it did."""
+
+    def __init__(self, *given: Any, fallen: set[str]) -> None:
+        """``fallen`` takes the names of arms that failed."""
+        super().__init__(*given)
+        self._fallen = fallen
+        self._loads: dict[int, RunningLoad] = {}
+        """The last one of each server, by the server's process."""
+
+    @contextlib.contextmanager
+    def arm(self, arm: Variant, trial: int) -> Iterator[RunningServer]:
+        began = False
+        try:
+            with super().arm(arm, trial) as server:
+                began = True
+                try:
+                    yield server
+                except (ServerFailed, LoadFailed):
+                    if self._failed(server):
+                        self._fallen.add(arm.name)
+                    raise
+        except ServerFailed:
+            if not began:
+                self._fallen.add(arm.name)
+            raise
+
+    def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> RunningLoad:
+        begun = super().begin(running, load, seconds, seed)
+        self._loads[running.pid] = begun
+        return begun
+
+    def _failed(self, server: RunningServer) -> bool:
+        """Whether it is dead or hangs, or its load ended with an error."""
+        if server.process.poll() is not None or not server.kind.ready(server.socket):
+            return True
+        load = self._loads.get(server.pid)
+        return load is not None and load.process.poll() not in (None, 0)
+
+
+def study_data(lab: Lab, variants: tuple[Variant, ...], measuring: Measuring) -> Filled:
+    """What the first variant's server fills, for all of its format."""
+    first = variants[0]
+    workloads = measuring.train_on + measuring.hold_out
+    return fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
+
+
+def try_out(lab: Lab, variants: tuple[Variant, ...], data: Filled, measuring: Measuring) -> None:
+    """Start each server once. Raises UsageError for one that does not, such as for a setting that it refuses."""
+    workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
+    variants = with_settings(lab, variants, measuring)
+    filled = templates(lab, variants, data, tuple(workloads.values()))
+
+    def action(bench: Workbench) -> _Tried:
+        folders = {name: template.path for name, template in filled.items()}
+        servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
+        for number, variant in enumerate(variants):
+            bench.progress.update(number, len(variants), variant.name)
+            try:
+                with servers.arm(variant, 0):
+                    pass
+            except ServerFailed as error:
+                raise UsageError(f"row '{variant.name}' is impossible: {error.message}", error.hint) from error
+        return _Tried(started=tuple(variant.name for variant in variants))
+
+    inputs = {
+        "arms": variants,
+        "programs": [program_key(arm.program) for arm in variants],
+        "data": {name: template.sha256 for name, template in filled.items()},
+    }
+    lab.stages.run(Stage.TRY, _Tried, action, inputs=inputs, keep=False)
+
+
+def measure_arms(
+    lab: Lab,
+    trainings: tuple[tuple[Variant, ...], ...],
+    data: Filled,
+    measuring: Measuring,
+    *,
+    trials: int,
+    arms_at_once: int,
+) -> Measured:
+    """Each training's arms in groups that run side by side, the first arm in each group; ``trials`` over all trainings.
+
+    An arm that dies, or whose load fails, is left out from then on; its group is measured again without it. Raises
+    ServerFailed or LoadFailed when it is the first one, or when it is not known which.
+    """
+    (lab.run.path / _PARTS).mkdir(exist_ok=True)
+    died = _read_died(lab)
+    parts: list[Part] = []
+    flags: dict[str, Flag] = {}
+    for training, arms in enumerate(trainings):
+        names = group_names(tuple(arm.name for arm in arms), arms_at_once)
+        for number, members in enumerate(names):
+            # The seed of a training's groups is one: their trials are of one order of loads.
+            plan = measuring.plan.model_copy(update={"trials": trials // len(trainings), "seed": 1 + training})
+            group = tuple(arm for arm in arms if arm.name in members)
+            name = f"{Stage.MEASURE} {training * len(names) + number + 1}"
+            file = f"{_PARTS}/{name.replace(' ', '-')}.parquet"
+            part = measuring.model_copy(update={"plan": plan})
+            experiment = _measure_living(lab, group, data, part, died, name=name, samples=file)
+            if experiment is None:
+                continue
+            parts.append(Part(training=training, slices=read_samples(lab.run.path / file)))
+            for flag in experiment.flags:
+                flags.setdefault(flag.name, flag)
+    return Measured(parts=tuple(parts), died=died, flags=tuple(flags.values()))
+
+
+def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int) -> Experiment:
+    """The recommended set against all off, in trials that chose nothing."""
+    plan = measuring.plan.model_copy(update={"trials": trials, "seed": _CONFIRMING_SEED})
+    file = f"{_PARTS}/{Stage.CONFIRM}.parquet"
+    filled = templates(lab, arms, data, measuring.train_on + measuring.hold_out)
+    return measure(lab, arms, filled, measuring.model_copy(update={"plan": plan}), name=Stage.CONFIRM, samples=file)
+
+
+def _measure_living(
+    lab: Lab, group: tuple[Variant, ...], data: Filled, part: Measuring, died: dict[str, str], *, name: str, samples: str
+) -> Experiment | None:
+    """None when all but the first are dead."""
+    while len(living := tuple(arm for arm in group if arm.name not in died)) > 1:
+        fallen: set[str] = set()
+        try:
+            bench_of = functools.partial(WatchedBench, fallen=fallen)
+            filled = templates(lab, living, data, part.train_on + part.hold_out)
+            return measure(lab, living, filled, part, name=name, samples=samples, bench_of=bench_of)
+        except (ServerFailed, LoadFailed) as error:
+            if not fallen or group[0].name in fallen:
+                raise
+            for each in sorted(fallen):
+                died[each] = error.message
+                lab.progress.note(f"row '{each}' is left out: {error.message.splitlines()[0]}")
+            write_json(lab.run.path / _DIED, died)
+    return None
+
+
+def _read_died(lab: Lab) -> dict[str, str]:
+    """Those that an interrupted attempt at this run has lost: they would die again."""
+    file = lab.run.path / _DIED
+    return dict(json.loads(file.read_text())) if file.is_file() else {}
+
+
+def same_servers(variants: tuple[Variant, ...], sha256: Mapping[str, str]) -> dict[str, str]:
+    """Each variant's name with the first one whose executable and surroundings are the same, itself where it is the first."""
+    firsts: dict[str, str] = {}
+    found = {}
+    for variant in variants:
+        surroundings = variant.model_dump(mode="json", exclude={"name", "program"})
+        key = content_hash({"sha256": sha256[variant.name], "options": len(variant.program.options), **surroundings})
+        found[variant.name] = firsts.setdefault(key, variant.name)
+    return found
+
+
+def parts_of(run: Path) -> list[Path]:
+    """The files of raw samples of a study's parts."""
+    return sorted((run / _PARTS).glob("*.parquet"))

@@ -1,0 +1,132 @@
+"""A study's result: as JSON, as a page, as raw samples, and the recommended set as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from upshift import __version__
+from upshift.instructions.model import Instructions
+from upshift.machine import describe_machine
+from upshift.measure.model import Experiment, Load
+from upshift.measure.variant import Variant
+from upshift.run.directory import write_json
+from upshift.stages.card import Carded
+from upshift.stages.lab import Lab
+from upshift.stages.study import Measured, parts_of
+from upshift.stages.work import Measuring
+from upshift.study.analysis import Analysis
+from upshift.study.attribution import Attribution
+from upshift.study.file import Study
+from upshift.study.page import write_page
+from upshift.study.plan import Arm, StudyPlan
+from upshift.study.recommended import write_recommended
+from upshift.study.result import StudyResult, StudyRow
+from upshift.values import file_sha256
+
+
+def report_study(
+    lab: Lab,
+    study: Study,
+    plan: StudyPlan,
+    measuring: Measuring,
+    servers: tuple[Variant, ...],
+    same: dict[str, str],
+    carded: Carded,
+    measured: Measured,
+    found: Analysis,
+    counted: Instructions,
+    executed: Attribution | None,
+    *,
+    recommended: Arm | None,
+    confirmed: Experiment | None,
+) -> StudyResult:
+    """Written into the run's folder: ``result.json``, ``report.html``, ``samples.parquet``, ``recommended.toml``."""
+    file = write_recommended(lab.run.path / "recommended.toml", study, recommended, confirmed) if recommended else None
+    _join(parts_of(lab.run.path), lab.run.path / "samples.parquet")
+    result = StudyResult(
+        run=lab.run.name,
+        study=study.name,
+        description=study.description,
+        started_at=lab.run.manifest.started_at,
+        command=" ".join(lab.run.manifest.command),
+        upshift_version=__version__,
+        machine=describe_machine(),
+        card=carded.card,
+        stages=lab.run.records(),
+        design=plan.design,
+        metric=study.metric,
+        rows=tuple(_row(arm, server, same, measured) for arm, server in zip(plan.arms, servers, strict=True)),
+        loads=loads_of(measuring),
+        trials=plan.trials,
+        trainings=study.trainings,
+        plan=measuring.plan,
+        cells=found.cells,
+        cells_confidence=found.cells_confidence,
+        effects=found.effects,
+        by_load=found.by_load,
+        instructions=counted,
+        by_instructions=executed,
+        steps=found.steps,
+        variance=found.variance,
+        recommended=_names(plan, recommended) if recommended else (),
+        recommended_file=str(file) if file else "",
+        confirmed=confirmed,
+        flags=measured.flags,
+        warnings=(*((carded.lacking,) if carded.lacking else ()), *_warnings(plan, same, measured)),
+    )
+    write_json(lab.run.path / "result.json", result.model_dump(mode="json"))
+    write_page(result, lab.run.path / "report.html")
+    return result
+
+
+def loads_of(measuring: Measuring) -> tuple[Load, ...]:
+    """What each arm is loaded with: training workloads at each number of connections, held-out ones at the largest."""
+    connections = measuring.options.connections
+    loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
+    loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
+    return tuple(loads)
+
+
+def _row(arm: Arm, server: Variant, same: dict[str, str], measured: Measured) -> StudyRow:
+    first = same[arm.name]
+    return StudyRow(
+        name=arm.name,
+        change=arm.change,
+        server=str(server.program.binary),
+        sha256=file_sha256(server.program.binary),
+        flags=arm.recipe.flags if arm.recipe else (),
+        same_as=first if first != arm.name else None,
+        died=measured.died.get(first),
+    )
+
+
+def _warnings(plan: StudyPlan, same: dict[str, str], measured: Measured) -> tuple[str, ...]:
+    dead = [f"row '{name}' was left out: {why.splitlines()[0]}" for name, why in measured.died.items()]
+    idle = [factor.name for number, factor in enumerate(plan.design.factors) if _idle(plan, same, number)]
+    return (*dead, *(f"factor '{name}' changes nothing: the servers with it and without are the same" for name in idle))
+
+
+def _idle(plan: StudyPlan, same: dict[str, str], number: int) -> bool:
+    """Whether all rows that differ in this factor alone have the same server."""
+    names = {arm.row: same[arm.name] for arm in plan.arms}
+    pairs = [
+        (names[row], names[off]) for row in names if row[number] and (off := (*row[:number], 0, *row[number + 1 :])) in names
+    ]
+    return bool(pairs) and all(on == off for on, off in pairs)
+
+
+def _names(plan: StudyPlan, arm: Arm) -> tuple[str, ...]:
+    return tuple(plan.design.name(arm.row).split("+"))
+
+
+def _join(parts: list[Path], target: Path) -> None:
+    """All parts' slices in one file, with the part that each belongs to; trials are counted within a part."""
+    files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
+    fresh = target.with_suffix(".new")
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+        named = "parse_filename(filename, true) AS part"
+        rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true)"
+        database.execute(f"COPY ({rows}) TO '{str(fresh).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
+    fresh.replace(target)

@@ -1,0 +1,196 @@
+"""From the samples of a study's parts to its effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from upshift.errors import LoadFailed
+from upshift.instructions.model import Instructions
+from upshift.measure.model import Load, Metric, Slice
+from upshift.measure.statistics import HIGHER_IS_BETTER, trial_values
+from upshift.study.attribution import Attribution, Step, attribute, steps
+from upshift.study.designs import Design, Row
+from upshift.study.intervals import holm, spreads
+from upshift.study.result import Cell, LoadEffects
+from upshift.study.variance import SOURCES, Component, components
+from upshift.values import Value
+
+COUNT_LOG_SD = 0.0025
+"""Of a count: reads repeat within 0.1 %, writes within 0.5 % (docs/explanation/instructions.md)."""
+
+
+class Part(Value):
+    """Arms that were measured side by side, with the first of the study among them."""
+
+    training: int
+    slices: tuple[Slice, ...]
+
+
+class Analysis(NamedTuple):
+    """What the samples say."""
+
+    cells: tuple[Cell, ...]
+    cells_confidence: float
+    effects: Attribution
+    by_load: tuple[LoadEffects, ...]
+    steps: tuple[Step, ...]
+    variance: tuple[Component, ...]
+
+
+Logs = dict[str, dict[Load, dict[tuple[int, int], float]]]
+"""By row and load: the logarithm of its ratio to all off, by training and trial."""
+
+
+def analyse(
+    design: Design, standing_for: Mapping[Row, str], parts: Sequence[Part], loads: Sequence[Load], metric: Metric
+) -> Analysis:
+    """``standing_for`` names the arm that was measured for each row that has figures; the first row's is all off.
+
+    Raises LoadFailed when there are no figures.
+    """
+    rows = tuple(row for row in design.rows if row in standing_for)
+    base = standing_for[design.rows[0]]
+    logs, levels = _ratios(parts, base, metric)
+    higher = HIGHER_IS_BETTER[metric]
+    names = [standing_for[row] for row in rows]
+    by_load = {load: table for load in loads if (table := _table(logs, names, base, [load])) is not None}
+    pooled = _table(logs, names, base, [load for load in loads if not load.held_out])
+    if pooled is None:
+        raise LoadFailed(
+            f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
+        )
+    cells: list[Cell] = []
+    confidence = 1.0
+    for load, table in by_load.items():
+        found, confidence = _cells(design, rows, load, table, levels[load], higher)
+        cells += found
+    return Analysis(
+        cells=tuple(cells),
+        cells_confidence=confidence,
+        effects=attribute(design, rows, pooled, higher_is_better=higher),
+        by_load=tuple(
+            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher))
+            for load, table in by_load.items()
+        ),
+        steps=steps(design, rows, pooled) if design.kind == "grid" else (),
+        variance=_variance(parts, base, metric),
+    )
+
+
+def by_instructions(
+    design: Design, standing_for: Mapping[Row, str], counted: Instructions, workloads: Sequence[str]
+) -> Attribution | None:
+    """What the factors do to the instructions of a query, geometric means over ``workloads``; None where a count is lacking.
+
+    Counts repeat so well that one is enough.
+    """
+    rows = tuple(row for row in design.rows if row in standing_for)
+    counts = {(each.arm, each.workload): each.instructions_per_query for each in counted.counts}
+    wanted = [(standing_for[row], workload) for row in rows for workload in workloads]
+    if not workloads or any(key not in counts for key in wanted):
+        return None
+    logs = np.log([counts[key] for key in wanted]).reshape(len(rows), len(workloads)).mean(axis=1)
+    return attribute(design, rows, logs[None, :], higher_is_better=False, known_sd=COUNT_LOG_SD)
+
+
+def _ratios(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Logs, dict[Load, float]]:
+    """Each arm's ratio to the first within its part and trial; and the first's own level for each load."""
+    logs: Logs = {}
+    own: dict[Load, list[float]] = {}
+    for part in parts:
+        values = trial_values(part.slices)
+        for (arm, load), metrics in values.items():
+            first = values.get((base, load), {}).get(metric, {})
+            if arm == base:
+                own.setdefault(load, []).extend(map(math.log, first.values()))
+            for trial, value in metrics.get(metric, {}).items():
+                if trial in first:
+                    logs.setdefault(arm, {}).setdefault(load, {})[part.training, trial] = math.log(value / first[trial])
+    return logs, {load: float(np.mean(each)) for load, each in own.items() if each}
+
+
+def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -> np.ndarray | None:
+    """Trials by rows, means over ``loads``; the trials that all rows have. None when there are none."""
+    if not loads or any(load not in logs.get(name, {}) for name in names for load in loads):
+        return None
+    trials = sorted(set.intersection(*(set(logs[name][load]) for name in names for load in loads)))
+    if not trials:
+        return None
+    return np.array([[np.mean([logs[name][load][trial] for load in loads]) for name in names] for trial in trials])
+
+
+def _cells(
+    design: Design, rows: Sequence[Row], load: Load, table: np.ndarray, level: float, higher: bool
+) -> tuple[list[Cell], float]:
+    others = range(1, len(rows))
+    weights = np.array([[float(n == at) - float(n == 0) for n in range(len(rows))] for at in others])
+    found = spreads(table, weights) if len(rows) > 1 else []
+    called, confidence = holm([each.chance for each in found])
+    cells = [
+        Cell(
+            row=design.name(rows[at]),
+            load=load,
+            value=math.exp(level + spread.log),
+            effect=spread.effect(confidence),
+            verdict=spread.verdict(confidence, found=number in called, higher_is_better=higher),
+        )
+        for number, (at, spread) in enumerate(zip(others, found, strict=True))
+    ]
+    return cells, confidence
+
+
+def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Component, ...]:
+    """Of each arm's ratio to the first, by training, start and block; means over arms and loads.
+
+    Every arm and load has the same numbers of each, but for arms that died.
+    """
+    series: dict[tuple[str, Load], dict[tuple[int, int], dict[int, float]]] = {}
+    for part in parts:
+        single: dict[tuple[str, Load, int, int], list[Slice]] = {}
+        for each in part.slices:
+            load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
+            single.setdefault((each.arm, load, each.trial, each.round), []).append(each)
+        values = {
+            key: value
+            for key, members in single.items()
+            for metrics in trial_values(members).values()
+            for value in metrics.get(metric, {}).values()
+        }
+        for (arm, load, trial, number), value in values.items():
+            first = values.get((base, load, trial, number))
+            if arm != base and first is not None:
+                starts = series.setdefault((arm, load), {}).setdefault((part.training, trial), {})
+                starts[number] = math.log(value / first)
+    tables = [table for each in series.values() if (table := _balanced(each)) is not None]
+    if not tables:
+        return ()
+    sums: dict[str, list[Component]] = {}
+    for table in tables:
+        for one in components(table, (SOURCES[0], *SOURCES[2:])):
+            sums.setdefault(one.source, []).append(one)
+    squares = {source: float(np.mean([one.log_sd**2 for one in found])) for source, found in sums.items()}
+    whole = sum(squares.values()) or 1.0
+    return tuple(
+        Component(source=source, log_sd=math.sqrt(square), count=sums[source][0].count, share=square / whole)
+        for source, square in squares.items()
+    )
+
+
+def _balanced(series: Mapping[tuple[int, int], Mapping[int, float]]) -> np.ndarray | None:
+    """Trainings x starts x blocks, cut to the fewest of each; None when nothing varies."""
+    trainings = sorted({training for training, _trial in series})
+    starts = {training: sorted(trial for of, trial in series if of == training) for training in trainings}
+    fewest = min(map(len, starts.values()))
+    rounds = min(map(len, series.values()))
+    if len(trainings) * fewest * rounds < 2:
+        return None
+    return np.array(
+        [
+            [[series[training, trial][number] for number in sorted(series[training, trial])[:rounds]] for trial in of[:fewest]]
+            for training, of in starts.items()
+        ]
+    )

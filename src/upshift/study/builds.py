@@ -1,0 +1,60 @@
+"""What a study's recipes must build, with stages that they share counted once; rough times from MySQL 9.7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from upshift.build.recipe import Recipe
+from upshift.estimate import estimate
+from upshift.plan import plain_of
+from upshift.stages.names import Stage, building_stages
+from upshift.study.file import Study
+from upshift.values import Value, content_hash
+
+
+class Build(Value):
+    """A stage that is run so many times, for so many different inputs."""
+
+    stage: str
+    count: int
+    recipes: tuple[str, ...]
+    """Names of the rows that it is first run for."""
+    wall_s: float
+    """Of all of them."""
+
+
+# What of a recipe decides a stage's result: recipes that are equal in it share the stage.
+_DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
+    Stage.SOURCE: lambda _recipe: Recipe(),
+    Stage.DATA: lambda _recipe: Recipe(),
+    Stage.HOT_SET: plain_of,
+    Stage.INSTRUMENTED_BUILD: Recipe.before_profile,
+    Stage.TRAIN: Recipe.before_profile,
+    Stage.PROFILE_GATE: Recipe.before_profile,
+    Stage.POST_LINK: Recipe.anonymous,
+}
+
+
+def builds_of(recipes: tuple[Recipe, ...], study: Study) -> tuple[Build, ...]:
+    found: dict[str, dict[str, Recipe]] = {}
+    for recipe in recipes:
+        for stage in building_stages(recipe):
+            if stage == Stage.POST_LINK and recipe.post_link == "none":
+                continue
+            decides = _DECIDES.get(stage, Recipe.before_post_link)
+            if stage == Stage.PLAIN_BUILD and (recipe.profile != "none" or recipe.scope == "hot"):
+                decides = plain_of
+            found.setdefault(stage, {}).setdefault(content_hash(decides(recipe).anonymous()), recipe)
+    return tuple(_build(stage, tuple(firsts.values()), study) for stage, firsts in found.items())
+
+
+def _build(stage: str, recipes: tuple[Recipe, ...], study: Study) -> Build:
+    """Everything after the instrumented build is done once for each training."""
+    again = study.trainings if stage in (Stage.TRAIN, Stage.PROFILE_GATE, Stage.OPTIMISED_BUILD, Stage.POST_LINK) else 1
+    each_s = [estimate(study.options(), (stage,), recipe)[0].wall_s for recipe in recipes]
+    return Build(
+        stage=stage,
+        count=len(recipes) * again,
+        recipes=tuple(recipe.name for recipe in recipes) if stage not in (Stage.SOURCE, Stage.DATA) else (),
+        wall_s=sum(each_s) * again,
+    )

@@ -1,0 +1,229 @@
+"""A study as users write it: factors with their levels, loads, a design, a budget. docs/reference/study.md lists the keys."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from upshift.build.recipe import Recipe
+from upshift.errors import UsageError
+from upshift.measure.model import Metric
+from upshift.measure.variant import Surroundings
+from upshift.options import Options
+from upshift.study.designs import Factor, Kind, Row
+from upshift.values import Value, describe_invalid
+
+OFF = "off"
+"""The level of each factor that leaves it as the base has it; it is not written."""
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_BUDGET = re.compile(r"(\d+)([smh])")
+_HINT = "docs/reference/study.md lists the keys, with an example"
+
+
+def _seconds(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    found = _BUDGET.fullmatch(text)
+    if not found:
+        raise ValueError(f"'{text}' is no time such as 90s, 40m or 2h")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in names:
+        if not re.fullmatch(r"[\w.-]+", name) or name == OFF:
+            raise ValueError(f"'{name}' is no name: letters, digits, '.', '_' and '-', and not '{OFF}'")
+    return names
+
+
+class Change(Surroundings):
+    """What a level changes of the base, or what the base is: keys of a variant, and how the server is built."""
+
+    binary: Path | None = None
+    """The server's executable; or else a recipe builds it."""
+    recipe: str | None = None
+    """A recipe's name or its file."""
+    build: Mapping[str, Any] = {}
+    """Keys of the recipe: flags are added, other keys replace its own."""
+
+    def over(self, base: Change) -> Change:
+        """``base`` with this change made: tables and lists grow, other keys are replaced."""
+        build = dict(base.build)
+        for name, value in self.build.items():
+            before = build.get(name)
+            if isinstance(before, list) and isinstance(value, list):
+                build[name] = [*before, *value]
+            elif isinstance(before, dict) and isinstance(value, dict):
+                build[name] = {**before, **value}
+            else:
+                build[name] = value
+        return Change(
+            settings={**base.settings, **self.settings},
+            environment={**base.environment, **self.environment},
+            under=(*base.under, *self.under),
+            tier=self.tier or base.tier,
+            client=(*base.client, *self.client),
+            server_cpus=self.server_cpus or base.server_cpus,
+            client_cpus=self.client_cpus or base.client_cpus,
+            # A level names one way to come by a server, in place of the base's.
+            binary=self.binary or (None if self.recipe else base.binary),
+            recipe=self.recipe or (None if self.binary else base.recipe),
+            build=build,
+        )
+
+
+Budget = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+
+
+class Study(Value):
+    """What is asked."""
+
+    name: str
+    """The file's, without .toml."""
+    description: str = ""
+    source: str | None = None
+    """For builds: a source directory or tarball; None: the distribution's."""
+    base: Change
+    factors: Annotated[Mapping[str, Mapping[str, Change]], AfterValidator(_plain_name)] = {}
+    """Levels by name, for each factor; ``off`` is not written."""
+    design: Literal["auto"] | Kind = "auto"
+    rows: tuple[tuple[str, ...], ...] = ()
+    """For a grid: what is on in each row, as ``factor`` or ``factor=level``."""
+    workloads: Annotated[tuple[str, ...], Field(min_length=1)] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
+    held_out: tuple[str, ...] = ()
+    connections: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (8,)
+    metric: Metric = "total_cpu_us_per_query"
+    trials: Annotated[int, Field(ge=1)] | None = None
+    """Server starts of each row; None: as many as the budget holds."""
+    rounds: Annotated[int, Field(ge=1)] | None = None
+    """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s`` and ``warmup_s``."""
+    slice_s: Annotated[float, Field(ge=0.1)] | None = None
+    lead_s: Annotated[float, Field(ge=0)] | None = None
+    warmup_s: Annotated[float, Field(ge=0)] | None = None
+    train_s: Annotated[float, Field(ge=1)] = 20.0
+    card_s: Annotated[float, Field(ge=0)] = 10.0
+    """For the machine card; 0: none."""
+    trainings: Annotated[int, Field(ge=1)] = 1
+    """Trainings of each profile: the trials are shared out among them."""
+    budget: Budget = 3600.0
+    """Seconds for measuring; builds and the filling of data are not in it."""
+    confirm: Annotated[float, Field(ge=0, lt=1)] = 0.25
+    """The share of the budget that measures the recommended set once more."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for name, levels in self.factors.items():
+            _plain_name(levels)
+            if not levels:
+                raise ValueError(f"factor '{name}' has no level")
+        if not self.factors:
+            raise ValueError("there is no factor")
+        if bool(self.rows) != (self.design == "grid"):
+            raise ValueError('rows are those of design = "grid", which needs them')
+        if (self.base.binary is None) == (self.base.recipe is None):
+            raise ValueError("base: name a binary or a recipe")
+        for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
+            if each.build and self.base.recipe is None and each.recipe is None:
+                raise ValueError("build: only what a recipe builds can be built otherwise; base names a binary")
+            if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
+                raise ValueError(f"build: {', '.join(sorted(unknown))} is no key of a recipe")
+        return self
+
+    def options(self, jobs: int = 0) -> Options:
+        """How its servers are built, trained and measured."""
+        given = {
+            name: value for name in ("rounds", "slice_s", "lead_s", "warmup_s") if (value := getattr(self, name)) is not None
+        }
+        return Options.model_validate(
+            {
+                "source": self.source,
+                "recipe": self.base.recipe,
+                "workloads": self.workloads,
+                "held_out": self.held_out,
+                "connections": self.connections,
+                "trials": self.trials or 1,
+                "train_s": self.train_s,
+                "card_s": self.card_s,
+                "jobs": jobs,
+                **given,
+            }
+        )
+
+    def listed_factors(self) -> tuple[Factor, ...]:
+        return tuple(Factor(name=name, levels=(OFF, *levels)) for name, levels in self.factors.items())
+
+    def listed_rows(self) -> tuple[Row, ...]:
+        """A grid's rows. Raises UsageError for an unknown factor or level."""
+        return tuple(self._row(row) for row in self.rows)
+
+    def change(self, row: Row) -> Change:
+        """The base with all levels of ``row``, in the order of the factors."""
+        change = self.base
+        for level, levels in zip(row, self.factors.values(), strict=True):
+            if level:
+                change = tuple(levels.values())[level - 1].over(change)
+        return change
+
+    def _row(self, items: tuple[str, ...]) -> Row:
+        chosen: dict[str, int] = {}
+        for item in items:
+            name, _, level = item.partition("=")
+            if name not in self.factors:
+                raise UsageError(f"rows name an unknown factor '{name}'", f"there are {', '.join(self.factors)}")
+            levels = tuple(self.factors[name])
+            if level and level not in levels:
+                raise UsageError(f"factor '{name}' has no level '{level}'", f"there are {', '.join(levels)}")
+            if not level and len(levels) > 1:
+                raise UsageError(f"rows name factor '{name}' without a level", f"write {name}={levels[0]}")
+            if name in chosen:
+                raise UsageError(f"a row names factor '{name}' twice", "each factor has one level in a row")
+            chosen[name] = levels.index(level) + 1 if level else 1
+        return tuple(chosen.get(name, 0) for name in self.factors)
+
+
+def read_study(file: Path) -> Study:
+    """Raises UsageError for what is no study; relative paths in it are the file's own."""
+    try:
+        found = Study.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no study {file}", "those that are shipped lie in studies/") from error
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is no study", "name a .toml file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} is not TOML: {error}", "compare it with a file in studies/") from error
+    except ValidationError as error:
+        raise UsageError(f"{file}: {describe_invalid(error)}", _HINT) from error
+    return _at_home(found, file.resolve().parent)
+
+
+def _at_home(study: Study, folder: Path) -> Study:
+    """With absolute paths, so that a study that is resumed from another folder finds the same files."""
+
+    def placed(change: Change) -> Change:
+        update: dict[str, Any] = {}
+        if change.binary:
+            update["binary"] = (folder / change.binary.expanduser()).resolve()
+        if change.recipe:
+            update["recipe"] = _file(change.recipe, folder)
+        return change.model_copy(update=update)
+
+    factors = {name: {level: placed(each) for level, each in levels.items()} for name, levels in study.factors.items()}
+    source = study.source
+    return study.model_copy(
+        update={
+            "base": placed(study.base),
+            "factors": factors,
+            "workloads": tuple(_file(name, folder) for name in study.workloads),
+            "held_out": tuple(_file(name, folder) for name in study.held_out),
+            "source": str((folder / Path(source).expanduser()).resolve()) if source and source != "apt" else source,
+        }
+    )
+
+
+def _file(name: str, folder: Path) -> str:
+    return str((folder / Path(name).expanduser()).resolve()) if name.endswith(".toml") else name

@@ -1,0 +1,76 @@
+"""A study's result as one HTML file that opens from disk: style and figures are in it, nothing is fetched."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from upshift.card import rows
+from upshift.card.sentences import sentences
+from upshift.measure.statistics import HIGHER_IS_BETTER
+from upshift.report import words
+from upshift.study import wording
+from upshift.study.attribution import FactorEffect
+from upshift.study.result import Cell, StudyResult
+
+_HERE = Path(__file__).parent
+_REPORT = _HERE.parent / "report"
+_DEEPEST = 0.2
+"""A change of the logarithm that gets a heat map's full colour."""
+
+
+def write_page(result: StudyResult, path: Path) -> None:
+    """Write the page for people; a reader never meets half of it."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(render(result), encoding="utf-8")
+    partial.replace(path)
+
+
+def render(result: StudyResult) -> str:
+    """The page as text."""
+    environment = Environment(
+        loader=FileSystemLoader([_HERE, _REPORT]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    cells = {(cell.row, cell.load.model_dump_json()): cell for cell in result.cells}
+    return environment.get_template("page.html").render(
+        result=result,
+        words=words,
+        wording=wording,
+        style=Markup((_REPORT / "style.css").read_text(encoding="utf-8")),
+        card_rows=rows,
+        card_sentences=sentences(result.card) if result.card else (),
+        unit=words.UNITS[result.metric],
+        cell=lambda row, load: cells.get((row, load.model_dump_json())),
+        base_value=lambda load: base_value(result, load),
+        heat=lambda effects, number: _heat(result, effects[number]),
+        losses=[each for each in result.confirmed.comparisons if each.verdict == "slower"] if result.confirmed else [],
+    )
+
+
+def base_value(result: StudyResult, load: object) -> str:
+    """All off under this load, in the metric's unit."""
+    own = [cell for cell in result.cells if cell.load == load]
+    return words.figure(own[0].value / own[0].effect.ratio) if own else ""
+
+
+def _heat(result: StudyResult, each: FactorEffect) -> str:
+    """A cell's colour: green better, red worse, the deeper the more; none where nothing was found."""
+    effect = each.share or each.alone
+    if effect is None:
+        return ""
+    better = (effect.ratio > 1) == HIGHER_IS_BETTER[result.metric]
+    depth = min(1.0, abs(math.log(effect.ratio)) / _DEEPEST)
+    return f"background: color-mix(in srgb, var(--{'good' if better else 'bad'}) {60 * depth:.0f}%, transparent)"
+
+
+def row_cells(result: StudyResult, row: str) -> list[Cell]:
+    """A row's figures, in the order of the loads."""
+    found = {cell.load.model_dump_json(): cell for cell in result.cells if cell.row == row}
+    return [found[key] for load in result.loads if (key := load.model_dump_json()) in found]

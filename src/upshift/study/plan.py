@@ -1,0 +1,246 @@
+"""From a study to what it will do: rows with their servers, builds, groups, trials, time, and the width to expect.
+
+What can be refused is refused here, before any work.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+from pydantic import ValidationError
+
+from upshift.build.recipe import Recipe, find_recipe
+from upshift.errors import NotEnoughRoom, RecipeError, UsageError
+from upshift.estimate import trial_s
+from upshift.measure.model import Plan
+from upshift.measure.variant import Surroundings, Variant
+from upshift.server.kind import Program, ServerKind
+from upshift.study.designs import Design, Row, make_design
+from upshift.study.file import Change, Study
+from upshift.study.power import half_width
+from upshift.values import Value, content_hash, describe_invalid
+
+LEAST_TRIALS = 3
+"""Fewer give intervals that no effect leaves."""
+MOST_TRIALS = 1000
+_SERVER_BYTES = 700_000_000
+"""What a server takes beside its buffer pool and its tier."""
+_SMALL_SERVER_BYTES = 200_000_000
+_KEPT_FREE = 0.25
+"""Of the free memory, for the page cache, the load and what else runs."""
+_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+# Two servers' ratio on a quiet 2-CPU guest with contended caches (tests/unit/measure/spread.json, "calm").
+START_LOG_SD, PAIR_LOG_SD = 0.055, 0.2
+
+
+class Arm(Value):
+    """A row and how its server is come by."""
+
+    name: str
+    row: Row
+    change: Change
+    recipe: Recipe | None
+    """None: the change names a binary."""
+
+
+class StudyPlan(Value):
+    """What a study will do."""
+
+    design: Design
+    arms: tuple[Arm, ...]
+    """One for each row, the first is what the others are compared with."""
+    trials: int
+    confirm_trials: int
+    """0: nothing is confirmed."""
+    arms_at_once: int
+    """Servers that run side by side: as many as free memory holds."""
+    loads: int
+    wall_s: float
+    """Measuring, with what confirms; without builds."""
+    half_width: float
+    """Of a factor's interval to expect at ``connections`` and workloads together, as a logarithm."""
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Each different one, by what it builds."""
+        found = {content_hash(arm.recipe.anonymous()): arm.recipe for arm in reversed(self.arms) if arm.recipe}
+        return tuple(reversed(found.values()))
+
+
+def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], ...]:
+    """Arms that run side by side, the first of all in each group."""
+    first, others = arms[0], arms[1:]
+    count = max(1, math.ceil(len(others) / max(1, at_once - 1)))
+    # Every count-th, so that each group has rows from all over the design.
+    return tuple((first, *others[number::count]) for number in range(count) if others[number::count] or count == 1)
+
+
+def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
+    """What ``study`` will do on this machine; ``plan`` says how a trial is measured, ``settings`` are the workloads'.
+
+    Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
+    impossible; RecipeError for one that cannot be built.
+    """
+    design = make_design(study.design, study.listed_factors(), study.listed_rows())
+    arms = tuple(_arm(study, design, row) for row in design.rows)
+    _refuse_idle_factors(study)
+    for arm in arms:
+        _refuse_impossible(arm)
+    if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
+        raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
+    loads = len(study.workloads) * len(study.connections) + len(study.held_out)
+    at_once = min(len(arms), _arms_at_once(arms, kind, settings))
+    groups = group_names(tuple(arm.name for arm in arms), at_once)
+    round_s = sum(trial_s(plan, len(group), loads) for group in groups)
+    screening_s = study.budget * (1 - study.confirm)
+    trials = study.trials or min(MOST_TRIALS, int(screening_s / round_s))
+    trials -= trials % study.trainings if trials >= study.trainings else 0
+    if trials * round_s > screening_s + 1 or trials < min(LEAST_TRIALS, study.trials or LEAST_TRIALS):
+        raise _too_large(study, design, trials=max(LEAST_TRIALS, trials), round_s=round_s)
+    two_s = trial_s(plan, 2, loads)
+    confirm_trials = min(MOST_TRIALS, int(study.budget * study.confirm / two_s)) if study.confirm else 0
+    if study.confirm and confirm_trials < LEAST_TRIALS:
+        raise UsageError(
+            f"the share that confirms, {study.confirm:.0%} of the budget, holds {confirm_trials} trials of "
+            f"{two_s:.0f} s, and {LEAST_TRIALS} are the least",
+            "give a larger budget, fewer loads, or confirm = 0 to publish nothing",
+        )
+    pooled = len(study.workloads) * len(study.connections)
+    return StudyPlan(
+        design=design,
+        arms=arms,
+        trials=trials,
+        confirm_trials=confirm_trials,
+        arms_at_once=at_once,
+        loads=loads,
+        wall_s=trials * round_s + confirm_trials * two_s,
+        half_width=half_width(design, trials, start_log_sd=START_LOG_SD, pair_log_sd=PAIR_LOG_SD, blocks=blocks(plan) * pooled),
+    )
+
+
+def blocks(plan: Plan) -> int:
+    """Independent measurements of half a second in a load's slices."""
+    return max(1, round(plan.rounds * plan.slice_s / 0.5))
+
+
+def refuse_missing_libraries(plan: StudyPlan) -> None:
+    """Raises UsageError for a preloaded library that is not there: the loader would go on without it."""
+    for arm in plan.arms:
+        for word in re.split(r"[ :]+", arm.change.environment.get("LD_PRELOAD", "")):
+            if "/" in word and not Path(word).is_file():
+                raise UsageError(
+                    f"row '{arm.name}': there is no library {word}",
+                    "install its package, or leave the level out: the server would start without it",
+                )
+
+
+def recipe_of(change: Change, name: str) -> Recipe | None:
+    """The recipe with the change's own keys; None for a binary. Raises RecipeError."""
+    if change.recipe is None:
+        return None
+    recipe = find_recipe(change.recipe)
+    given = recipe.model_dump(mode="json")
+    for key, value in change.build.items():
+        before = given[key]
+        if isinstance(before, list):
+            given[key] = [*before, *value]
+        elif isinstance(before, dict):
+            given[key] = {**before, **value}
+        else:
+            given[key] = value
+    try:
+        return Recipe.model_validate({**given, "name": name})
+    except ValidationError as error:
+        raise RecipeError(
+            f"the recipe of row '{name}' is impossible: {describe_invalid(error)}", "docs/reference/recipes.md lists the keys"
+        ) from error
+
+
+def arm_of(study: Study, plan: StudyPlan, row: Row | None) -> Arm | None:
+    """The arm of any row, also of one that the design does not have; None for none."""
+    return None if row is None else _arm(study, plan.design, row)
+
+
+def variant_of(arm: Arm, program: Program) -> Variant:
+    surroundings = {name: getattr(arm.change, name) for name in Surroundings.model_fields}
+    return Variant(name=arm.name, program=program, **surroundings)
+
+
+def _arm(study: Study, design: Design, row: Row) -> Arm:
+    change, name = study.change(row), design.name(row)
+    return Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
+
+
+def _refuse_idle_factors(study: Study) -> None:
+    """A level that leaves the base, or does what another of its factor does, is a mistake in the file."""
+    for name, levels in study.factors.items():
+        told = {"off": _told(study.base)}
+        for level, change in levels.items():
+            mine = _told(change.over(study.base))
+            same = next((other for other, theirs in told.items() if theirs == mine), None)
+            if same is not None:
+                raise UsageError(
+                    f"factor '{name}' changes nothing: its level '{level}' is what '{same}' is",
+                    "leave the factor out, or change what the level says",
+                )
+            told[level] = mine
+
+
+def _told(change: Change) -> tuple[Change, Recipe | None]:
+    """What a change comes to, whatever way it is written."""
+    recipe = recipe_of(change, "")
+    return change.model_copy(update={"recipe": None, "build": {}}), recipe.anonymous() if recipe else None
+
+
+def _refuse_impossible(arm: Arm) -> None:
+    """Raises UsageError or NotEnoughRoom for a variant that this machine cannot run."""
+    change = arm.change
+    if change.binary and not (change.binary.is_file() and os.access(change.binary, os.X_OK)):
+        raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, mysqld")
+    if missing := set(change.server_cpus + change.client_cpus) - os.sched_getaffinity(0):
+        cpus = ", ".join(map(str, sorted(missing)))
+        raise UsageError(f"row '{arm.name}': CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
+    if change.under and shutil.which(change.under[0]) is None:
+        raise UsageError(f"row '{arm.name}': there is no program {change.under[0]}", "install it, or leave `under` out")
+    if change.tier is not None and change.tier.medium.startswith("memory"):
+        available = psutil.virtual_memory().available
+        if (size := size_bytes(change.tier.size)) > available:
+            raise NotEnoughRoom(
+                f"row '{arm.name}': a tier of {change.tier.size} in memory, and {available / 2**30:.1f}G are free",
+                "choose a smaller tier, or a medium on a disk",
+            )
+        if size == 0:
+            raise UsageError(f"row '{arm.name}': a tier of {change.tier.size}", "name a size such as 512M")
+
+
+def size_bytes(text: str) -> int:
+    """``512M``, ``4G``, ``1048576``; 0 for what is no size, which the tier's own command refuses with its reasons."""
+    unit = _SIZES.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    return int(digits) * unit if digits.isdigit() else 0
+
+
+def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str, str]) -> int:
+    def needed_bytes(arm: Arm) -> int:
+        pool = kind.pool_bytes({**kind.settings(), **settings, **arm.change.settings})
+        tier = size_bytes(arm.change.tier.size) if arm.change.tier and arm.change.tier.medium.startswith("memory") else 0
+        return tier + (_SMALL_SERVER_BYTES if pool is None else pool + _SERVER_BYTES)
+
+    most = max(needed_bytes(arm) for arm in arms)
+    free = psutil.virtual_memory().available * (1 - _KEPT_FREE)
+    return max(2, int(free / most))
+
+
+def _too_large(study: Study, design: Design, *, trials: int, round_s: float) -> UsageError:
+    needed_s = math.ceil(trials * round_s / (1 - study.confirm) / 60) * 60
+    return UsageError(
+        f"the design is too large for its budget: {len(design.rows)} rows take {round_s / 60:.1f} min a trial, {trials} trials "
+        f"and what confirms them {needed_s / 60:.0f} min, and the budget is {study.budget / 60:.0f} min",
+        f'give budget = "{needed_s // 60:.0f}m", or fewer factors, loads or trials',
+    )

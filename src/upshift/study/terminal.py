@@ -1,0 +1,85 @@
+"""A study's result on the terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upshift.measure.model import Verdict
+from upshift.report import words
+from upshift.report.card import show_card
+from upshift.study import wording
+from upshift.study.page import base_value, row_cells
+from upshift.study.result import StudyResult
+
+_STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
+
+
+def show(result: StudyResult, console: Console) -> None:
+    """Print the result on ``console``, at its width."""
+    console.print(Text(wording.verdict(result), style="bold"))
+    for sentence in wording.gain_sentences(result.confirmed) if result.recommended else ():
+        console.print(Text(f"  confirmed: {sentence}" if result.confirmed else f"  {sentence}"))
+    for flag in result.flags:
+        console.print(Text.assemble(("FLAG ", "bold yellow"), f"{flag.name}: {flag.message}"))
+    for warning in result.warnings:
+        console.print(Text.assemble(("WARNING ", "bold yellow"), warning))
+    console.print()
+    console.print(_factors(result))
+    if result.by_instructions:
+        for each in result.by_instructions.factors:
+            effect = each.share or each.alone
+            said = f"instructions of a query, {each.factor} {each.level}: {wording.change(effect)}"
+            console.print(Text(said, style=_STYLES[each.verdict]))
+    for pair in result.effects.does_not_add_up():
+        console.print(Text.assemble(("does not add up: ", "bold"), wording.together(pair)))
+    for alias in result.design.aliases:
+        console.print(Text(alias, style="dim"))
+    console.print()
+    console.print(_rows(result))
+    if result.card:
+        console.print()
+        show_card(result.card, console)
+    if result.recommended_file:
+        console.print(Text.assemble(("recommended  ", "bold"), result.recommended_file), soft_wrap=True)
+
+
+def _factors(result: StudyResult) -> Table:
+    table = Table(
+        title=f"{words.METRIC_NAMES[result.metric]}; intervals of {words.percent(result.effects.confidence)}",
+        title_justify="left",
+        title_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for name in ("factor", "alone", "last", "share", "verdict"):
+        table.add_column(name, overflow="fold")
+    for each in result.effects.factors:
+        name = each.factor if each.level == "on" else f"{each.factor} {each.level}"
+        said = each.verdict if result.metric == "qps" else words.VERDICT_NAMES[each.verdict]
+        figures = (wording.change(effect) for effect in (each.alone, each.last, each.share))
+        table.add_row(name, *figures, Text(said, style=_STYLES[each.verdict]))
+    if result.effects.total:
+        table.add_row("all together", "", "", wording.change(result.effects.total), "")
+    return table
+
+
+def _rows(result: StudyResult) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("row", overflow="fold")
+    for load in result.loads:
+        table.add_column(f"{load.workload} x{load.connections}{', held out' if load.held_out else ''}", overflow="fold")
+    for row in result.rows:
+        if row.died:
+            table.add_row(row.name, Text(f"left out: {row.died.splitlines()[0]}", style="yellow"))
+        elif row.same_as:
+            table.add_row(row.name, Text(f"the same server as {row.same_as}", style="dim"))
+        elif row is result.rows[0]:
+            table.add_row(row.name, *(base_value(result, load) for load in result.loads))
+        else:
+            cells = row_cells(result, row.name)
+            table.add_row(row.name, *(f"{words.figure(each.value)}  {wording.change(each.effect)}" for each in cells))
+    return table

@@ -1,0 +1,66 @@
+"""Effects in words, the same on the page, on the terminal and in files."""
+
+from __future__ import annotations
+
+from upshift.measure.model import Experiment
+from upshift.measure.statistics import UNBOUNDED_HIGH
+from upshift.report import words
+from upshift.study.attribution import Together
+from upshift.study.intervals import Effect
+from upshift.study.result import StudyResult
+
+
+def change(effect: Effect | None) -> str:
+    """``-3.1 % (-4.0 to -2.2)``; a dash where the rows tell nothing."""
+    return f"{percent(effect.ratio)} ({limits(effect)})" if effect else "–"
+
+
+def percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def limits(effect: Effect) -> str:
+    """``-4.0 to -2.2``, in per cent."""
+    high = "∞" if effect.ci_high >= UNBOUNDED_HIGH else f"{100 * (effect.ci_high - 1):+.1f}"
+    return f"{100 * (effect.ci_low - 1):+.1f} to {high}"
+
+
+def verdict(result: StudyResult) -> str:
+    """What the study comes to, in one sentence."""
+    if not result.recommended:
+        return "Nothing helps: no factor made the figure better beyond what chance does"
+    names = ", ".join(result.recommended)
+    if result.confirmed is None:
+        return f"{names} may help; nothing was confirmed, so there is no gain to publish"
+    return f"Recommended: {names}"
+
+
+def gain_sentences(confirmed: Experiment | None) -> list[str]:
+    """What further trials of the recommended set showed, losses first."""
+    if confirmed is None:
+        return ["Not confirmed by trials of its own."]
+    found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query")]
+    return [
+        f"{each.workload} at {words.count(each.connections, 'connection')}{', held out' if each.held_out else ''}: "
+        f"{words.ratio(each)}x the {words.METRIC_NAMES[each.metric]} ({words.measured(each)}), {words.verdict_name(each)}"
+        for each in sorted(found, key=lambda each: (each.verdict != "slower", not each.held_out))
+    ]
+
+
+def together(each: Together) -> str:
+    """What does not add up, in one sentence."""
+    if not each.second:
+        return f"All of {', '.join(each.first)} together give {percent(each.effect.ratio)} beyond their sum"
+    both = f"{'+'.join(each.first)} with {'+'.join(each.second)}"
+    marked = ", an equal part of a figure that several pairs share" if each.shared else ""
+    return f"{both}: {percent(each.effect.ratio)} ({limits(each.effect)}) beyond what each does without the other{marked}"
+
+
+def gathered(result: StudyResult) -> str:
+    """How the figures came about."""
+    kind, rows = result.design.kind, len(result.rows)
+    return (
+        f"A {kind} design of {words.count(len(result.design.factors), 'factor')} in {words.count(rows, 'row')}, "
+        f"{words.count(result.trials, 'trial')} each; the figure is {words.METRIC_NAMES[result.metric]}. Factors are judged by "
+        f"Holm's procedure: the chance that one of those that do nothing is named is at most 1 in 100."
+    )

@@ -1,0 +1,165 @@
+"""`upshift study` on the small server: what is planted is found, what dies is left out, what changed is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import SOURCE, Cli, Done, workload
+
+from upshift.study.result import StudyResult
+
+pytestmark = pytest.mark.pipeline
+
+LOADS = f"""
+workloads = ["{workload("mix")}"]
+connections = [2]
+trials = 3
+slice_s = 0.5
+warmup_s = 1
+card_s = 0
+budget = "20m"
+"""
+PLANTED = f"""
+source = "{SOURCE}"
+design = "one-at-a-time"
+confirm = 0
+{LOADS}
+[base]
+recipe = "plain"
+build = {{ scope = "hot", flags = ["-DSMALL_WORK_B"] }}
+[factors.more.on]
+build = {{ flags = ["-DSMALL_WORK_A"] }}
+[factors.less.on]
+build = {{ flags = ["-USMALL_WORK_B"] }}
+[factors.nothing.on]
+build = {{ flags = ["-DSMALL_NOTHING"] }}
+"""
+
+
+@pytest.fixture(scope="module")
+def plain(cli: Cli) -> Path:
+    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
+    assert built.code == 0, built.stderr
+    return Path(built.stdout.strip())
+
+
+def run(cli: Cli, folder: Path, text: str, *more: str) -> Done:
+    file = folder / "mine.toml"
+    file.write_text(text)
+    return cli("study", str(file), "--json", "--no-install", *more)
+
+
+def of_servers(plain: Path, factors: str, more: str = "confirm = 0.1") -> str:
+    return f'{more}\n{LOADS}\n[base]\nbinary = "{plain}"\n{factors}'
+
+
+def environment(name: str, **variables: str) -> str:
+    return f"[factors.{name}.on.environment]\n" + "".join(f'{key} = "{value}"\n' for key, value in variables.items())
+
+
+def test_planted_effects_are_named_rightly_by_instructions(cli: Cli, tmp_path: Path) -> None:
+    """A flag that costs, one that saves, one that does nothing, and two that do less together than apart."""
+    done = run(cli, tmp_path, PLANTED)
+    assert done.code == 0, done.stderr
+    result = StudyResult.model_validate_json(done.stdout)
+    rows = {row.name: row for row in result.rows}
+    assert rows["nothing"].same_as == "off" and rows["more"].same_as is None
+    assert result.effects.factors[2].verdict == "equivalent"
+    assert any("factor 'nothing' changes nothing" in warning for warning in result.warnings)
+    found = result.by_instructions
+    assert found is not None, result.instructions
+    assert [(each.factor, each.verdict) for each in found.factors] == [
+        ("more", "slower"),
+        ("less", "faster"),
+        ("nothing", "equivalent"),
+    ]
+    (beyond,) = found.together
+    # Both flags together: the work of A without B's, and without what the two cost beside each other.
+    assert beyond.verdict == "faster"
+    shares = [math.log(each.share.ratio) for each in found.factors if each.share]
+    assert found.total and math.fsum(shares) == pytest.approx(math.log(found.total.ratio))
+
+
+def test_settings_and_environment_need_no_build_and_leave_a_whole_run(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    factors = environment("arenas", MALLOC_ARENA_MAX="1") + '[factors.few.on.settings]\nmax-connections = "64"\n'
+    done = run(cli, tmp_path, of_servers(plain, factors))
+    assert done.code == 0, done.stderr
+    result = StudyResult.model_validate_json(done.stdout)
+    assert [row.name for row in result.rows] == ["off", "few", "arenas", "arenas+few"]
+    assert result.rows[1].change.settings == {"max_connections": "64"}
+    assert {(cell.row, cell.load.connections) for cell in result.cells} == {("few", 2), ("arenas", 2), ("arenas+few", 2)}
+    folder = cli.runs()[-1]
+    assert {"report.html", "result.json", "samples.parquet", "parts"} <= {file.name for file in folder.iterdir()}
+    with duckdb.connect() as database:
+        arms = database.execute(f"SELECT arm, part, count(*) FROM '{folder / 'samples.parquet'}' GROUP BY ALL").fetchall()
+    assert ("off", "measure-1", 3 * result.plan.rounds) in arms
+    again = cli("report", "--json")
+    assert again.code == 0 and StudyResult.model_validate_json(again.stdout) == result
+    assert "all together" in cli("report").stdout
+
+
+def test_a_server_that_dies_in_the_middle_is_left_out_and_the_rest_goes_on(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    factors = environment("arenas", MALLOC_ARENA_MAX="1") + environment("broken", SMALLSERVER_FAULT="crash")
+    done = run(cli, tmp_path, of_servers(plain, factors, "confirm = 0"))
+    assert done.code == 0, done.stderr
+    result = StudyResult.model_validate_json(done.stdout)
+    died = {row.name for row in result.rows if row.died}
+    assert died == {"broken", "arenas+broken"}
+    assert {cell.row for cell in result.cells} == {"arenas"}
+    assert sum("left out" in warning for warning in result.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        ('[factors.colour.on.settings]\ncolour = "red"\n', "row 'colour' is impossible"),
+        (environment("broken", SMALLSERVER_FAULT="no-start"), "row 'broken' is impossible"),
+        ("[factors.dull.on]\n", "factor 'dull' changes nothing"),
+        ('[factors.tier.on.tier]\nsize = "900T"\n', "a tier of 900T"),
+    ],
+)
+def test_an_impossible_study_ends_before_anything_is_measured(
+    cli: Cli, plain: Path, tmp_path: Path, factor: str, message: str
+) -> None:
+    done = run(cli, tmp_path, of_servers(plain, factor))
+    assert done.code in (1, 2)
+    assert message in done.stderr and "hint:" in done.stderr and "Traceback" not in done.stderr
+    assert not list(cli.runs()[-1].glob("parts/*.parquet"))
+
+
+def test_a_study_goes_on_where_it_was_stopped_unless_it_has_changed(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    text = of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1"), "confirm = 0")
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    process = cli.start("study", str(file), "--json", "--no-install")
+    deadline = time.monotonic() + 120
+    partial = "parts/measure-1.partial.jsonl"
+    while not any((run / partial).is_file() and (run / partial).read_text().count("\n") > 3 for run in cli.runs()[-1:]):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume last" in err
+    file.write_text(text.replace('MALLOC_ARENA_MAX = "1"', 'MALLOC_ARENA_MAX = "2"'))
+    changed = cli("study", str(file), "--json", "--no-install", "--resume", "last")
+    assert changed.code == 2 and "the study has changed since the run began: factors" in changed.stderr
+    file.write_text(text)
+    done = cli("study", str(file), "--json", "--no-install", "--resume", "last")
+    assert done.code == 0, done.stderr
+    result = StudyResult.model_validate_json(done.stdout)
+    assert result.run == cli.runs()[-1].name and len(result.cells) == 1
+
+
+def test_a_dry_run_shows_the_design_and_does_nothing(cli: Cli, tmp_path: Path) -> None:
+    before = cli.runs()
+    done = run(cli, tmp_path, PLANTED, "--dry-run")
+    assert done.code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["rows"] == ["off", "more", "less", "nothing", "more+less+nothing"]
+    assert cli.runs() == before

@@ -1,0 +1,148 @@
+"""A study's stages: groups share the first arm, and an arm that dies is left out while the rest goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import FakeKind, FakeProcess, FakeProgress, FakeShell
+
+from upshift.errors import LoadFailed, ServerFailed
+from upshift.measure.server_bench import ServerBench
+from upshift.measure.variant import Variant
+from upshift.server.instance import RunningServer
+from upshift.server.kind import Program
+from upshift.stages import study
+from upshift.stages.data import Filled
+from upshift.stages.study import WatchedBench, measure_arms, same_servers
+
+DATA = Filled(path=Path("/data"), sha256="data")
+
+
+def variants(names: str, **changes: Any) -> tuple[Variant, ...]:
+    return tuple(
+        Variant(name=name, program=Program(kind="fake", binary=Path("/bin") / name), **changes.get(name, {})) for name in names
+    )
+
+
+class Lab:
+    """What `measure_arms` needs of one; measuring is made up: an arm of ``dying`` fails the group that it is in."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, dying: str = "") -> None:
+        self.run = SimpleNamespace(path=folder)
+        self.progress = FakeProgress()
+        self.groups: list[tuple[str, ...]] = []
+        self.plans: list[dict[str, int]] = []
+        self._dying = dying
+        monkeypatch.setattr(study, "measure", self._measure)
+        monkeypatch.setattr(study, "templates", lambda *_given: {})
+        monkeypatch.setattr(study, "read_samples", lambda _file: ())
+
+    def _measure(
+        self, _lab: Any, arms: tuple[Variant, ...], _data: Any, part: Any, *, bench_of: Callable[..., Any], **_named: Any
+    ) -> Any:
+        names = tuple(arm.name for arm in arms)
+        self.groups.append(names)
+        self.plans.append(part.plan.changed)
+        for name in names:
+            if name in self._dying:
+                bench_of.keywords["fallen"].add(name)  # type: ignore[attr-defined]
+                raise ServerFailed(f"arm '{name}': it crashed\nits log", "")
+        return SimpleNamespace(flags=())
+
+    def measured(self, *trainings: tuple[Variant, ...], at_once: int = 8, trials: int = 6) -> study.Measured:
+        plan: Any = SimpleNamespace(model_copy=lambda update: SimpleNamespace(changed=update))
+        part = {"train_on": (), "hold_out": ()}
+        measuring: Any = SimpleNamespace(plan=plan, model_copy=lambda update: SimpleNamespace(**part, **update))
+        return measure_arms(self, trainings, DATA, measuring, trials=trials, arms_at_once=at_once)  # type: ignore[arg-type]
+
+
+def test_groups_share_the_first_arm_and_trainings_share_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, monkeypatch)
+    found = lab.measured(variants("abcd"), variants("abcd"), at_once=3)
+    assert lab.groups == [("a", "b", "d"), ("a", "c")] * 2
+    assert [plan["trials"] for plan in lab.plans] == [3] * 4
+    assert [part.training for part in found.parts] == [0, 0, 1, 1]
+
+
+def test_an_arm_that_dies_is_left_out_reported_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, monkeypatch, dying="b")
+    found = lab.measured(variants("abc"), variants("abc"))
+    assert lab.groups == [("a", "b", "c"), ("a", "c"), ("a", "c")]
+    assert found.died == {"b": "arm 'b': it crashed\nits log"}
+    assert any("'b' is left out" in note for note in lab.progress.notes)
+    again = Lab(tmp_path, monkeypatch, dying="b")
+    assert again.measured(variants("abc")).died == found.died
+    assert again.groups == [("a", "c")]
+    assert json.loads((tmp_path / "died.json").read_text()) == found.died
+
+
+def test_a_study_without_its_first_arm_ends_with_that_arms_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, monkeypatch, dying="a")
+    with pytest.raises(ServerFailed, match="arm 'a'"):
+        lab.measured(variants("abc"))
+
+
+def test_a_group_of_which_only_the_first_lives_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, monkeypatch, dying="bc")
+    found = lab.measured(variants("abc"))
+    assert found.parts == () and set(found.died) == {"b", "c"}
+
+
+def test_servers_are_the_same_when_executable_and_surroundings_are() -> None:
+    found = variants("abcd", c={"settings": {"x": "1"}}, d={"settings": {"x": "1"}})
+    hashes = {"a": "1", "b": "1", "c": "1", "d": "2"}
+    assert same_servers(found, hashes) == {"a": "a", "b": "a", "c": "c", "d": "d"}
+
+
+class Ready(FakeKind):
+    def ready(self, socket: Path) -> bool:
+        return socket.name != "hangs"
+
+
+def bench(
+    monkeypatch: pytest.MonkeyPatch, fallen: set[str], *, ended: int | None, load: int | None, socket: str
+) -> WatchedBench:
+    process = FakeProcess(pid=7, code=ended)
+
+    @contextlib.contextmanager
+    def arm(_self: Any, given: Variant, _trial: int) -> Iterator[RunningServer]:
+        if given.name == "unstartable":
+            raise ServerFailed("the server did not start")
+        yield RunningServer(Ready(), given.program, process, Path("/run") / socket, Path("/log"))
+
+    monkeypatch.setattr(ServerBench, "arm", arm)
+    monkeypatch.setattr(ServerBench, "begin", lambda *_given: SimpleNamespace(process=FakeProcess(code=load)))
+    nothing: Any = None
+    return WatchedBench(FakeShell(), Ready(), nothing, {}, {}, Path("/folder"), Path("/log"), fallen=fallen)
+
+
+@pytest.mark.parametrize(
+    ("ended", "load", "socket", "blamed"),
+    [(1, 0, "s", True), (None, 0, "hangs", True), (None, 2, "s", True), (None, 0, "s", False), (None, None, "s", False)],
+)
+def test_a_failure_is_that_of_the_server_that_died_hangs_or_whose_load_failed(
+    monkeypatch: pytest.MonkeyPatch, ended: int | None, load: int | None, socket: str, blamed: bool
+) -> None:
+    fallen: set[str] = set()
+    servers = bench(monkeypatch, fallen, ended=ended, load=load, socket=socket)
+    (arm,) = variants("b")
+    nothing: Any = None
+    with pytest.raises(LoadFailed), servers.arm(arm, 0) as server:
+        servers.begin(server, nothing, 1, 1)
+        raise LoadFailed("something failed")
+    assert (fallen == {"b"}) is blamed
+
+
+def test_a_server_that_does_not_start_is_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fallen: set[str] = set()
+    servers = bench(monkeypatch, fallen, ended=None, load=0, socket="s")
+    arm = variants("u")[0].model_copy(update={"name": "unstartable"})
+    with pytest.raises(ServerFailed), servers.arm(arm, 0):
+        pass
+    assert fallen == {"unstartable"}

@@ -1,0 +1,98 @@
+"""From raw samples to cells and effects."""
+
+from __future__ import annotations
+
+import pytest
+from example_study import LOADS, part, two_factors
+
+from upshift.errors import LoadFailed
+from upshift.instructions.model import Count, Instructions
+from upshift.study.analysis import Analysis, analyse, by_instructions
+
+ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
+
+
+def analysed(*parts: object, without: str = "", metric: str = "total_cpu_us_per_query") -> Analysis:
+    design = two_factors()
+    standing = {row: design.name(row) for row in design.rows if design.name(row) != without}
+    return analyse(design, standing, parts, LOADS, metric)  # type: ignore[arg-type]
+
+
+def test_cells_have_the_metric_and_its_ratio_to_all_off() -> None:
+    found = analysed(part(ARMS))
+    assert len(found.cells) == 9
+    cells = {(cell.row, cell.load): cell for cell in found.cells}
+    cell = cells["a", LOADS[0]]
+    assert cell.effect.ratio == pytest.approx(0.95, abs=0.005)
+    assert cell.value / cell.effect.ratio == pytest.approx(20, rel=0.2)
+    assert cell.effect.ci_low < 0.95 < cell.effect.ci_high < 1
+    assert (cell.verdict, cells["b", LOADS[0]].verdict) == ("faster", "slower")
+
+
+def test_factors_have_their_effects_over_all_loads_but_those_held_out() -> None:
+    found = analysed(part(ARMS))
+    assert [each.verdict for each in found.effects.factors] == ["faster", "slower"]
+    assert [each.load for each in found.by_load] == list(LOADS)
+    assert found.effects.total and found.effects.total.ratio == pytest.approx(1.045, abs=0.003)
+    assert found.effects.does_not_add_up() == ()
+
+
+def test_groups_are_each_compared_with_their_own_first() -> None:
+    """A group that met a machine twice as slow changes nothing."""
+    first = part({"off": 20.0, "a": 19.0})
+    second = part({"off": 40.0, "b": 44.0, "a+b": 41.8}, seed=2)
+    found = analysed(first, second)
+    assert [each.share and round(each.share.ratio, 2) for each in found.effects.factors] == [0.95, 1.10]
+
+
+def test_trainings_are_further_trials() -> None:
+    found = analysed(part(ARMS), part(ARMS, training=1, seed=2))
+    assert [each.source for each in found.variance] == ["training", "start", "block"]
+
+
+def test_a_row_that_died_leaves_the_others_their_figures() -> None:
+    found = analysed(part({name: value for name, value in ARMS.items() if name != "a+b"}), without="a+b")
+    assert {cell.row for cell in found.cells} == {"a", "b"}
+    assert [each.verdict for each in found.effects.factors] == ["faster", "slower"]
+    assert found.effects.together == ()
+
+
+def test_a_metric_that_no_driver_reports_is_an_error() -> None:
+    with pytest.raises(LoadFailed, match="latency_ms_p99") as error:
+        analysed(part(ARMS), metric="latency_ms_p99")
+    assert error.value.hint
+
+
+def test_rows_with_the_same_server_change_exactly_nothing() -> None:
+    design = two_factors()
+    standing: dict[tuple[int, ...], str] = {(0, 0): "off", (1, 0): "off", (0, 1): "b", (1, 1): "b"}
+    found = analyse(design, standing, [part({"off": 20.0, "b": 22.0})], LOADS, "total_cpu_us_per_query")
+    idle, real = found.effects.factors
+    assert idle.share and (idle.share.ratio, idle.verdict) == (1.0, "equivalent")
+    assert real.verdict == "slower"
+
+
+def counted(**per_query: float) -> Instructions:
+    counts = tuple(
+        Count(arm=arm.replace("_", "+"), workload="reads", instructions_per_query=value, calls_per_query=1, queries=1000)
+        for arm, value in per_query.items()
+    )
+    return Instructions(source="callgrind", version="3", baseline="off", counts=counts)
+
+
+def test_factors_are_judged_by_a_single_count_of_instructions() -> None:
+    design = two_factors()
+    standing = {row: design.name(row) for row in design.rows}
+    found = by_instructions(design, standing, counted(off=50_000, a=48_000, b=50_050, a_b=52_000), ["reads"])
+    assert found is not None
+    first, second = found.factors
+    assert first.alone and (round(first.alone.ratio, 3), first.alone.ci_high < 1) == (0.96, True)
+    assert second.alone and second.alone.ratio == pytest.approx(1.001)
+    (beyond,) = found.does_not_add_up()
+    assert beyond.verdict == "slower"
+
+
+def test_without_every_rows_count_nothing_is_said() -> None:
+    design = two_factors()
+    standing = {row: design.name(row) for row in design.rows}
+    assert by_instructions(design, standing, counted(off=1, a=1, b=1), ["reads"]) is None

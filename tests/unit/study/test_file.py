@@ -1,0 +1,168 @@
+"""Study files: what they come to, and every bad one refused with a hint before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
+from upshift.plan import measuring_plan
+from upshift.server.mysql import KIND
+from upshift.study.file import Study, read_study
+from upshift.study.plan import StudyPlan, group_names, make_plan, refuse_missing_libraries
+
+GOOD = """
+budget = "2h"
+workloads = ["oltp_read_only"]
+[base]
+binary = "mysqld"
+settings = { innodb_buffer_pool_size = "64M" }
+[factors.log.lazy]
+settings = { innodb_flush_log_at_trx_commit = "2" }
+[factors.spin.none]
+settings = { innodb_spin_wait_delay = "0" }
+[factors.spin.long]
+settings = { innodb_spin_wait_delay = "24" }
+"""
+BUILT = """
+budget = "2h"
+workloads = ["oltp_read_only"]
+[base]
+recipe = "plain"
+[factors.native.on]
+build = { flags = ["-march=native"] }
+[factors.unroll.on]
+build = { flags = ["-funroll-loops"] }
+"""
+
+
+def written(tmp_path: Path, text: str) -> Study:
+    server = tmp_path / "mysqld"
+    server.touch(mode=0o755)
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    return read_study(file)
+
+
+def planned(tmp_path: Path, text: str) -> StudyPlan:
+    study = written(tmp_path, text)
+    return make_plan(study, KIND, measuring_plan(study.options()), {})
+
+
+def test_a_row_is_the_base_with_its_levels(tmp_path: Path) -> None:
+    plan = planned(tmp_path, GOOD)
+    assert [arm.name for arm in plan.arms] == ["off", "spin=none", "spin=long", "log", "log+spin=none", "log+spin=long"]
+    last = plan.arms[-1].change
+    assert last.binary == tmp_path / "mysqld"
+    assert last.settings == {
+        "innodb_buffer_pool_size": "64M",
+        "innodb_flush_log_at_trx_commit": "2",
+        "innodb_spin_wait_delay": "24",
+    }
+
+
+def test_flags_add_up_in_recipes_and_each_recipe_is_built_once(tmp_path: Path) -> None:
+    plan = planned(tmp_path, BUILT)
+    assert [recipe.flags for recipe in plan.recipes] == [
+        (),
+        ("-funroll-loops",),
+        ("-march=native",),
+        ("-march=native", "-funroll-loops"),
+    ]
+
+
+def test_trials_fill_the_budget_and_a_share_of_it_confirms(tmp_path: Path) -> None:
+    plan = planned(tmp_path, GOOD)
+    assert plan.trials > 20 and plan.confirm_trials > 20
+    assert plan.wall_s <= 7200
+    assert planned(tmp_path, GOOD.replace('"2h"', '"4h"', 1)).half_width < plan.half_width
+
+
+def test_arms_that_memory_does_not_hold_at_once_are_split_into_groups_with_the_first_in_each() -> None:
+    assert group_names(tuple("abcdef"), 3) == (("a", "b", "e"), ("a", "c", "f"), ("a", "d"))
+    assert group_names(tuple("abc"), 8) == (("a", "b", "c"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('binary = "mysqld"', "", "binary or a recipe"),
+        ('binary = "mysqld"', 'binary = "mysqld"\nrecipe = "plain"', "binary or a recipe"),
+        ('binary = "mysqld"', 'binary = "missing"', "not an executable"),
+        ('binary = "mysqld"', 'binary = "mysqld"\nbuild = { flags = ["-O3"] }', "only what a recipe builds"),
+        ('binary = "mysqld"', 'binary = "mysqld"\ncolour = "red"', "colour"),
+        ('binary = "mysqld"', 'binary = "mysqld"\nunder = ["no-such-program"]', "no program"),
+        ('binary = "mysqld"', 'binary = "mysqld"\nserver_cpus = [999]', "CPUs that this machine does not have: 999"),
+        ('budget = "2h"', 'budget = "2 days"', "no time such as"),
+        ('budget = "2h"', 'budget = "1m"', "too large for its budget"),
+        ('budget = "2h"', 'budget = "20m"\ntrials = 50', "too large for its budget"),
+        ('budget = "2h"', 'budget = "10m"\nconfirm = 0.01', "share that confirms"),
+        ('budget = "2h"', 'metric = "beauty"', "metric"),
+        ('budget = "2h"', 'design = "latin-square"', "design"),
+        ('budget = "2h"', 'design = "grid"', "rows"),
+        ('budget = "2h"', 'rows = [["log"]]', "rows"),
+        ('budget = "2h"', 'design = "grid"\nrows = [["lag"]]', "unknown factor 'lag'"),
+        ('budget = "2h"', 'design = "grid"\nrows = [["spin=short"]]', "no level 'short'"),
+        ('budget = "2h"', 'design = "grid"\nrows = [["spin"]]', "without a level"),
+        ('budget = "2h"', 'design = "grid"\nrows = [["log", "log"]]', "twice"),
+        ('budget = "2h"', 'design = "fractional"', "two levels"),
+        ('_delay = "24"', '_delay = "0"', "factor 'spin' changes nothing: its level 'long' is what 'none' is"),
+        (
+            "[factors.log.lazy]\n",
+            '[factors.pool.same]\nsettings = { innodb-buffer-pool-size = "64M" }\n[factors.log.lazy]\n',
+            "factor 'pool' changes nothing: its level 'same' is what 'off' is",
+        ),
+        ("[factors.log.lazy]", "[factors.log.off]", "no name"),
+        ("budget", "budget = [", "not TOML"),
+        ('budget = "2h"', "trainings = 2", "no row's recipe has a profile"),
+    ],
+)
+def test_a_bad_study_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UsageError) as error:
+        planned(tmp_path, GOOD.replace(old, new, 1))
+    assert message in error.value.message
+    assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('recipe = "plain"', 'recipe = "missing"', "no recipe 'missing'"),
+        ('["-march=native"] }', '["-march=native"], colour = "red" }', "colour"),
+        ('["-march=native"] }', '["-march=native"], lto = "full" }', "row 'native' is impossible"),
+        ('flags = ["-march=native"]', 'lto = "none"', "factor 'native' changes nothing"),
+    ],
+)
+def test_a_bad_recipe_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in BUILT
+    with pytest.raises(UsageError) as error:
+        planned(tmp_path, BUILT.replace(old, new, 1))
+    assert message in error.value.message
+    assert error.value.hint
+
+
+def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
+    tier = GOOD.replace("[factors.log.lazy]", '[factors.tier.huge.tier]\nsize = "900T"\n[factors.log.lazy]')
+    with pytest.raises(NotEnoughRoom, match="row 'tier'") as error:
+        planned(tmp_path, tier)
+    assert error.value.hint
+
+
+def test_a_preloaded_library_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    library = tmp_path / "lib.so"
+    preload = '[factors.allocator.mine]\nenvironment = { LD_PRELOAD = "libc.so.6 ' + str(library) + '" }\n'
+    plan = planned(tmp_path, GOOD.replace("[factors.log.lazy]", preload + "[factors.log.lazy]"))
+    with pytest.raises(UsageError, match=r"no library .*lib\.so") as error:
+        refuse_missing_libraries(plan)
+    assert error.value.hint
+    library.touch()
+    refuse_missing_libraries(plan)
+
+
+def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    for file in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(UpshiftError) as error:
+            read_study(file)
+        assert error.value.exit_code == 2 and error.value.hint

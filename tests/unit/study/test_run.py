@@ -1,0 +1,115 @@
+"""A whole study with made-up servers: what is built, measured and confirmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from example_study import LOADS, part
+
+from upshift import pipeline
+from upshift.errors import UsageError
+from upshift.instructions.model import Instructions
+from upshift.server.kind import Program
+from upshift.server.mysql import KIND
+from upshift.stages.study import Measured
+from upshift.study.file import Study
+from upshift.study.plan import StudyPlan, make_plan
+from upshift.values import content_hash
+
+BETTER = {"off": 20.0, "v3": 15.0}
+NOTHING = {"off": 20.0, "v3": 20.0}
+
+
+class Run:
+    """`run_study` with stages that only note what they are asked for; ``code`` is what a recipe's server consists of."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, cpu_us: dict[str, float], confirm: float = 0.25) -> None:
+        self.built: list[tuple[str, int]] = []
+        self.confirmed: list[tuple[str, ...]] = []
+        self.reported: dict[str, Any] = {}
+        self._folder = folder
+        text = {
+            "name": "mine",
+            "base": {"recipe": "max-clang"},
+            "factors": {"v3": {"on": {"build": {"flags": ["-march=x86-64-v3"]}}}},
+            "workloads": ["oltp_read_only"],
+            "trainings": 2,
+            "confirm": confirm,
+        }
+        self.study = Study.model_validate(text)
+        plan: Any = SimpleNamespace(rounds=2, slice_s=1.0, warmup_s=1.0, lead_s=0.1)
+        self.plan: StudyPlan = make_plan(self.study, KIND, plan, {})
+        parts = tuple(part(cpu_us, training=training, seed=training) for training in range(2))
+        measured = Measured(parts=parts, died={}, flags=())
+        replaced: dict[str, Any] = {
+            "build": self._build,
+            "get_source": lambda *_given: SimpleNamespace(path=Path("/source")),
+            "study_data": lambda *_given: "data",
+            "count_instructions": lambda *_given: Instructions(source="none", baseline="off"),
+            "templates": lambda *_given: {},
+            "measure_machine": lambda *_given: None,
+            "try_out": lambda *_given: None,
+            "measure_arms": lambda *_given, **_named: measured,
+            "loads_of": lambda _measuring: LOADS,
+            "confirm": self._confirm,
+            "report_study": self._report,
+        }
+        for name, value in replaced.items():
+            monkeypatch.setattr(pipeline, name, value)
+
+    def _build(self, _lab: Any, work: Any) -> Any:
+        name = " ".join(work.recipe.flags)
+        self.built.append((name, work.training))
+        server = self._folder / f"{name}-{work.training}"
+        server.write_text(name)
+        return SimpleNamespace(tree=self._folder, server=server)
+
+    def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int) -> str:
+        assert trials == self.plan.confirm_trials
+        self.confirmed.append(tuple(arm.program.binary.name for arm in arms))
+        return "confirmed"
+
+    def _report(self, *_given: Any, **named: Any) -> Any:
+        self.reported = named
+
+    def go(self) -> None:
+        kind = SimpleNamespace(name="fake", program=lambda _source, _tree, server: Program(kind="fake", binary=server))
+        lab: Any = SimpleNamespace(kind=kind)
+        options = SimpleNamespace(source=None)
+        work: Any = SimpleNamespace(options=options, source_identity="")
+        work.model_copy = lambda update: SimpleNamespace(options=options, source_identity="", **update)
+        works = {content_hash(recipe.anonymous()): work for recipe in self.plan.recipes}
+        measuring: Any = SimpleNamespace(train_on=(), hold_out=())
+        pipeline.run_study(lab, self.study, self.plan, measuring, works)
+
+
+def test_the_recommended_set_is_confirmed_with_a_training_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER)
+    run.go()
+    flag = "-march=x86-64-v3"
+    assert run.built == [("", 1), (flag, 1), ("", 2), (flag, 2), ("", 3), (flag, 3)]
+    assert run.confirmed == [("-3", f"{flag}-3")]
+    assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] == "confirmed"
+
+
+def test_without_a_share_that_confirms_nothing_is_published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER, confirm=0)
+    run.go()
+    assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] is None
+
+
+def test_where_nothing_helps_nothing_is_confirmed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, NOTHING)
+    run.go()
+    assert run.reported == {"recommended": None, "confirmed": None} and run.confirmed == []
+
+
+def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, NOTHING)
+    monkeypatch.setattr(pipeline, "file_sha256", lambda _path: "the same")
+    with pytest.raises(UsageError, match="no factor changes the server") as error:
+        run.go()
+    assert error.value.hint

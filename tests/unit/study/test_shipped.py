@@ -1,0 +1,77 @@
+"""The studies that are shipped can be planned, and the reference names every key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from upshift.cli.study_plan import show_plan
+from upshift.measure.model import Metric
+from upshift.paths import CHECKOUT
+from upshift.plan import measuring_plan
+from upshift.server.mysql import KIND
+from upshift.study.attribution import FactorEffect, Together
+from upshift.study.designs import Kind
+from upshift.study.file import Change, Study, read_study
+from upshift.study.intervals import Effect
+from upshift.study.plan import StudyPlan, make_plan
+from upshift.study.result import StudyResult
+from upshift.values import Value
+
+SHIPPED = sorted((CHECKOUT / "studies").glob("*.toml"))
+PAGE = (CHECKOUT / "docs" / "reference" / "study.md").read_text()
+
+
+def planned(file: Path) -> tuple[Study, StudyPlan]:
+    study = read_study(file)
+    if study.base.binary is not None:  # the distribution's, which this machine may lack
+        server = Path("/bin/true")
+        study = study.model_copy(update={"base": study.base.model_copy(update={"binary": server})})
+    return study, make_plan(study, KIND, measuring_plan(study.options()), {})
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.name)
+def test_a_shipped_study_can_be_planned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study, plan = planned(file)
+    assert study.description
+    show_plan(study, plan, as_json=False)
+    text = capsys.readouterr().out
+    assert "expected half-width" in text and "measuring: " in text
+    show_plan(study, plan, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"][0] == "off" and told["half_width_percent"] > 0 and told["trials"] >= 3
+
+
+def test_suns_study_has_their_rows() -> None:
+    _study, plan = planned(CHECKOUT / "studies" / "sun.toml")
+    assert len(plan.arms) == 16
+    assert "builtin+unroll+prefetch+alias+inlining" in [arm.name for arm in plan.arms]
+
+
+def test_builds_that_rows_share_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    study, plan = planned(CHECKOUT / "studies" / "variance.toml")
+    show_plan(study, plan, as_json=True)
+    builds = {each["stage"]: each["count"] for each in json.loads(capsys.readouterr().out)["builds"]}
+    assert (builds["plain build"], builds["instrumented build"], builds["train"], builds["post-link"]) == (1, 1, 4, 4)
+
+
+def keys(model: type[Value]) -> Iterator[str]:
+    yield from model.model_fields
+
+
+@pytest.mark.parametrize("model", [Study, Change, StudyResult, FactorEffect, Together, Effect])
+def test_the_reference_names_every_key(model: type[Value]) -> None:
+    named = {word for part in re.findall(r"`([^`\n]+)`", PAGE) for word in re.split(r"[^\w-]+", part)}
+    assert set(keys(model)) <= named
+    assert {*get_args(Kind), *get_args(Metric)} <= named
+
+
+def test_the_example_of_the_reference_is_a_study(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    (tmp_path / "example.toml").write_text(example)
+    assert set(read_study(tmp_path / "example.toml").factors) == {"spin", "allocator"}

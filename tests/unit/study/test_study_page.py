@@ -1,0 +1,125 @@
+"""What a study's page, terminal and files say."""
+
+from __future__ import annotations
+
+import io
+import tomllib
+from pathlib import Path
+
+import pytest
+from cards import card
+from example_study import confirmed, part, result, two_factors
+from rich.console import Console
+
+from upshift.build.recipe import find_recipe, read_recipe
+from upshift.errors import UpshiftError, UsageError
+from upshift.measure.variant import find_variant
+from upshift.study.file import Change, Study
+from upshift.study.page import render, write_page
+from upshift.study.plan import Arm
+from upshift.study.recommended import write_recommended
+from upshift.study.result import StudyResult
+from upshift.study.store import load_study
+from upshift.study.terminal import show
+
+ADDS_UP = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
+DOES_NOT = {**ADDS_UP, "a+b": 25.0}
+
+
+def shown(found: StudyResult) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    show(found, console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    page = render(found)
+    assert "Nothing helps" in page
+    for text in ("<td>a</td>", "-5.0 %", "<td>a+b</td>", "reads ×8", "held out", "No two factors were seen"):
+        assert text in page, text
+    assert "made up&lt;/b&gt;" in page and "http://" not in page and "https://" not in page
+    assert "Nothing helps" in shown(found) and "a+b" in shown(found)
+
+
+def test_what_does_not_add_up_is_said() -> None:
+    found = result(two_factors(), (part(DOES_NOT),))
+    for text in (render(found), shown(found)):
+        assert "beyond what each does without the other" in text
+
+
+def test_only_the_confirmed_gain_stands_at_the_top_and_a_loss_before_it() -> None:
+    gain = confirmed()
+    losses = [each for each in gain.comparisons if each.verdict == "slower"]
+    found = result(
+        two_factors(), (part(ADDS_UP),), recommended=("a",), recommended_file="/run/recommended.toml", confirmed=gain
+    )
+    page = render(found)
+    assert "Recommended: a." in page and "Confirmed in trials of its own" in page
+    assert page.index("Confirmed in") < page.index("What each factor does")
+    assert losses and page.index("What the recommended set makes worse") < page.index("Recommended: a.")
+    assert "confirmed: " in shown(found)
+
+
+def test_rows_that_died_or_are_the_same_say_so() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    rows = (
+        found.rows[0],
+        found.rows[1].model_copy(update={"died": "arm 'b': it crashed\nlog"}),
+        found.rows[2].model_copy(update={"same_as": "off"}),
+        found.rows[3],
+    )
+    changed = found.model_copy(update={"rows": rows})
+    for text in (render(changed), shown(changed)):
+        assert "left out: arm" in text and "the same server as off" in text and "\nlog" not in text
+
+
+def test_a_result_survives_as_json_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    with pytest.raises(UsageError, match="has no result"):
+        load_study(tmp_path)
+    (tmp_path / "result.json").write_text(found.model_dump_json())
+    assert load_study(tmp_path) == found
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(UpshiftError, match="damaged"):
+        load_study(tmp_path)
+    (tmp_path / "result.json").write_text(found.model_copy(update={"schema_version": 99}).model_dump_json())
+    with pytest.raises(UpshiftError, match="schema version 99"):
+        load_study(tmp_path)
+    write_page(found, tmp_path / "report.html")
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def study() -> Study:
+    return Study(name="mine", base=Change(recipe="max-clang"), factors={"x": {"on": Change(recipe="plain")}})
+
+
+def test_the_recommended_set_is_a_recipe_with_its_confirmed_gain(tmp_path: Path) -> None:
+    recipe = find_recipe("max-clang").model_copy(update={"flags": ("-march=native",), "options": {"WITH_X": "1"}})
+    change = Change(recipe="max-clang", settings={"log.error": "2"})
+    arm = Arm(name="native", row=(1,), change=change, recipe=recipe)
+    file = write_recommended(tmp_path / "recommended.toml", study(), arm, confirmed())
+    assert read_recipe(file).before_post_link() == recipe.before_post_link()
+    text = file.read_text()
+    assert "x the queries per second" in text and '# Measured with: "log.error" = "2"' in text
+
+
+def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path) -> None:
+    server = tmp_path / "mysqld"
+    server.touch(mode=0o755)
+    change = Change.model_validate(
+        {"binary": server, "settings": {"x": "1"}, "environment": {"A": "b c"}, "tier": {"size": "1G"}, "under": ["nice"]}
+    )
+    file = write_recommended(tmp_path / "recommended.toml", study(), Arm(name="x", row=(1,), change=change, recipe=None), None)
+    found = find_variant(f"x={file}", "mysql")
+    assert found.settings == {"x": "1"} and found.environment == {"A": "b c"} and found.under == ("nice",)
+    assert found.tier and found.tier.size == "1G"
+    assert tomllib.loads(file.read_text())["binary"] == str(server)
+    assert "Not confirmed" in file.read_text()
+
+
+def test_the_machine_card_is_in_the_page_and_on_the_terminal() -> None:
+    found = result(two_factors(), (part(ADDS_UP),), card=card())
+    assert "What the machine costs a server" in render(found)
+    assert "What the machine costs a server" not in render(result(two_factors(), (part(ADDS_UP),)))
+    assert len(shown(found)) > len(shown(found.model_copy(update={"card": None})))
