@@ -26,8 +26,8 @@ def test_mysql_gets_faster_and_stays_itself(level: str) -> None:
         "mysql_clone.so",
         "group_replication.so",
     } <= loaded
-    user_cpu = [
-        one for one in result.comparisons if one.metric == "user_cpu_us_per_query" and not one.held_out and one.connections > 1
-    ]
-    assert {one.workload for one in user_cpu} == {"oltp_read_write", "oltp_read_only", "oltp_point_select"}
-    assert all(one.verdict == "faster" for one in user_cpu)
+    # Instructions, as times depend on what else the machine does. BOLT alone moves code more than it saves.
+    assert result.instructions is not None
+    found = {one.workload: one.ratio for one in result.instructions.ratios}
+    assert found.keys() == {"oltp_read_write", "oltp_read_only", "oltp_point_select"}, result.instructions.not_counted
+    assert max(found.values()) < (0.9 if level == "full" else 1.0)

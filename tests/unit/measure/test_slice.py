@@ -8,8 +8,9 @@ from fake_bench import READS, FakeLoad, World, arm, plan
 from upshift.errors import LoadFailed, ServerFailed
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
-from upshift.measure.slice import CONNECT_S, measure_load
-from upshift.workload.driver import LoadReport
+from upshift.measure.slice import CONNECT_S, load_s, measure_load
+from upshift.options import Options
+from upshift.workload.driver import LoadReport, whole_seconds
 
 A, B = arm("a"), arm("b")
 TURNS = Turns(load=READS, load_seed=42, arms=(A, B, B, A))
@@ -56,6 +57,15 @@ def test_an_arm_is_loaded_once_in_a_trial_with_the_same_seed_as_others_and_long_
     first, second = (seconds for _name, _load, seconds, _seed in bench.loads)
     assert wall_s < first < wall_s + 1
     assert second == pytest.approx(first - 2.0 - LEAD_S - CONNECT_S, abs=0.1)
+
+
+def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_to_spare() -> None:
+    options = Options()
+    planned = plan(rounds=options.rounds, slice_s=options.slice_s, lead_s=options.lead_s)
+    bench = world()
+    measured(bench, measured_by=planned)
+    assert [whole_seconds(seconds) for _name, _load, seconds, _seed in bench.loads] == [4, 3]
+    assert load_s(planned, 4, 2) < 3.9
 
 
 def test_nobody_works_out_of_turn() -> None:
