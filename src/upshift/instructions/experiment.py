@@ -44,10 +44,11 @@ def count_all(
 ) -> Instructions:
     """Each of ``arms``, the first is the baseline, under each of ``workloads``, as many at once as CPUs and memory hold.
 
+    Each workload has a fixed command.
+
     A server that cannot be counted costs a sentence in the result, never the others.
     """
-    left_out = [f"workload '{each.name}' has no [fixed] command" for each in workloads if each.fixed is None]
-    jobs = [(arm, workload) for workload in workloads if workload.fixed is not None for arm in arms]
+    jobs = [(arm, workload) for workload in workloads for arm in arms]
     places = Places.for_workloads(kind, [workload for _arm, workload in jobs], a_cpu=1)
     started = Trainees(bench.shell)
     beside = replace(bench, shell=started)
@@ -70,6 +71,7 @@ def count_all(
         started.stop()
         pool.shutdown(cancel_futures=True)
     counts: list[Count] = []
+    left_out: list[str] = []
     for (arm, workload), future in zip(jobs, futures, strict=True):
         try:
             counts.append(future.result())

@@ -21,7 +21,8 @@ def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str,
     Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
     Where valgrind is not installed or a server does not run under it, the result says so.
     """
-    workloads = measuring.train_on + measuring.hold_out
+    asked = measuring.train_on + measuring.hold_out
+    workloads = tuple(each for each in asked if each.fixed is not None)
     version = valgrind_version(lab.shell)
 
     def action(bench: Workbench) -> Instructions:
@@ -38,4 +39,8 @@ def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str,
         "server": (lab.kind.settings(), lab.kind.repeatable()),
         "valgrind": version,
     }
-    return lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)
+    found = lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)
+    if found.source == "none":
+        return found
+    silent = tuple(f"workload '{each.name}' has no [fixed] command" for each in asked if each.fixed is None)
+    return found.model_copy(update={"not_counted": (*silent, *found.not_counted)})

@@ -13,6 +13,8 @@ from fakes import FakeKind, FakeShell, Output, toolchain
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
+from upshift.instructions.model import Instructions
 from upshift.measure.model import Plan
 from upshift.measure.variant import Variant
 from upshift.options import Options
@@ -286,30 +288,50 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
     assert [name for name, _key in stages.keys] == (["baseline data"] if own_data else [])
 
 
-def counting_key(monkeypatch: pytest.MonkeyPatch, load: Workload, *, version: str = "3.19.0", filled: str = "0") -> str:
-    stages = Recorder()
+def counted(
+    monkeypatch: pytest.MonkeyPatch, stages: Recorder, *loads: Workload, version: str | None = "3.19.0", filled: str = "0"
+) -> Instructions:
     monkeypatch.setattr(count, "valgrind_version", lambda _shell: version)
     monkeypatch.setattr(count, "program_key", lambda program: program)
-    measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=None)
-    data = {"a": Filled(path=Path("/data"), sha256=filled)}
-    count.count_instructions(
-        lab_with(stages), (Variant(name="a", program=Program(kind="fake", binary=Path("/a"))),), data, measuring
-    )
+    measuring = Measuring.model_construct(options=Options(), train_on=loads, hold_out=(), plan=None)
+    arms = (Variant(name="a", program=Program(kind="fake", binary=Path("/a"))),)
+    return count.count_instructions(lab_with(stages), arms, {"a": Filled(path=Path("/data"), sha256=filled)}, measuring)
+
+
+def counting_key(monkeypatch: pytest.MonkeyPatch, load: Workload, **given: Any) -> str:
+    stages = Recorder(Instructions(source="callgrind", baseline="a"))
+    counted(monkeypatch, stages, load, **given)
     return stages.keys[-1][1]
 
 
-def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    driver = tmp_path / "driver"
-    driver.write_text("1")
-    load = workload(driver).model_copy(update={"fixed": FixedCommand(command=(str(driver), "{transactions}"))})
+def fixed(driver: Path, transactions: int = 100) -> FixedCommand:
+    return FixedCommand(command=(str(driver), "{transactions}"), transactions=transactions)
+
+
+def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    load = workload(driver, fixed=fixed(driver))
     first = counting_key(monkeypatch, load)
     assert counting_key(monkeypatch, load.model_copy(update={"description": "told better"})) == first
-    longer = FixedCommand(command=(str(driver), "{transactions}"), transactions=101)
     others = [
-        counting_key(monkeypatch, load.model_copy(update={"fixed": longer})),
+        counting_key(monkeypatch, load.model_copy(update={"fixed": fixed(driver, 101)})),
         counting_key(monkeypatch, load, version="3.25.0"),
         counting_key(monkeypatch, load, filled="1"),
     ]
-    driver.write_text("2")
+    driver.write_text("load 2")
     others.append(counting_key(monkeypatch, load))
     assert len({first, *others}) == 5
+
+
+def test_a_workload_without_a_fixed_command_is_named_and_changes_no_count(
+    monkeypatch: pytest.MonkeyPatch, driver: Path
+) -> None:
+    load, silent = workload(driver, fixed=fixed(driver)), workload(driver, name="silent")
+    stages = Recorder(Instructions(source="callgrind", baseline="a"))
+    found = [counted(monkeypatch, stages, *loads) for loads in ((load,), (load, silent))]
+    assert [each.not_counted for each in found] == [(), ("workload 'silent' has no [fixed] command",)]
+    assert stages.keys[0] == stages.keys[1]
+
+
+def test_without_valgrind_that_is_all_that_is_said(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    stages = Recorder(nothing_counted("a", NOT_INSTALLED))
+    assert counted(monkeypatch, stages, workload(driver), version=None).not_counted == ("valgrind is not installed",)
