@@ -47,6 +47,8 @@ def test_a_last_cache_that_is_as_slow_as_memory_is_named() -> None:
         # Nothing that was measured is far beyond the cache, or within it alone.
         {"loads": loads(16 * KIB, steady(1.3), steady(1.3)) + loads(64 * MIB, steady(90), steady(80))},
         {"loads": loads(16 * KIB, steady(1.3), steady(1.3)) + loads(256 * MIB, steady(90), steady(80))},
+        {"loads": [row for size in (16 * KIB, 64 * MIB, 256 * MIB) for row in loads(size, steady(1.3), steady(1.3))]},
+        {"loads": [row for size in (16 * KIB, 4 * MIB, 64 * MIB) for row in loads(size, steady(1.3), steady(1.3))]},
     ],
 )
 def test_nothing_is_said_of_a_cache_that_the_loads_do_not_show(changes: dict[str, Any]) -> None:
@@ -91,6 +93,11 @@ def test_huge_pages_that_were_not_had_are_not_judged() -> None:
 def test_layout_of_code(packed: Any, spread: Any, huge: Any, said: tuple[str, ...]) -> None:
     found = rules.code_layout(card(calls=calls(packed, spread, huge)))
     assert all(part in found for part in said), found
+
+
+def test_layout_is_judged_by_the_most_functions() -> None:
+    few = [{**row, "functions": 512, "call_ns": steady(9)} for row in calls(steady(9), steady(9), steady(9))]
+    assert "4,096 functions" in rules.code_layout(card(calls=few + calls(steady(12), steady(31), steady(20))))
 
 
 def test_a_dear_wake_up_is_said_with_what_it_does_to_one_connection() -> None:
@@ -138,3 +145,8 @@ def test_a_busy_machine_is_named() -> None:
 def test_figures_that_do_not_repeat_are_named_and_no_others() -> None:
     said = rules.unsteady(card(fsync_us_p50=wild(900), loads=loads(64 * MIB, wild(200), steady(100))))
     assert said.endswith("25% apart: load in 64 MiB, 4 KiB pages; write of 512 B and fsync, p50.")
+
+
+def test_what_was_not_had_and_the_slowest_of_a_hundred_are_not_said_to_disagree() -> None:
+    refused = loads(64 * MIB, steady(200), wild(100), had=False)
+    assert rules.unsteady(card(loads=refused, read_us_p99=wild(900), fsync_us_p99=wild(900), fdatasync_us_p99=wild(9))) == ""
