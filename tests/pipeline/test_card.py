@@ -35,7 +35,8 @@ def test_a_card_has_figures_for_all_that_this_machine_has(cli: Cli, tmp_path: Pa
     assert len(found.card.system_call_ns) == len(found.card.fsync_us_p50) == 5
     assert len(found.card.two_cpus_round_trip_us) == (5 if len(found.card.cpus) > 1 else 0)
     assert all(len(each.load_ns) == 5 and min(each.load_ns) > 0 for each in found.card.loads)
-    assert found.card.footprints_bytes[0] == 16 << 10
+    # On a busy machine no time may be left for some.
+    assert len(found.card.footprints_bytes) == 8 or any("no time was left" in note for note in found.card.notes)
     assert set(Card.model_fields) == set(found.card.model_dump())
 
 

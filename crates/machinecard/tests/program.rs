@@ -68,7 +68,9 @@ fn a_card_has_every_key_and_leaves_nothing_behind() {
         if cpus > 1 { 5 } else { 0 }
     );
     let loads = found["loads"].as_array().expect("loads");
-    assert!(loads.len() >= 2);
+    // On a busy machine no time may be left for them.
+    let left_out = found["notes"].to_string().contains("no time was left");
+    assert!(loads.len() == 16 || left_out, "{loads:?}");
     for each in loads {
         assert_eq!(each["load_ns"].as_array().map(Vec::len), Some(5), "{each}");
         assert!(each["huge_bytes"].is_u64() && each["footprint_bytes"].is_u64());
