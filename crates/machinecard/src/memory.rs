@@ -59,8 +59,10 @@ mod tests {
         };
         put("a", "1000\n", "400\n");
         put("a/b", "max\n", "300\n");
+        put("a/c", "5000\n", "300\n");
         put("full", "100\n", "200\n");
         assert_eq!(left_in_group(&root, "0::/a/b\n"), Some(600));
+        assert_eq!(left_in_group(&root, "0::/a/c\n"), Some(600));
         assert_eq!(left_in_group(&root, "0::/full\n"), Some(0));
         assert_eq!(left_in_group(&root, "0::/\n"), None);
         assert_eq!(left_in_group(&root, "4:memory:/a\n"), None);
