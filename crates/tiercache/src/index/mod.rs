@@ -200,11 +200,6 @@ impl Index {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Pages that would fit after the largest resize.
-    pub fn capacity_max(&self) -> u32 {
-        self.capacity_max
-    }
-
     /// Pages held.
     pub fn used(&self) -> u64 {
         self.shards.iter().map(|shard| lock(shard).used()).sum()
@@ -389,74 +384,4 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Index, NAME_COST, Reserved, SHARDS_MAX, key};
-
-    fn insert(index: &Index, row: u32, page: u64) {
-        let name = key::name(row, page).expect("a name");
-        let (mut shard, slots) = index.lock(key::hash(name));
-        match shard.reserve(slots, name, 0, 0) {
-            Reserved::Slot(slot, _) => shard.publish(slots, slot),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// How many pages, and what that cost in names.
-    fn remove(index: &Index, row: u32, first: u64, last: u64) -> (u64, u64) {
-        let (before, mut gone) = (index.visited(), 0);
-        index.remove_row(row, first, last, |_| gone += 1);
-        (gone, (index.visited() - before).div_ceil(NAME_COST))
-    }
-
-    #[test]
-    fn removing_a_file_looks_at_its_own_pages_only() {
-        let index = Index::new(64 << 10, 64 << 10, None).expect("memory");
-        assert_eq!(index.shards(), SHARDS_MAX);
-        for row in 0..400 {
-            (0..100).for_each(|page| insert(&index, row, page));
-        }
-        assert_eq!((index.pages_of(7), index.used()), (100, 40_000));
-        assert_eq!(
-            remove(&index, 500, 0, u64::MAX),
-            (0, 0),
-            "nothing of it is there"
-        );
-        assert_eq!(remove(&index, 7, 50, u64::MAX), (50, 50), "its tail");
-        assert_eq!(remove(&index, 7, 90, u64::MAX), (0, 10));
-        assert_eq!(
-            remove(&index, 7, 0, u64::MAX),
-            (50, 50),
-            "the rest, and no further"
-        );
-        assert_eq!(remove(&index, 7, 0, u64::MAX), (0, 0));
-        assert_eq!((index.pages_of(7), index.pages_of(8)), (0, 100));
-        // A page far out, and one less far: every slot costs less than every number, and the count ends it early.
-        let all = u64::from(index.capacity()) / NAME_COST;
-        for (row, number) in [(9, key::PAGE_MAX), (10, 60_000), (11, all + 1)] {
-            insert(&index, row, number);
-            let (gone, visited) = remove(&index, row, 0, u64::MAX);
-            assert!(gone == 101 && visited <= all, "{number}: {gone} {visited}");
-        }
-        index.reset_row(9);
-        insert(&index, 9, 3);
-        assert_eq!(
-            remove(&index, 9, 0, u64::MAX),
-            (1, 4),
-            "the row is another file's"
-        );
-    }
-
-    #[test]
-    fn what_is_evicted_or_given_back_is_not_held() {
-        let index = Index::new(64, 128, None).expect("memory");
-        (0..200).for_each(|page| insert(&index, 1, page));
-        assert_eq!((index.pages_of(1), index.used()), (64, 64));
-        index.resize(16, |_| ());
-        assert_eq!((index.pages_of(1), index.used()), (16, 16));
-        assert!(index.evict_each(|_| ()));
-        assert_eq!(index.pages_of(1), 15);
-        let mut gone = 0;
-        index.remove_all(|_| gone += 1);
-        assert_eq!((gone, index.pages_of(1), index.used()), (15, 0, 0));
-    }
-}
+mod tests;
