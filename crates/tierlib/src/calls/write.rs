@@ -14,30 +14,15 @@ use crate::real;
 enum Where {
     /// From this offset, so many bytes.
     At(u64, u64),
-    /// Somewhere from this offset on: the descriptor appends.
-    From(u64),
-}
-
-fn end_of_file(fd: c_int) -> u64 {
-    // SAFETY: stat is plain data with room for the answer.
-    unsafe {
-        let mut found: libc::stat = std::mem::zeroed();
-        if libc::fstat(fd, &raw mut found) == 0 {
-            found.st_size as u64
-        } else {
-            0
-        }
-    }
+    /// The descriptor appends, or has a position of its own.
+    Anywhere,
 }
 
 /// Linux appends on O_APPEND descriptors whatever the offset of pwrite says.
 fn target(fd: c_int, offset: off_t, size: usize) -> Where {
     use std::sync::atomic::Ordering::Acquire;
-    if offset < 0 {
-        return Where::From(0);
-    }
-    if file(fd).is_some_and(|file| file.appends.load(Acquire)) {
-        return Where::From(end_of_file(fd).min(offset as u64));
+    if offset < 0 || file(fd).is_some_and(|file| file.appends.load(Acquire)) {
+        return Where::Anywhere;
     }
     Where::At(offset as u64, size as u64)
 }
@@ -55,7 +40,7 @@ fn bracket(
     let (offset, size) = match target {
         Where::At(_, 0) => return write(),
         Where::At(offset, size) => (offset, size),
-        Where::From(offset) => (offset, u64::MAX - offset),
+        Where::Anywhere => (0, u64::MAX),
     };
     let token = keep_errno(|| tier.write_begin(id, offset, size));
     let answer = write();
@@ -174,7 +159,7 @@ pub unsafe extern "C" fn pwritev64v2(
             return real::pwritev64v2(fd, parts, count, offset, flags);
         }
         let touched = if flags & libc::RWF_APPEND != 0 {
-            Where::From(0)
+            Where::Anywhere
         } else {
             target(fd, offset, total(parts, count))
         };
@@ -211,7 +196,7 @@ pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, size: size_t) -> 
         if file(fd).is_none() {
             return real::write(fd, data, size);
         }
-        bracket(fd, Where::From(0), None, || real::write(fd, data, size))
+        bracket(fd, Where::Anywhere, None, || real::write(fd, data, size))
     }
 }
 
@@ -226,7 +211,7 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
         if file(fd).is_none() {
             return real::writev(fd, parts, count);
         }
-        bracket(fd, Where::From(0), None, || real::writev(fd, parts, count))
+        bracket(fd, Where::Anywhere, None, || real::writev(fd, parts, count))
     }
 }
 
