@@ -36,7 +36,7 @@ fn in_child(work: impl FnOnce()) {
 type Way = fn(c_int);
 
 /// Ways in which a child changes a data file that it inherited.
-const WAYS: [(&str, Way); 6] = [
+const WAYS: [(&str, Way); 9] = [
     // SAFETY: the file has these bytes.
     ("map", |fd| unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -84,7 +84,30 @@ const WAYS: [(&str, Way); 6] = [
         libc::dup2(fd, 1);
         libc::write(1, [9u8; PAGE].as_ptr().cast(), PAGE);
     }),
+    // SAFETY: names and modes end in a zero byte, and the data has as many bytes.
+    ("stream by name", |_| unsafe {
+        let stream = libc::fopen(path("c21.ibd").as_ptr(), c"r+".as_ptr());
+        libc::fwrite([9u8; PAGE].as_ptr().cast(), PAGE, 1, stream);
+        libc::fclose(stream);
+    }),
+    // SAFETY: as above.
+    ("truncation by name", |fd| unsafe {
+        assert_eq!(libc::truncate(path("c21.ibd").as_ptr(), 0), 0);
+        write_unseen(fd);
+    }),
+    // SAFETY: as above.
+    ("removal", |fd| unsafe {
+        assert_eq!(libc::unlink(path("c21.ibd").as_ptr()), 0);
+        write_unseen(fd);
+    }),
 ];
+
+/// By its number, which the library does not look at.
+fn write_unseen(fd: c_int) {
+    // SAFETY: the data has as many bytes.
+    let answer = unsafe { libc::syscall(libc::SYS_pwrite64, fd, [9u8; PAGE].as_ptr(), PAGE, 0) };
+    assert_eq!(answer, PAGE as i64);
+}
 
 #[test]
 fn c21_a_child_that_changes_a_file_in_any_way_ends_the_caching() {

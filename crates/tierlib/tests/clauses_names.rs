@@ -106,8 +106,16 @@ fn writes_worker() {
         assert_eq!(answer, SIZE as isize);
         assert_eq!(libc::pwritev2(fd, parts.as_ptr(), -1, 0, 0), -1);
         assert_eq!(libc::pwrite64(fd, data.as_ptr().cast(), 0, 0), 0);
+        assert_eq!(libc::pwrite64(fd, ptr::null(), PAGE, 0), -1);
+        assert_eq!(libc::pwrite64(fd, data.as_ptr().cast(), usize::MAX, 0), -1);
+        // Pages that it does not touch stay.
+        assert_eq!(get(fd, SIZE as i64), Ok(3));
+        let hits = || snapshot().counter(Counter::Hits);
+        let before = hits();
+        assert_eq!(libc::pwritev2(fd, parts.as_ptr(), 2, 0, 0), SIZE as isize);
+        assert_eq!((get(fd, SIZE as i64), hits() - before), (Ok(3), 1));
     }
-    assert_eq!((get(fd, 0), get(fd, SIZE as i64)), (Ok(1), Ok(3)));
+    assert_eq!((get(fd, 0), get(fd, SIZE as i64)), (Ok(3), Ok(3)));
 }
 
 #[test]
@@ -251,6 +259,7 @@ fn changes_worker() {
         let file = format!("{name}.ibd");
         let fd = open(&path(&file), libc::O_RDWR);
         put(fd, 1, 0);
+        put(fd, 4, SIZE as i64);
         let out = || snapshot().counter(Counter::Invalidations);
         assert_eq!((get(fd, 0), get(fd, 4096)), (Ok(1), Ok(1)), "hits");
         let before = out();
@@ -262,6 +271,12 @@ fn changes_worker() {
         let answer = unsafe { libc::pread64(fd, data.as_mut_ptr().cast(), PAGE, 4096) };
         let found = (answer == PAGE as isize).then_some(data[0]);
         assert_eq!((answer >= 0, found), (true, second), "{name}");
+        if name.contains("fallocate") {
+            let before = snapshot().counter(Counter::Hits);
+            assert_eq!(get(fd, SIZE as i64), Ok(4));
+            let hits = snapshot().counter(Counter::Hits) - before;
+            assert_eq!(hits, 1, "{name} touches the pages of its range only");
+        }
     }
 }
 
