@@ -36,7 +36,7 @@ fn in_child(work: impl FnOnce()) {
 type Way = fn(c_int);
 
 /// Ways in which a child changes a data file that it inherited.
-const WAYS: [(&str, Way); 9] = [
+const WAYS: [(&str, Way); 10] = [
     // SAFETY: the file has these bytes.
     ("map", |fd| unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -93,6 +93,11 @@ const WAYS: [(&str, Way); 9] = [
     // SAFETY: as above.
     ("truncation by name", |fd| unsafe {
         assert_eq!(libc::truncate(path("c21.ibd").as_ptr(), 0), 0);
+        write_unseen(fd);
+    }),
+    // SAFETY: as above.
+    ("creat", |fd| unsafe {
+        assert!(libc::creat(path("c21.ibd").as_ptr(), 0o600) >= 0);
         write_unseen(fd);
     }),
     // SAFETY: as above.

@@ -317,5 +317,28 @@ fn descriptors_worker() {
             let before = hits();
             assert_eq!((get(duplicate, 0), hits() - before), (Ok(2), 1));
         }
+        // A flag that is no O_APPEND: writes take out their own pages only.
+        put(other, 3, SIZE as i64);
+        assert_eq!(libc::fcntl(other, libc::F_SETFL, libc::O_NONBLOCK), 0);
+        put(other, 4, 0);
+        let before = hits();
+        assert_eq!((get(other, SIZE as i64), hits() - before), (Ok(3), 1));
+    }
+    for create in [libc::creat, libc::creat64] {
+        // SAFETY: the path ends in a zero byte.
+        let fd = unsafe { create(path("created.ibd").as_ptr(), 0o600) };
+        put(fd, 3, 0);
+        assert_eq!(get(fd, 0), Err(libc::EBADF), "it only writes");
+    }
+    let mut name = path("XXXXXX.ibd").into_bytes_with_nul();
+    // SAFETY: the path ends in a zero byte; the file has the bytes that are mapped.
+    unsafe {
+        let fd = libc::mkstemps(name.as_mut_ptr().cast(), 4);
+        put(fd, 3, 0);
+        assert_eq!(get(fd, 0), Ok(3));
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let map = libc::mmap64(ptr::null_mut(), PAGE, both, libc::MAP_SHARED, fd, 0);
+        map.cast::<u8>().write_volatile(4);
+        assert_eq!(get(fd, 0), Ok(4), "it writes, too");
     }
 }

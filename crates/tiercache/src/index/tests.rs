@@ -174,6 +174,21 @@ fn shards_share_no_buckets_ghosts_or_counts() {
     // Two pages of different shards whose counts would be at one place, were it not for the shard.
     let place = |name: u64| (key::hash(name) & 0xffff_ffff) * 512 >> 32;
     let shard = |name: u64| slots.shard_of(key::hash(name));
+    // Within a shard, pages have places of their own: among eight, no two share one.
+    let eight: Vec<u64> = (0..)
+        .map(|page| named(7, page))
+        .filter(|name| shard(*name) == 3)
+        .take(8)
+        .collect();
+    let places: std::collections::BTreeSet<u64> = eight.iter().map(|name| place(*name)).collect();
+    assert_eq!(places.len(), 8);
+    for name in &eight {
+        assert_eq!(reserve(&index, *name, 2, 0), Reserved::NotPromoted);
+    }
+    for name in eight {
+        let now = reserve(&index, name, 2, 0);
+        assert!(matches!(now, Reserved::Slot(_, None)), "{now:?}");
+    }
     for shard_of_other in 1..4 {
         let one = (0..)
             .map(|page| named(shard_of_other as u32, page))
