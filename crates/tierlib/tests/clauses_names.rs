@@ -205,6 +205,18 @@ fn reads_worker() {
         let more = (after.0 - before.0, after.1 - before.1);
         assert_eq!(more, (hits, unsupported), "{name}");
     }
+    // What the kernel refuses, and the end of the file.
+    let fd = open(&path("pread.ibd"), libc::O_RDWR);
+    let mut data = [0u8; SIZE];
+    let unaligned = || snapshot().bypass(Reason::Unaligned);
+    let before = unaligned();
+    // SAFETY: the array has as many bytes, also for each part.
+    unsafe {
+        let many = vec![parts(data.as_mut_ptr().cast())[0]; 1025];
+        assert_eq!(libc::preadv(fd, many.as_ptr(), 1025, 0), -1);
+        let past = libc::pread64(fd, data.as_mut_ptr().cast(), SIZE, SIZE as i64);
+        assert_eq!((past, unaligned()), (0, before));
+    }
 }
 
 #[test]
@@ -323,6 +335,16 @@ fn descriptors_worker() {
         put(other, 4, 0);
         let before = hits();
         assert_eq!((get(other, SIZE as i64), hits() - before), (Ok(3), 1));
+    }
+    // A call that makes no descriptor makes none of the number that it answers with.
+    // SAFETY: our own descriptors; the array has as many bytes.
+    unsafe {
+        let null = open(c"/dev/null", libc::O_RDWR);
+        assert_eq!(libc::dup2(null, 0), 0);
+        let fd = open(&path("b.ibd"), libc::O_RDWR);
+        assert_eq!(libc::fcntl(fd, libc::F_SETFL, 0), 0);
+        let mut data = [0u8; PAGE];
+        assert_eq!(libc::pread64(0, data.as_mut_ptr().cast(), PAGE, 0), 0);
     }
     for create in [libc::creat, libc::creat64] {
         // SAFETY: the path ends in a zero byte.

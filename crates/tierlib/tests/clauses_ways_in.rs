@@ -11,6 +11,7 @@ workers!(
     c2_worker,
     c6_worker,
     c12_worker,
+    c13_worker,
     c14_worker,
     c18_worker,
     c21_reads_worker,
@@ -168,6 +169,12 @@ fn c14_worker() {
     assert_eq!((read("b.ibd"), get(replaced, 0)), (Ok(1), Ok(2)));
     rename("b.ibd", "c.ibd", libc::RENAME_EXCHANGE);
     assert_eq!((read("b.ibd"), read("c.ibd")), (Ok(3), Ok(1)));
+    let unwatched = open(&path("exchanged"), libc::O_RDWR);
+    put(unwatched, 4, 0);
+    rename("b.ibd", "exchanged", libc::RENAME_EXCHANGE);
+    assert_eq!(read("b.ibd"), Ok(4));
+    put(unwatched, 5, 0);
+    assert_eq!(read("b.ibd"), Ok(5));
     // A file from a name that no rule names may have descriptors that nobody watches.
     type GivesName = fn(&CStr, &CStr) -> c_int;
     let ways: [GivesName; 2] = [
@@ -185,6 +192,41 @@ fn c14_worker() {
         assert_eq!(get(fd, 0), Ok(7));
         put(unwatched, 8, 0);
         assert_eq!(get(fd, 0), Ok(8), "way {number}");
+    }
+}
+
+#[test]
+fn c13_pages_of_a_file_without_a_name_leave_with_its_last_descriptor() {
+    run("c13_worker");
+}
+
+fn c13_worker() {
+    type Removes = fn(&CStr, &CStr) -> c_int;
+    let ways: [(&str, Removes); 4] = [
+        // SAFETY: paths end in a zero byte.
+        ("unlink", |name, _| unsafe { libc::unlink(name.as_ptr()) }),
+        // SAFETY: as above.
+        ("unlinkat", |name, _| unsafe {
+            libc::unlinkat(libc::AT_FDCWD, name.as_ptr(), 0)
+        }),
+        // SAFETY: as above.
+        ("remove", |name, _| unsafe { libc::remove(name.as_ptr()) }),
+        // SAFETY: as above.
+        ("rename", |name, other| unsafe {
+            libc::rename(other.as_ptr(), name.as_ptr())
+        }),
+    ];
+    let out = || common::snapshot().counter(tiercache::Counter::Invalidations);
+    for (which, removes) in ways {
+        let (name, other) = (path(&format!("{which}.ibd")), path("other.ibd"));
+        let (fd, stays) = (open(&name, libc::O_RDWR), open(&other, libc::O_RDWR));
+        bring(fd, 1, 0);
+        let before = out();
+        assert_eq!(removes(&name, &other), 0);
+        assert_eq!((get(fd, 0), out()), (Ok(1), before), "{which}");
+        // SAFETY: our own descriptors.
+        unsafe { (libc::close(stays), libc::close(fd)) };
+        assert_eq!(out(), before + 2, "{which}");
     }
 }
 
