@@ -63,6 +63,7 @@ fn c5_locks_survive() {
 
 fn c5_worker() {
     let fd = open(&path("c5.ibd"), libc::O_RDWR);
+    let twin = path("c5twin.ibd");
     // SAFETY: flock is plain data; the child calls only fcntl and _exit.
     unsafe {
         let mut lock: libc::flock = std::mem::zeroed();
@@ -71,6 +72,8 @@ fn c5_worker() {
         put(fd, 1, 0);
         get(fd, 0).expect("a hit");
         libc::fdatasync(fd);
+        assert_eq!(libc::link(path("c5.ibd").as_ptr(), twin.as_ptr()), 0);
+        assert_eq!(libc::unlink(twin.as_ptr()), 0);
         let child = libc::fork();
         if child == 0 {
             libc::fcntl(fd, libc::F_GETLK, &raw mut lock);

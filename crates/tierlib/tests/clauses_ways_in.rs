@@ -202,7 +202,7 @@ fn c13_pages_of_a_file_without_a_name_leave_with_its_last_descriptor() {
 
 fn c13_worker() {
     type Removes = fn(&CStr, &CStr) -> c_int;
-    let ways: [(&str, Removes); 4] = [
+    let ways: [(&str, Removes); 5] = [
         // SAFETY: paths end in a zero byte.
         ("unlink", |name, _| unsafe { libc::unlink(name.as_ptr()) }),
         // SAFETY: as above.
@@ -214,6 +214,11 @@ fn c13_worker() {
         // SAFETY: as above.
         ("rename", |name, other| unsafe {
             libc::rename(other.as_ptr(), name.as_ptr())
+        }),
+        // SAFETY: as above.
+        ("renameat", |name, other| unsafe {
+            let here = libc::AT_FDCWD;
+            libc::renameat(here, other.as_ptr(), here, name.as_ptr())
         }),
     ];
     let out = || common::snapshot().counter(tiercache::Counter::Invalidations);
