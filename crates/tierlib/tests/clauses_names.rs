@@ -212,7 +212,9 @@ fn reads_worker() {
     let before = unaligned();
     // SAFETY: the array has as many bytes, also for each part.
     unsafe {
-        let many = vec![parts(data.as_mut_ptr().cast())[0]; 1025];
+        let mut byte = parts(data.as_mut_ptr().cast())[0];
+        byte.iov_len = 1;
+        let many = [byte; 1025];
         assert_eq!(libc::preadv(fd, many.as_ptr(), 1025, 0), -1);
         let past = libc::pread64(fd, data.as_mut_ptr().cast(), SIZE, SIZE as i64);
         assert_eq!((past, unaligned()), (0, before));
