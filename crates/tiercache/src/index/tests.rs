@@ -172,7 +172,7 @@ fn shards_share_no_buckets_ghosts_or_counts() {
     let bases = [0, 1, 2, 3].map(|shard| slots.base(shard));
     assert_eq!(bases, [0, 1024, 2048, 3072]);
     // Two pages of different shards whose counts would be at one place, were it not for the shard.
-    let place = |name: u64| (key::hash(name) & 0xffff_ffff) * 512 >> 32;
+    let place = |name: u64| ((key::hash(name) & 0xffff_ffff) * 512) >> 32;
     let shard = |name: u64| slots.shard_of(key::hash(name));
     // Within a shard, pages have places of their own: among eight, no two share one.
     let eight: Vec<u64> = (0..)
