@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
+from upshift.explain import calls
 from upshift.explain.script import Reader, Samples, script_command
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.bench import Bench, RunningArm
@@ -50,6 +51,15 @@ class Block:
     samples: Samples
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Both servers' blocks, and what was counted beside them."""
+
+    blocks: tuple[list[Block], list[Block]]
+    calls: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
+    """System calls a query by name; empty where perf may not count them."""
+
+
 def sampling_event(shell: Shell) -> Event:
     """What perf can sample here: user code and the kernel, or user code alone.
 
@@ -78,7 +88,7 @@ def rounds_of(seconds: float) -> int:
 
 def recording_s(seconds: float) -> float:
     """About how long ``record`` takes: both servers' starts, warm-ups and blocks."""
-    return 2 * (seconds + rounds_of(seconds) * (LEAD_S + _TAIL_S) + WARMUP_S + 3)
+    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 1) * (LEAD_S + _TAIL_S) + WARMUP_S + 3)
 
 
 def record(
@@ -91,7 +101,7 @@ def record(
     *,
     seconds: float,
     on_block: Callable[[int, int], None],
-) -> tuple[list[Block], list[Block]]:
+) -> Recorded:
     """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on.
 
     Both are there all the while, so that what changes on the machine meets both; who has no turn is stopped. Raises
@@ -110,13 +120,42 @@ def record(
                     block = _block(bench, servers, *turn, load, event, seconds / rounds, seed=number + 2)
                 found[side].append(block)
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
+        counted = _count_calls(bench, servers, running, load, found) if event == "cpu-clock" else ({}, {})
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
             raise LoadFailed(
                 f"{variant.name}: there are no samples, or no queries, under the load {load.workload}",
                 "the load command must keep the server busy: try it by hand, or use a longer --seconds",
             )
-    return found
+    return Recorded(found, counted)
+
+
+def _count_calls(
+    bench: Workbench,
+    servers: Bench,
+    running: Sequence[RunningArm],
+    load: Load,
+    blocks: tuple[list[Block], list[Block]],
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """System calls a query, of those that took most time; in a turn of its own, which nothing is sampled in."""
+    named = calls.worth_counting(item for each in blocks for block in each for item in block.samples.stacks.items())
+    if not named or not calls.countable(bench.shell):
+        return {}, {}
+    found: list[Mapping[str, float]] = []
+    for one, other in ((running[0], running[1]), (running[1], running[0])):
+        output = bench.folder / "calls.csv"
+        with _paused(other):
+            handle = servers.begin(one, load, LEAD_S + calls.SECONDS + _TAIL_S, seed=1)
+            time.sleep(LEAD_S)
+            started, before = time.monotonic(), one.queries()
+            bench.shell.run(calls.count_command(one.pid, named, output), log=bench.log, check=False)
+            # perf counts for the time that it was given; attaching to all threads takes it longer.
+            queries = (one.queries() - before) / (time.monotonic() - started) * calls.SECONDS
+            handle.finish()
+        counts = calls.read_counts(output.read_text()) if output.is_file() else {}
+        found.append({name: count / queries for name, count in counts.items() if queries})
+        output.unlink(missing_ok=True)
+    return found[0], found[1]
 
 
 def _block(
