@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import psutil
+
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
 from upshift.explain import calls
 from upshift.explain.script import Reader, Samples, script_command
@@ -30,7 +32,9 @@ _BLOCK_S = 2.0
 _FEWEST_ROUNDS = 2
 # The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
 LEAD_S = 1.0
-_TAIL_S = 1.5
+# perf attaches to each thread by itself, which takes a busy machine long; the load must go on until it has ended.
+_ATTACH_S = 2.0
+_TAIL_S = 0.5
 _ATTACH_TIMEOUT_S = 15.0
 _READING_TIMEOUT_S = 600.0
 _SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
@@ -88,7 +92,7 @@ def rounds_of(seconds: float) -> int:
 
 def recording_s(seconds: float) -> float:
     """About how long ``record`` takes: both servers' starts, warm-ups and blocks."""
-    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 1) * (LEAD_S + _TAIL_S) + WARMUP_S + 3)
+    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 1) * (LEAD_S + _ATTACH_S + _TAIL_S) + WARMUP_S + 3)
 
 
 def record(
@@ -141,21 +145,45 @@ def _count_calls(
     named = calls.worth_counting(item for each in blocks for block in each for item in block.samples.stacks.items())
     if not named or not calls.countable(bench.shell):
         return {}, {}
-    found: list[Mapping[str, float]] = []
+    found = []
     for one, other in ((running[0], running[1]), (running[1], running[0])):
-        output = bench.folder / "calls.csv"
         with _paused(other):
-            handle = servers.begin(one, load, LEAD_S + calls.SECONDS + _TAIL_S, seed=1)
-            time.sleep(LEAD_S)
-            started, before = time.monotonic(), one.queries()
-            bench.shell.run(calls.count_command(one.pid, named, output), log=bench.log, check=False)
-            # perf counts for the time that it was given; attaching to all threads takes it longer.
-            queries = (one.queries() - before) / (time.monotonic() - started) * calls.SECONDS
-            handle.finish()
-        counts = calls.read_counts(output.read_text()) if output.is_file() else {}
-        found.append({name: count / queries for name, count in counts.items() if queries})
-        output.unlink(missing_ok=True)
+            found.append(_calls_a_query(bench, servers, one, load, named))
     return found[0], found[1]
+
+
+def _calls_a_query(
+    bench: Workbench, servers: Bench, running: RunningArm, load: Load, named: Sequence[str]
+) -> Mapping[str, float]:
+    output = bench.folder / "calls.csv"
+    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + calls.SECONDS + _TAIL_S, seed=1)
+    time.sleep(LEAD_S)
+    process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
+    # perf counts from the moment on in which its own command begins, when it has attached to all threads.
+    in_time = _await(lambda: _sleeps(process.pid), _ATTACH_S)
+    started_s, before = time.monotonic(), running.queries()
+    process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
+    queries = (running.queries() - before) / (time.monotonic() - started_s) * calls.SECONDS
+    handle.finish()
+    counts = calls.read_counts(output.read_text()) if output.is_file() else {}
+    output.unlink(missing_ok=True)
+    return {name: count / queries for name, count in counts.items() if queries and in_time}
+
+
+def _await(done: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if done():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether perf has begun its command, which is `sleep`."""
+    with contextlib.suppress(psutil.Error):
+        return any(child.name() == "sleep" for child in psutil.Process(pid).children())
+    return False
 
 
 def _block(
@@ -170,7 +198,7 @@ def _block(
     seed: int,
 ) -> Block:
     data = bench.folder / "samples.perf"
-    handle = servers.begin(running, load, LEAD_S + block_s + _TAIL_S, seed)
+    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s + _TAIL_S, seed)
     time.sleep(LEAD_S)
     with _recorder(bench, running.pid, data, event, block_s) as recorder:
         first = running.queries(), usage(running.pid), _switches(running.pid)
@@ -209,22 +237,13 @@ def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: flo
     """perf, attached to all threads of a server; stopped at the end. Raises CommandFailed when it ends early."""
     options = ("-e", event, "-g", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(data))
     process = bench.shell.spawn(Command(("perf", "record", *options, "--", "sleep", f"{seconds:.1f}")), log=bench.log)
-    deadline = time.monotonic() + _ATTACH_TIMEOUT_S
-    while time.monotonic() < deadline and process.poll() is None and not _attached(process.pid):
-        time.sleep(0.02)
+    _await(lambda: _sleeps(process.pid) or process.poll() is not None, _ATTACH_TIMEOUT_S)
     yield process
     if process.wait(seconds) is None:
         process.signal(2)
         process.wait(_ATTACH_TIMEOUT_S)
     if not data.is_file() or not data.stat().st_size:
         raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
-
-
-def _attached(pid: int) -> bool:
-    """Whether perf has written its header, which it does once all threads are attached."""
-    with contextlib.suppress(OSError):
-        return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
-    return False
 
 
 def _switches(pid: int) -> int:
