@@ -213,18 +213,6 @@ def families(result: dict[str, Any]) -> Iterator[str]:
         yield _row(f"`{told.short(each.name)}`", names + more, *times)
 
 
-def logwait(result: dict[str, Any]) -> Iterator[str]:
-    """Functions by which a commit writes the log and waits for it: their own time, and their code."""
-    (load,) = Explanation.model_validate(result).loads
-    times = {row.name: row for row in load.rows}
-    yield from _head("function", "own µs before", "after", "instructions before", "after", "of these cold")
-    for code in load.code:
-        if code.name.startswith(("log_w", "log_flush", "os_event", "trx_flush", "innobase_flush", "innobase_commit")):
-            row = times.get(code.name)
-            us = (f"{row.before_us:.2f}", f"{row.after_us:.2f}") if row else ("too few samples", "")
-            yield _row(f"`{code.name}`", *us, code.instructions_before, code.instructions_after, code.cold_after)
-
-
 def calls(result: dict[str, Any]) -> Iterator[str]:
     """The system calls with the most time: how often a query makes them, and what each takes."""
     (load,) = Explanation.model_validate(result).loads
@@ -270,7 +258,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     kind.__name__: kind
     for kind in (
         *(overview, worst, gains, stages, wall, tests, conditions, builds, clients, counts, card, says, agreement),
-        *(explained, logwait, where, families, calls, layout),
+        *(explained, where, families, calls, layout),
     )
 }
 

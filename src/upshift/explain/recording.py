@@ -161,9 +161,9 @@ def _calls_a_query(
     process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
     # perf counts from the moment on in which its own command begins, when it has attached to all threads.
     in_time = _await(lambda: _sleeps(process.pid), _ATTACH_S)
-    started_s, before = time.monotonic(), running.queries()
+    before = running.queries()
     process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
-    queries = (running.queries() - before) / (time.monotonic() - started_s) * calls.SECONDS
+    queries = running.queries() - before
     handle.finish()
     counts = calls.read_counts(output.read_text()) if output.is_file() else {}
     output.unlink(missing_ok=True)
