@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from upshift.explain import evidence, figures, inlining, kernel, stacks
+from upshift.explain import calls, evidence, figures, inlining, kernel, stacks
 from upshift.explain.evidence import Stacks
 from upshift.explain.inlining import Examined
 from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
 from upshift.explain.names import demangled, source_name
-from upshift.explain.recording import Block, Event, record
-from upshift.explain.rows import rows, sampled
+from upshift.explain.recording import Block, Event, Recorded, record
+from upshift.explain.rows import Sampled, rows, sampled
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
 from upshift.measure.bench import Bench
@@ -25,7 +25,6 @@ _CODE_ROWS = 200
 
 Pair = tuple[Variant, Variant]
 Tables = tuple[SymbolTable, SymbolTable]
-Recorded = tuple[list[Block], list[Block]]
 
 
 def symbols_of(pair: Pair) -> Tables:
@@ -74,12 +73,13 @@ def conclude(
     instructions: tuple[float, float] | None = None,
 ) -> Explained:
     """What follows from blocks that were recorded."""
-    both = _together(recorded[0]), _together(recorded[1])
+    blocks = recorded.blocks
+    both = _together(blocks[0]), _together(blocks[1])
     groups = evidence.groups_of(tables, both)
-    found = [sampled(blocks, groups) for blocks in recorded]
+    found = [sampled(each, groups) for each in blocks]
     before, after = (
-        figures.side(each.name, blocks, one, event, counted)
-        for each, blocks, one, counted in zip(pair, recorded, found, instructions or (None, None), strict=True)
+        figures.side(each.name, own, one, event, counted)
+        for each, own, one, counted in zip(pair, blocks, found, instructions or (None, None), strict=True)
     )
     functions = evidence.wanted(both[0]) | evidence.wanted(both[1])
     binaries = [each.program.binary.resolve() for each in pair]
@@ -105,17 +105,22 @@ def conclude(
         connections=load.connections,
         before=before,
         after=after,
-        changes=figures.changes(recorded, before, after),
+        changes=figures.changes(blocks, before, after),
         rows=tuple(_caused(row, causes, files) for row in table),
         inlined=tuple(_shown(each, shown) for each in inlined),
         families=tuple(_family(each, shown) for each in inlining.families(inlined, old, new)),
         code=tuple(each.model_copy(update={"name": shown[each.name]}) for each in code[:_CODE_ROWS]),
+        system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=max(each.dispersion for each in found),
         confidence=confidence,
-        notes=_notes(pair, tables, (old, new), tools, event, both),
+        notes=_notes(pair, tables, (old, new), tools, event, recorded),
         stacks=tuple(written),
     )
+
+
+def _kernel_us(found: Sampled) -> Mapping[str, float]:
+    return {each.name: count * found.us_a_sample for each, count in found.places.items() if each.home == "kernel"}
 
 
 def _together(blocks: Sequence[Block]) -> Stacks:
@@ -146,15 +151,17 @@ def _shown(each: Inlined, shown: Mapping[str, str]) -> Inlined:
 
 
 def _notes(
-    pair: Pair, tables: Tables, examined: tuple[Examined, Examined], tools: Tools, event: Event, both: tuple[Stacks, Stacks]
+    pair: Pair, tables: Tables, examined: tuple[Examined, Examined], tools: Tools, event: Event, recorded: Recorded
 ) -> tuple[str, ...]:
     """What this machine and these servers could not tell, and what is lost by it."""
     notes = []
     if event != "cpu-clock":
         notes.append("perf may sample user code alone here: time in the kernel has no rows, and shares are of user CPU time")
-    elif kernel.hidden(stack for own in both for stack in own):
+    elif kernel.hidden(stack for own in recorded.blocks for block in own for stack in block.samples.stacks):
         shows = "`sysctl kernel.kptr_restrict=0` shows them"
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
+    elif not all(recorded.calls):
+        notes.append("perf may not count system calls here (it takes root, or CAP_PERFMON and a readable tracefs)")
     if tools.objdump is None:
         notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")
     for each, table, found in zip(pair, tables, examined, strict=True):

@@ -24,6 +24,12 @@ def in_kernel(stack: Stack) -> bool:
     return stack[0].home == KERNEL
 
 
+def system_call(stack: Stack) -> str | None:
+    """The system call that a thread is in, by its name; None in interrupts and faults."""
+    name = entry(stack)
+    return name if any(_CALL.match(_bare(frame.symbol)) for frame in stack if frame.home == KERNEL) else None
+
+
 def entry(stack: Stack) -> str:
     """What brought a thread into the kernel, by the outermost function of the kernel that tells it.
 

@@ -121,6 +121,18 @@ class Family(Value):
     after_us: float
 
 
+class SystemCall(Value):
+    """How often a query makes a system call, and what that takes."""
+
+    name: str
+    calls_before: float
+    """A query."""
+    calls_after: float
+    us_before: float
+    """CPU microseconds a query in the kernel, by samples."""
+    us_after: float
+
+
 class CodeChange(Value):
     """A function's machine code in both servers."""
 
@@ -147,6 +159,8 @@ class Explained(Value):
     inlined: tuple[Inlined, ...]
     families: tuple[Family, ...]
     code: tuple[CodeChange, ...]
+    system_calls: tuple[SystemCall, ...]
+    """Of those with the most time; empty where perf may not count them."""
     layout: tuple[Spread, Spread]
     dispersion: float
     """How much more functions' counts vary between blocks than Poisson's; their intervals are wider by its root."""

@@ -7,13 +7,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import psutil
+
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
+from upshift.explain import calls
 from upshift.explain.script import Reader, Samples, script_command
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.bench import Bench, RunningArm
@@ -29,7 +32,9 @@ _BLOCK_S = 2.0
 _FEWEST_ROUNDS = 2
 # The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
 LEAD_S = 1.0
-_TAIL_S = 1.5
+# perf attaches to each thread by itself, which takes a busy machine long; the load must go on until it has ended.
+_ATTACH_S = 2.0
+_TAIL_S = 0.5
 _ATTACH_TIMEOUT_S = 15.0
 _READING_TIMEOUT_S = 600.0
 _SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
@@ -48,6 +53,15 @@ class Block:
     switches: int
     """How often its threads left a CPU, of their own accord or not."""
     samples: Samples
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Both servers' blocks, and what was counted beside them."""
+
+    blocks: tuple[list[Block], list[Block]]
+    calls: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
+    """System calls a query by name; empty where perf may not count them."""
 
 
 def sampling_event(shell: Shell) -> Event:
@@ -78,7 +92,7 @@ def rounds_of(seconds: float) -> int:
 
 def recording_s(seconds: float) -> float:
     """About how long ``record`` takes: both servers' starts, warm-ups and blocks."""
-    return 2 * (seconds + rounds_of(seconds) * (LEAD_S + _TAIL_S) + WARMUP_S + 3)
+    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 1) * (LEAD_S + _ATTACH_S + _TAIL_S) + WARMUP_S + 3)
 
 
 def record(
@@ -91,7 +105,7 @@ def record(
     *,
     seconds: float,
     on_block: Callable[[int, int], None],
-) -> tuple[list[Block], list[Block]]:
+) -> Recorded:
     """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on.
 
     Both are there all the while, so that what changes on the machine meets both; who has no turn is stopped. Raises
@@ -110,13 +124,66 @@ def record(
                     block = _block(bench, servers, *turn, load, event, seconds / rounds, seed=number + 2)
                 found[side].append(block)
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
+        counted = _count_calls(bench, servers, running, load, found) if event == "cpu-clock" else ({}, {})
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
             raise LoadFailed(
                 f"{variant.name}: there are no samples, or no queries, under the load {load.workload}",
                 "the load command must keep the server busy: try it by hand, or use a longer --seconds",
             )
-    return found
+    return Recorded(found, counted)
+
+
+def _count_calls(
+    bench: Workbench,
+    servers: Bench,
+    running: Sequence[RunningArm],
+    load: Load,
+    blocks: tuple[list[Block], list[Block]],
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """System calls a query, of those that took most time; in a turn of its own, which nothing is sampled in."""
+    named = calls.worth_counting(item for each in blocks for block in each for item in block.samples.stacks.items())
+    if not named or not calls.countable(bench.shell):
+        return {}, {}
+    found = []
+    for one, other in ((running[0], running[1]), (running[1], running[0])):
+        with _paused(other):
+            found.append(_calls_a_query(bench, servers, one, load, named))
+    return found[0], found[1]
+
+
+def _calls_a_query(
+    bench: Workbench, servers: Bench, running: RunningArm, load: Load, named: Sequence[str]
+) -> Mapping[str, float]:
+    output = bench.folder / "calls.csv"
+    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + calls.SECONDS + _TAIL_S, seed=1)
+    time.sleep(LEAD_S)
+    process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
+    # perf counts from the moment on in which its own command begins, when it has attached to all threads.
+    in_time = _await(lambda: _sleeps(process.pid), _ATTACH_S)
+    before = running.queries()
+    process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
+    queries = running.queries() - before
+    handle.finish()
+    counts = calls.read_counts(output.read_text()) if output.is_file() else {}
+    output.unlink(missing_ok=True)
+    return {name: count / queries for name, count in counts.items() if queries and in_time}
+
+
+def _await(done: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if done():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether perf has begun its command, which is `sleep`."""
+    with contextlib.suppress(psutil.Error):
+        return any(child.name() == "sleep" for child in psutil.Process(pid).children())
+    return False
 
 
 def _block(
@@ -131,7 +198,7 @@ def _block(
     seed: int,
 ) -> Block:
     data = bench.folder / "samples.perf"
-    handle = servers.begin(running, load, LEAD_S + block_s + _TAIL_S, seed)
+    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s + _TAIL_S, seed)
     time.sleep(LEAD_S)
     with _recorder(bench, running.pid, data, event, block_s) as recorder:
         first = running.queries(), usage(running.pid), _switches(running.pid)
@@ -170,22 +237,13 @@ def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: flo
     """perf, attached to all threads of a server; stopped at the end. Raises CommandFailed when it ends early."""
     options = ("-e", event, "-g", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(data))
     process = bench.shell.spawn(Command(("perf", "record", *options, "--", "sleep", f"{seconds:.1f}")), log=bench.log)
-    deadline = time.monotonic() + _ATTACH_TIMEOUT_S
-    while time.monotonic() < deadline and process.poll() is None and not _attached(process.pid):
-        time.sleep(0.02)
+    _await(lambda: _sleeps(process.pid) or process.poll() is not None, _ATTACH_TIMEOUT_S)
     yield process
     if process.wait(seconds) is None:
         process.signal(2)
         process.wait(_ATTACH_TIMEOUT_S)
     if not data.is_file() or not data.stat().st_size:
         raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
-
-
-def _attached(pid: int) -> bool:
-    """Whether perf has written its header, which it does once all threads are attached."""
-    with contextlib.suppress(OSError):
-        return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
-    return False
 
 
 def _switches(pid: int) -> int:

@@ -18,7 +18,7 @@ def show(explanation: Explanation, console: Console) -> None:
     """Print the explanation on ``console``, at its width."""
     console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
     for load in explanation.loads:
-        for table in (_changes(load), _rows(load), _families(load), _inlined(load), _layout(load)):
+        for table in (_changes(load), _rows(load), _calls(load), _families(load), _inlined(load), _layout(load)):
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
@@ -59,6 +59,14 @@ def _rows(load: Explained) -> Table:
         before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
         name = f"{len(hidden)} further rows, on the page"
         table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")
+    return table
+
+
+def _calls(load: Explained) -> Table:
+    table = _table("system calls", "system call", "a query, before", "after", "µs a call, before", "after")
+    for each in load.system_calls:
+        times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
+        table.add_row(each.name, f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
     return table
 
 

@@ -32,6 +32,10 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "Where",
         "walk.cc:12",
         "100.0 100.0",
+        "Why: system calls",
+        "spends 20.0 µs before and 12.0 µs after, 0.60x",
+        "0.75x for how often they are made, times 0.80x for what each takes",
+        "0.500 0.250 20.00 16.00",
         "Why: functions with what was inlined into them",
         "80.00",
         "Calls that are gone",
@@ -94,6 +98,7 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         "1 → 0",
         "the code",
         "-1.00 ?",
+        "0.250",
         "1.5 times",
     ):
         assert part in said, part

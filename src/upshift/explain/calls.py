@@ -1,0 +1,65 @@
+"""How often a server enters the kernel for a query, by system call: perf counts the kernel's tracepoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from upshift.explain import kernel
+from upshift.explain.model import SystemCall
+from upshift.explain.script import Stack
+from upshift.shell import Command, Shell
+
+SECONDS = 2.0
+_MOST = 8
+_EVENT = "syscalls:sys_enter_"
+
+
+def countable(shell: Shell) -> bool:
+    """Whether perf may count system calls here: tracepoints need more rights than samples do."""
+    probe = Command(("perf", "stat", "-e", f"{_EVENT}read", "--", "true"))
+    return shell.run(probe, check=False, timeout_s=20).returncode == 0
+
+
+def worth_counting(stacks: Iterable[tuple[Stack, int]]) -> tuple[str, ...]:
+    """The system calls that hold most samples."""
+    seen: Counter[str] = Counter()
+    for stack, count in stacks:
+        if kernel.in_kernel(stack) and (call := kernel.system_call(stack)):
+            seen[call] += count
+    return tuple(name for name, _count in seen.most_common(_MOST))
+
+
+def count_command(pid: int, calls: Sequence[str], output: Path) -> Command:
+    """Counts these calls of a server for a while."""
+    events = (word for call in calls for word in ("-e", f"{_EVENT}{call}"))
+    return Command(("perf", "stat", "-x", ",", "-o", str(output), *events, "-p", str(pid), "--", "sleep", f"{SECONDS:.1f}"))
+
+
+def read_counts(text: str) -> Mapping[str, int]:
+    """What ``perf stat -x ,`` wrote: count, unit, event, ..."""
+    found = {}
+    for line in text.splitlines():
+        count, _, rest = line.partition(",")
+        name = next((part.removeprefix(_EVENT) for part in rest.split(",") if part.startswith(_EVENT)), None)
+        if name and count.isdigit():
+            found[name] = int(count)
+    return found
+
+
+def compared(
+    calls: tuple[Mapping[str, float], Mapping[str, float]], us: tuple[Mapping[str, float], Mapping[str, float]]
+) -> tuple[SystemCall, ...]:
+    """Calls a query of both servers beside their CPU time in the kernel, those with the most time first."""
+    before, after = calls
+    return tuple(
+        SystemCall(
+            name=name,
+            calls_before=before[name],
+            calls_after=after[name],
+            us_before=us[0].get(name, 0.0),
+            us_after=us[1].get(name, 0.0),
+        )
+        for name in sorted(before.keys() & after.keys(), key=lambda each: (-us[0].get(each, 0.0), each))
+    )
