@@ -73,7 +73,7 @@ def report_study(
         recommended=_names(plan, recommended) if recommended else (),
         recommended_file=str(file) if file else "",
         confirmed=confirmed,
-        flags=measured.flags,
+        flags=tuple({flag.name: flag for flag in (*(confirmed.flags if confirmed else ()), *measured.flags)}.values()),
         warnings=(*((carded.lacking,) if carded.lacking else ()), *_warnings(plan, same, measured)),
     )
     write_json(lab.run.path / "result.json", result.model_dump(mode="json"))

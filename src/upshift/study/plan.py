@@ -94,6 +94,10 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         _refuse_impossible(arm)
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
+    if study.trials and study.trials < study.trainings:
+        raise UsageError(
+            f"{study.trainings} trainings share {study.trials} trials", "give each training a trial at least, and better three"
+        )
     loads = len(study.workloads) * len(study.connections) + len(study.held_out)
     at_once = min(len(arms), _arms_at_once(arms, kind, settings))
     groups = group_names(tuple(arm.name for arm in arms), at_once)
@@ -101,8 +105,9 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     screening_s = study.budget * (1 - study.confirm)
     trials = study.trials or min(MOST_TRIALS, int(screening_s / round_s))
     trials -= trials % study.trainings if trials >= study.trainings else 0
-    if trials * round_s > screening_s + 1 or trials < min(LEAST_TRIALS, study.trials or LEAST_TRIALS):
-        raise _too_large(study, design, trials=max(LEAST_TRIALS, trials), round_s=round_s)
+    least = study.trials or max(LEAST_TRIALS, study.trainings)
+    if trials * round_s > screening_s + 1 or trials < min(least, max(LEAST_TRIALS, study.trainings)):
+        raise _too_large(study, design, trials=max(least, trials), round_s=round_s)
     two_s = trial_s(plan, 2, loads)
     confirm_trials = min(MOST_TRIALS, int(study.budget * study.confirm / two_s)) if study.confirm else 0
     if study.confirm and confirm_trials < LEAST_TRIALS:

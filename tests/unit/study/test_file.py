@@ -126,6 +126,14 @@ def test_a_bad_study_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, 
     assert error.value.hint
 
 
+def test_trainings_share_the_trials(tmp_path: Path) -> None:
+    trained = BUILT.replace('recipe = "plain"', 'recipe = "max-clang"')
+    assert planned(tmp_path, trained.replace("[base]", "trainings = 4\n[base]")).trials % 4 == 0
+    with pytest.raises(UsageError, match="4 trainings share 3 trials") as error:
+        planned(tmp_path, trained.replace("[base]", "trainings = 4\ntrials = 3\n[base]"))
+    assert error.value.hint
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
