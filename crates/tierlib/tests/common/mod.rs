@@ -3,9 +3,11 @@
 //! A worker is a function that `workers!` names, and no test: its test names it, and one that does not exist fails.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use tiercache::status::Snapshot;
 use tiercache::{Counter, Reason, StatusPage};
@@ -57,9 +59,18 @@ pub fn start(workers: &[(&str, fn())]) {
     std::process::exit(i32::from(failed.is_err()) * 101);
 }
 
+/// The names of preloaded tests whose folders are this process's own.
+static BEGUN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
 /// This test program again as `worker`, with the library preloaded and a folder of its own.
 pub fn preloaded(worker: &str, name: &str) -> Command {
     let folder = std::env::temp_dir().join(format!("tierlib-{name}-{}", std::process::id()));
+    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    if begun.insert(name.to_owned()) && folder.exists() {
+        // Of an earlier process with the same number.
+        std::fs::remove_dir_all(&folder).expect("a folder of this test");
+    }
+    drop(begun);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command
@@ -99,6 +110,8 @@ fn served(text: String) -> String {
         counter(&text, "hits") > 0,
         "the tier served nothing: {text}"
     );
+    // The audit corrects a wrong page before the worker sees it.
+    assert_eq!(counter(&text, "audit_differences"), 0, "{text}");
     text
 }
 
