@@ -20,7 +20,7 @@ from upshift.study.variance import SOURCES, Component, components
 from upshift.values import Value
 
 COUNT_LOG_SD = 0.0025
-"""Of a count: reads repeat within 0.1 %, writes within 0.5 % (docs/explanation/instructions.md)."""
+"""Of a count: five counts of a server lay up to 0.55 % apart (docs/measurements/2026-11-22-instructions)."""
 
 
 class Part(Value):
