@@ -134,7 +134,7 @@ fn a_folder_that_cannot_be_written_to_is_refused() {
     let done = card(&folder, "5");
     std::fs::remove_dir_all(&folder).expect("removed");
     if root {
-        println!("NOT RUN: root may write everywhere");
+        eprintln!("NOT RUN: root may write everywhere");
     } else {
         refused(&done, 1, "cannot be written to");
     }
