@@ -52,7 +52,7 @@ class Options(Value):
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6
     rounds: int = 2
-    slice_s: float = 0.5
+    slice_s: float = 0.4
     """With a lead-in of 0.3 s, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
     lead_s: float = 0.3
     until: float | None = None

@@ -18,7 +18,7 @@ from upshift.workload.driver import LoadReport, whole_seconds
 
 CONNECT_S = 0.2
 """The lead-in of an arm's first turn is longer by this: its driver starts and connects."""
-_ASKING_S = 0.04
+_ASKING_S = 0.1
 """Reading a busy server's counters, three times a turn."""
 _SPARE_S = (0.2, 3.0, 30.0)
 """What a driver runs on for, beyond what its turns should take, at the first attempt and at the next ones."""

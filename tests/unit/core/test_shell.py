@@ -192,14 +192,20 @@ def test_a_background_command_is_waited_for_and_signalled(shell: SystemShell, tm
 def test_a_background_command_is_paused_with_what_it_started_and_goes_on(shell: SystemShell, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = shell.spawn(Command(("sh", "-c", "(while :; do echo; sleep 0.01; done) & wait")), log=log)
-    written(log, 0)
-    process.pause()
-    states = [child.status() for child in psutil.Process(process.pid).children()]
-    assert states == [psutil.STATUS_STOPPED] * len(states) and states
-    assert psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-    before = log.stat().st_size
-    process.resume()
-    written(log, before)
+    try:
+        written(log, 0)
+        process.pause()
+        members = [psutil.Process(process.pid), *psutil.Process(process.pid).children()]
+        assert len(members) > 1
+        deadline = time.monotonic() + 20
+        while {each.status() for each in members} != {psutil.STATUS_STOPPED}:
+            assert time.monotonic() < deadline, "they go on"
+            time.sleep(0.01)
+        before = log.stat().st_size
+        process.resume()
+        written(log, before)
+    finally:
+        shell.close()
 
 
 def test_close_ends_a_paused_command(shell: SystemShell, tmp_path: Path) -> None:
