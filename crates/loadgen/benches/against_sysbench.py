@@ -1,6 +1,7 @@
 """What does upshift-load cost beside sysbench, on the same server and tables?
 
-    PYTHONPATH=src .venv/bin/python studies/load_vs_sysbench.py --mysqld PATH/mysqld --load PATH/upshift-load [--json FILE]
+    PYTHONPATH=src .venv/bin/python crates/loadgen/benches/against_sysbench.py --mysqld PATH/mysqld
+        --load PATH/upshift-load [--json FILE]
 
 Raises a server of its own in a temporary folder (unix socket only), fills sysbench's tables, and runs both clients in turn,
 in changing order. For each number of connections it prints client CPU a statement (user and system time of the whole client

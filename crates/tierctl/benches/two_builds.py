@@ -1,7 +1,7 @@
 """Is one build of the page cache as fast as another?
 
-    PYTHONPATH=src .venv/bin/python studies/tier_builds.py --before OLD/upshift-cache --after NEW/upshift-cache --work DIR
-        --json FILE
+    PYTHONPATH=src .venv/bin/python crates/tierctl/benches/two_builds.py --before OLD/upshift-cache
+        --after NEW/upshift-cache --work DIR --json FILE
 
 Runs `upshift-cache bench` of both builds in turn, in changing order, and prints the ratios of IOPS, after / before, for each
 medium and size of a read: geometric mean and Student's 95 % interval over rounds. The rows without a tier (the disk, tmpfs)

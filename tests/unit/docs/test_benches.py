@@ -1,4 +1,4 @@
-"""The studies, from which published figures come, start and take the options that they show."""
+"""The benchmarks of Upshift's own programs start and take the options that they show."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from upshift.paths import CHECKOUT
 
-STUDIES = sorted(file for file in (CHECKOUT / "studies").glob("*.py") if "__main__" in file.read_text())
+BENCHES = sorted((CHECKOUT / "crates").glob("*/benches/*.py"))
 
 
-@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.name)
-def test_a_study_starts_and_says_what_it_takes(file: Path) -> None:
+@pytest.mark.parametrize("file", BENCHES, ids=lambda file: file.name)
+def test_a_benchmark_starts_and_says_what_it_takes(file: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
     done = subprocess.run([sys.executable, str(file), "--help"], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
