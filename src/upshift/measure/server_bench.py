@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from upshift.errors import ServerFailed
 from upshift.measure.bench import RunningArm
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
@@ -44,7 +43,7 @@ class ServerBench:
 
     @contextlib.contextmanager
     def arm(self, arm: Variant, trial: int) -> Iterator[RunningServer]:
-        """A fresh server on its own copy of the data; stopped, and its folder removed, at the end."""
+        """A fresh server on its own copy of the data; killed, and its folder removed, at the end."""
         folder = self._folder / f"trial-{trial}-{arm.name.replace('/', '-')}"
         data = copy(self._shell, self._templates[arm.name], folder / "data")
         try:
@@ -58,11 +57,11 @@ class ServerBench:
                 environment=arm.environment,
                 under=arm.before_server(folder),
                 cpus=arm.server_cpus or self._plan.server_cpus,
+                cleanly=False,  # Nobody needs its data.
+                label=f"arm '{arm.name}': ",
             ) as server:
                 self._variants[server.pid] = arm
                 yield server
-        except ServerFailed as error:
-            raise ServerFailed(f"arm '{arm.name}': {error.message}", error.hint) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -30,6 +30,8 @@ class RunningServer:
     process: Process
     socket: Path
     log: Path
+    label: str = ""
+    """What stands before its errors: which of several servers it is."""
 
     @property
     def pid(self) -> int:
@@ -45,17 +47,19 @@ class RunningServer:
         self.check()
         try:
             return self.kind.counters(self.socket).queries
-        except ServerFailed:
+        except ServerFailed as error:
             # How it died says more than that it does not answer; a dying server closes its connections first.
             self.process.wait(_DYING_S)
             self.check()
-            raise
+            raise ServerFailed(f"{self.label}{error.message}", error.hint) from error
 
     def check(self) -> None:
         """Raises ServerFailed when the server is gone."""
         code = self.process.poll()
         if code is not None:
-            raise ServerFailed(f"the server ended by itself ({_ending(code)})\n{_tail(self.log)}", f"its log is {self.log}")
+            raise ServerFailed(
+                f"{self.label}the server ended by itself ({_ending(code)})\n{_tail(self.log)}", f"its log is {self.log}"
+            )
 
     def quiet(self) -> bool:
         """Whether background work has calmed down. Raises ServerFailed when the server is gone."""
@@ -93,6 +97,7 @@ def running(
     cpus: tuple[int, ...] = (),
     start_timeout_s: float = START_TIMEOUT_S,
     cleanly: bool = True,
+    label: str = "",
 ) -> Iterator[RunningServer]:
     """Start ``program`` on ``data`` and stop it cleanly at the end, so that profiles get written.
 
@@ -108,12 +113,12 @@ def running(
         command = kind.start(program, data, socket, {**kind.settings(), **settings})
         command = replace(command, argv=(*under, *command.argv), env={**command.env, **environment}, cpus=cpus)
         process = shell.spawn(command, log=log)
-        server = RunningServer(kind, program, process, socket, log)
+        server = RunningServer(kind, program, process, socket, log, label)
         _await_ready(server, start_timeout_s)
         yield server
         server.check()
         if cleanly:
-            _stop(process, log)
+            _stop(server)
     finally:
         if process is not None and process.poll() is None:
             process.signal(signal.SIGKILL)
@@ -127,22 +132,26 @@ def _await_ready(server: RunningServer, timeout_s: float) -> None:
         code = server.process.poll()
         if code is not None:
             raise ServerFailed(
-                f"the server did not start ({_ending(code)})\n{_tail(server.log)}",
+                f"{server.label}the server did not start ({_ending(code)})\n{_tail(server.log)}",
                 f"its log is {server.log}; a port or socket taken, or an option that it does not know, are the usual reasons",
             )
         if server.kind.ready(server.socket):
             return
         time.sleep(0.1)
-    raise ServerFailed(f"the server did not answer within {timeout_s:.0f} s\n{_tail(server.log)}", f"its log is {server.log}")
+    raise ServerFailed(
+        f"{server.label}the server did not answer within {timeout_s:.0f} s\n{_tail(server.log)}", f"its log is {server.log}"
+    )
 
 
-def _stop(process: Process, log: Path) -> None:
-    process.signal(signal.SIGTERM)
-    code = process.wait(STOP_TIMEOUT_S)
+def _stop(server: RunningServer) -> None:
+    server.process.signal(signal.SIGTERM)
+    code = server.process.wait(STOP_TIMEOUT_S)
     if code is None:
-        raise ServerFailed(f"the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {log}")
+        raise ServerFailed(f"{server.label}the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {server.log}")
     if code != 0:
-        raise ServerFailed(f"the server did not stop cleanly ({_ending(code)})\n{_tail(log)}", f"its log is {log}")
+        raise ServerFailed(
+            f"{server.label}the server did not stop cleanly ({_ending(code)})\n{_tail(server.log)}", f"its log is {server.log}"
+        )
 
 
 def _ending(code: int) -> str:

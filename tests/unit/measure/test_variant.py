@@ -131,3 +131,17 @@ def test_a_server_that_does_not_start_is_named_by_its_arm(tmp_path: Path) -> Non
     bench = bench_with(FakeShell(processes=iter([FakeProcess(code=1)])), tmp_path)
     with pytest.raises(ServerFailed, match="arm 'a/tuned': the server did not start"), bench.arm(TUNED, trial=0):
         pass
+
+
+def test_of_several_servers_the_one_that_died_is_named(tmp_path: Path) -> None:
+    dying = FakeProcess(polls_before_end=2, code_at_end=-11)
+    bench = bench_with(FakeShell(processes=iter([dying, FakeProcess()])), tmp_path)
+    other = TUNED.model_copy(update={"name": "b"})
+    bench._templates = {**bench._templates, "b": tmp_path}
+    with (
+        pytest.raises(ServerFailed, match=r"^arm 'a/tuned': the server ended by itself"),
+        bench.arm(TUNED, trial=0) as server,
+        bench.arm(other, trial=0),
+    ):
+        while True:
+            server.queries()
