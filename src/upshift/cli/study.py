@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def study(
-    file: Annotated[Path, typer.Argument(help="The study: a TOML file; those that are shipped lie in studies/.")],
+    name: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A shipped study's name (they lie in studies/), or a .toml file.")
+    ],
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Continue a study that was stopped; `last` is the newest.")
     ] = None,
@@ -30,9 +31,9 @@ def study(
     """Measure what each of several factors does, alone and beside the others, and confirm the best set."""
     from upshift import pipeline
     from upshift.cli.session import session
-    from upshift.study.file import read_study
+    from upshift.study.file import find_study
 
-    asked = read_study(file)
+    asked = find_study(name)
     plan = _resumed(asked, resume) if resume else _planned(asked)
     if dry_run:
         from upshift.cli.study_plan import show_plan
@@ -91,14 +92,12 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
 
 
 def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) -> tuple[Measuring, dict[str, Work]]:
-    """What is measured, and what each recipe is built with, by the recipe's content."""
+    """What is measured, and what each build is made with, by ``Arm.build``."""
     from upshift import console
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kind import Program
     from upshift.server.kinds import default_kind
-    from upshift.stages.work import Measuring
     from upshift.study.plan import refuse_missing_libraries, variant_of
-    from upshift.values import content_hash
 
     refuse_missing_libraries(plan)
     options = asked.options(jobs)
@@ -107,15 +106,15 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
     if variants:
         refuse_unstartable(variants)
     works: dict[str, Work] = {}
-    for recipe in plan.recipes:
-        whole = recipe.profile == "none" and recipe.scope == "all"
-        fitting = options.model_copy(update={"level": "quick" if whole else "full"})
-        work = prepare(fitting, allow_install=allow_install, say=console.say, recipe=recipe)
-        works[content_hash(recipe.anonymous())] = work
-    if not works:
-        return prepare_measuring(options, variants, allow_install=allow_install, say=console.say), works
-    first = next(iter(works.values()))
-    return Measuring(**{name: getattr(first, name) for name in Measuring.model_fields}), works
+    for arm in plan.built:
+        assert arm.recipe
+        whole = arm.recipe.profile == "none" and arm.recipe.scope == "all"
+        trained_on = arm.change.trained_on or options.workloads
+        held_out = () if arm.change.trained_on else options.held_out
+        fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
+        work = prepare(options.model_copy(update=fitting), allow_install=allow_install, say=console.say, recipe=arm.recipe)
+        works[arm.build] = work
+    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say), works
 
 
 def _stages(asked: Study, plan: StudyPlan) -> int:

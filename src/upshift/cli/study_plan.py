@@ -12,7 +12,7 @@ from upshift.study.plan import StudyPlan
 
 
 def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
-    builds = builds_of(plan.recipes, study)
+    builds = builds_of(plan.built, study)
     percent = 100 * math.expm1(plan.half_width) if math.isfinite(plan.half_width) else None
     if as_json:
         told = {

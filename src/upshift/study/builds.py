@@ -9,6 +9,7 @@ from upshift.estimate import estimate
 from upshift.plan import plain_of
 from upshift.stages.names import Stage, building_stages
 from upshift.study.file import Study
+from upshift.study.plan import Arm
 from upshift.values import Value, content_hash
 
 
@@ -35,16 +36,24 @@ _DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
 }
 
 
-def builds_of(recipes: tuple[Recipe, ...], study: Study) -> tuple[Build, ...]:
+_UNTRAINED = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA)
+
+
+def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
+    """The stages that lead to the servers of ``arms``; those without a recipe need none."""
     found: dict[str, dict[str, Recipe]] = {}
-    for recipe in recipes:
+    for arm in arms:
+        if (recipe := arm.recipe) is None:
+            continue
         for stage in building_stages(recipe):
             if stage == Stage.POST_LINK and recipe.post_link == "none":
                 continue
             decides = _DECIDES.get(stage, Recipe.before_post_link)
             if stage == Stage.PLAIN_BUILD and (recipe.profile != "none" or recipe.scope == "hot"):
                 decides = plain_of
-            found.setdefault(stage, {}).setdefault(content_hash(decides(recipe).anonymous()), recipe)
+            trained_on = () if stage in _UNTRAINED else arm.change.trained_on
+            key = content_hash({"recipe": decides(recipe).anonymous(), "trained_on": trained_on})
+            found.setdefault(stage, {}).setdefault(key, recipe)
     return tuple(_build(stage, tuple(firsts.values()), study) for stage, firsts in found.items())
 
 

@@ -15,6 +15,7 @@ from upshift.errors import UsageError
 from upshift.measure.model import Metric
 from upshift.measure.variant import Surroundings
 from upshift.options import Options
+from upshift.paths import shipped
 from upshift.study.designs import Factor, Kind, Row
 from upshift.values import Value, describe_invalid
 
@@ -50,6 +51,8 @@ class Change(Surroundings):
     """A recipe's name or its file."""
     build: Mapping[str, Any] = {}
     """Keys of the recipe: flags are added, other keys replace its own."""
+    trained_on: tuple[str, ...] = ()
+    """Workloads that find the hot set and train the profile; empty: those that the study measures."""
 
     def over(self, base: Change) -> Change:
         """``base`` with this change made: tables and lists grow, other keys are replaced."""
@@ -74,6 +77,7 @@ class Change(Surroundings):
             binary=self.binary or (None if self.recipe else base.binary),
             recipe=self.recipe or (None if self.binary else base.recipe),
             build=build,
+            trained_on=self.trained_on or base.trained_on,
         )
 
 
@@ -130,6 +134,8 @@ class Study(Value):
         for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
             if each.build and self.base.recipe is None and each.recipe is None:
                 raise ValueError("build: only what a recipe builds can be built otherwise; base names a binary")
+            if each.trained_on and self.base.recipe is None and each.recipe is None:
+                raise ValueError("trained_on: only what a recipe builds is trained; base names a binary")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
                 raise ValueError(f"build: {', '.join(sorted(unknown))} is no key of a recipe")
         return self
@@ -186,6 +192,21 @@ class Study(Value):
         return tuple(chosen.get(name, 0) for name in self.factors)
 
 
+def find_study(name_or_path: str) -> Study:
+    """A shipped study by its name, or any by the path of its file. Raises UsageError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        return read_study(path)
+    file = shipped("studies") / f"{name_or_path}.toml"
+    if not file.is_file():
+        names = ", ".join(each.stem for each in sorted(shipped("studies").glob("*.toml")))
+        raise UsageError(
+            f"there is no study '{name_or_path}'",
+            f"those that are shipped are {names}; a file of your own is named with its .toml",
+        )
+    return read_study(file)
+
+
 def read_study(file: Path) -> Study:
     """Raises UsageError for what is no study; relative paths in it are the file's own."""
     try:
@@ -210,6 +231,8 @@ def _at_home(study: Study, folder: Path) -> Study:
             update["binary"] = (folder / change.binary.expanduser()).resolve()
         if change.recipe:
             update["recipe"] = _file(change.recipe, folder)
+        if change.trained_on:
+            update["trained_on"] = tuple(_file(name, folder) for name in change.trained_on)
         return change.model_copy(update=update)
 
     factors = {name: {level: placed(each) for level, each in levels.items()} for name, levels in study.factors.items()}

@@ -48,6 +48,13 @@ class Arm(Value):
     recipe: Recipe | None
     """None: the change names a binary."""
 
+    @property
+    def build(self) -> str:
+        """What tells one build from another; rows with the same one share it. Empty for a binary."""
+        if self.recipe is None:
+            return ""
+        return content_hash({"recipe": self.recipe.anonymous(), "trained_on": self.change.trained_on})
+
 
 class StudyPlan(Value):
     """What a study will do."""
@@ -67,9 +74,9 @@ class StudyPlan(Value):
     """Of a factor's interval to expect at ``connections`` and workloads together, as a logarithm."""
 
     @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """Each different one, by what it builds."""
-        found = {content_hash(arm.recipe.anonymous()): arm.recipe for arm in reversed(self.arms) if arm.recipe}
+    def built(self) -> tuple[Arm, ...]:
+        """The first arm of each build."""
+        found = {arm.build: arm for arm in reversed(self.arms) if arm.recipe}
         return tuple(reversed(found.values()))
 
 
@@ -179,7 +186,13 @@ def variant_of(arm: Arm, program: Program) -> Variant:
 
 def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
-    return Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
+    recipe = recipe_of(change, name)
+    if recipe and change.trained_on and recipe.profile == "none" and recipe.scope == "all":
+        raise UsageError(
+            f"row '{name}' says what it is trained on, and its recipe trains nothing",
+            "leave trained_on out, or name another recipe",
+        )
+    return Arm(name=name, row=row, change=change, recipe=recipe)
 
 
 def _refuse_idle_factors(study: Study) -> None:

@@ -9,7 +9,7 @@ import pytest
 from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
 from upshift.plan import measuring_plan
 from upshift.server.mysql import KIND
-from upshift.study.file import Study, read_study
+from upshift.study.file import Study, find_study, read_study
 from upshift.study.plan import StudyPlan, group_names, make_plan, refuse_missing_libraries
 
 GOOD = """
@@ -64,7 +64,7 @@ def test_a_row_is_the_base_with_its_levels(tmp_path: Path) -> None:
 
 def test_flags_add_up_in_recipes_and_each_recipe_is_built_once(tmp_path: Path) -> None:
     plan = planned(tmp_path, BUILT)
-    assert [recipe.flags for recipe in plan.recipes] == [
+    assert [arm.recipe.flags for arm in plan.built if arm.recipe] == [
         (),
         ("-funroll-loops",),
         ("-march=native",),
@@ -91,6 +91,8 @@ def test_arms_that_memory_does_not_hold_at_once_are_split_into_groups_with_the_f
         ('binary = "mysqld"', 'binary = "mysqld"\nrecipe = "plain"', "binary or a recipe"),
         ('binary = "mysqld"', 'binary = "missing"', "not an executable"),
         ('binary = "mysqld"', 'binary = "mysqld"\nbuild = { flags = ["-O3"] }', "only what a recipe builds"),
+        ('binary = "mysqld"', 'binary = "mysqld"\ntrained_on = ["tpcc"]', "only what a recipe builds is trained"),
+        ('binary = "mysqld"', 'recipe = "plain"\ntrained_on = ["tpcc"]', "its recipe trains nothing"),
         ('binary = "mysqld"', 'binary = "mysqld"\ncolour = "red"', "colour"),
         ('binary = "mysqld"', 'binary = "mysqld"\nunder = ["no-such-program"]', "no program"),
         ('binary = "mysqld"', 'binary = "mysqld"\nserver_cpus = [999]', "CPUs that this machine does not have: 999"),
@@ -174,3 +176,12 @@ def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UpshiftError) as error:
             read_study(file)
         assert error.value.exit_code == 2 and error.value.hint
+
+
+def test_a_shipped_study_goes_by_its_name_and_another_by_its_file(tmp_path: Path) -> None:
+    assert find_study("settings").name == "settings"
+    with pytest.raises(UsageError, match="there is no study 'setings'") as error:
+        find_study("setings")
+    assert "settings" in (error.value.hint or "")
+    with pytest.raises(UsageError, match="there is no study"):
+        find_study(str(tmp_path / "settings.toml"))

@@ -17,7 +17,6 @@ from upshift.server.mysql import KIND
 from upshift.stages.study import Measured
 from upshift.study.file import Study
 from upshift.study.plan import StudyPlan, make_plan
-from upshift.values import content_hash
 
 BETTER = {"off": 20.0, "v3": 15.0}
 NOTHING = {"off": 20.0, "v3": 20.0}
@@ -81,7 +80,7 @@ class Run:
         options = SimpleNamespace(source=None)
         work: Any = SimpleNamespace(options=options, source_identity="")
         work.model_copy = lambda update: SimpleNamespace(options=options, source_identity="", **update)
-        works = {content_hash(recipe.anonymous()): work for recipe in self.plan.recipes}
+        works = {arm.build: work for arm in self.plan.built}
         measuring: Any = SimpleNamespace(train_on=(), hold_out=())
         pipeline.run_study(lab, self.study, self.plan, measuring, works)
 

@@ -16,6 +16,7 @@ from upshift.paths import CHECKOUT
 from upshift.plan import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.attribution import FactorEffect, Together
+from upshift.study.builds import builds_of
 from upshift.study.designs import Kind
 from upshift.study.file import Change, Study, read_study
 from upshift.study.intervals import Effect
@@ -58,6 +59,14 @@ def test_builds_that_rows_share_are_counted_once(capsys: pytest.CaptureFixture[s
     show_plan(study, plan, as_json=True)
     builds = {each["stage"]: each["count"] for each in json.loads(capsys.readouterr().out)["builds"]}
     assert (builds["plain build"], builds["instrumented build"], builds["train"], builds["post-link"]) == (1, 1, 4, 4)
+
+
+def test_the_matrix_trains_a_server_on_each_workload_and_runs_all_on_each() -> None:
+    study, plan = planned(CHECKOUT / "studies" / "matrix.toml")
+    alone = [arm.change.trained_on for arm in plan.arms if len(arm.change.trained_on) == 1]
+    assert sorted(each for (each,) in alone) == sorted(study.workloads)
+    builds = {each.stage: each.count for each in builds_of(plan.built, study)}
+    assert (builds["plain build"], builds["hot set"], builds["post-link"]) == (1, 6, 7)
 
 
 def keys(model: type[Value]) -> Iterator[str]:
