@@ -47,6 +47,12 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
         4.0e9,
         ("valgrind --tool=callgrind mysqld ...", "sysbench ... run, a fixed number of events"),
     ),
+    Stage.EXPLAIN: (
+        0,
+        1.0e9,
+        3.0e9,
+        ("perf record -e cpu-clock -g", "sysbench ... run, for both servers in turns", "llvm-objdump -d"),
+    ),
     Stage.PACKAGE: (30, 0.6e9, 0.2e9, ("tar -c",)),
     Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
 }
@@ -98,13 +104,13 @@ def estimate(options: Options, stages: tuple[str, ...], recipe: Recipe | None = 
 
 def explaining(options: Options, seconds: float) -> tuple[Estimate, ...]:
     """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload."""
-    (data,) = estimate(options, (Stage.DATA,))
-    wall_s = len(options.workloads) * (recording_s(seconds) + _READING_S)
-    commands = ("perf record -e cpu-clock -g", "sysbench ... run, for both servers in turns", "llvm-objdump -d")
-    explained = Estimate(
-        name=Stage.EXPLAIN, wall_s=wall_s, disk_bytes=1_000_000_000, memory_bytes=3_000_000_000, commands=commands
-    )
-    return data, explained
+    data, explained = estimate(options, (Stage.DATA, Stage.EXPLAIN))
+    wall_s = len(options.workloads) * _explained_s(seconds)
+    return data, explained.model_copy(update={"wall_s": wall_s})
+
+
+def _explained_s(seconds: float) -> float:
+    return recording_s(seconds) + _READING_S if seconds else 0.0
 
 
 def trial_s(plan: Plan, arms: int, loads: int) -> float:
@@ -128,5 +134,6 @@ def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
         Stage.CARD: options.card_s,
         Stage.MEASURE: plan.budget_s or plan.trials * trial_s(plan, arms, loads),
         Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
+        Stage.EXPLAIN: _explained_s(options.explain_s),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

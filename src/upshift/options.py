@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from upshift.card.program import LEAST_S, MOST_S
+from upshift.explain.recording import SHORTEST_S
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -31,6 +32,12 @@ Named = Annotated[str, AfterValidator(_absolute_file)]
 def _card_seconds(seconds: float) -> float:
     if seconds and not LEAST_S <= seconds <= MOST_S:
         raise ValueError(f"--card-seconds takes {LEAST_S:g} to {MOST_S:g}, or 0 for no card")
+    return seconds
+
+
+def _explain_seconds(seconds: float) -> float:
+    if seconds and seconds < SHORTEST_S:
+        raise ValueError(f"--explain-seconds takes {SHORTEST_S:g} or more, or 0 for no explanation")
     return seconds
 
 
@@ -62,5 +69,7 @@ class Options(Value):
     sample_s: float = 12.0
     card_s: Annotated[float, AfterValidator(_card_seconds)] = 10.0
     """For the machine card; 0: none."""
+    explain_s: Annotated[float, AfterValidator(_explain_seconds)] = 4.0
+    """Sampled of each server to explain the headline's load; 0: no explanation."""
     jobs: int = 0
     """0: one for each CPU, fewer when memory would not hold them."""

@@ -21,13 +21,13 @@ from upshift.stages.builds import build_instrumented, build_optimised, build_pla
 from upshift.stages.card import measure_machine
 from upshift.stages.count import count_instructions
 from upshift.stages.data import Filled, fill_data
-from upshift.stages.explain import Explaining, explain_pair
+from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
 from upshift.stages.measure import arms, measure, templates
 from upshift.stages.package import package
 from upshift.stages.post_link import post_link
-from upshift.stages.report import report, report_measured
+from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
 from upshift.stages.study import confirm, measure_arms, same_servers, study_data, try_out
 from upshift.stages.study_report import loads_of, report_study
@@ -39,7 +39,7 @@ from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
 from upshift.study.recommend import recommend
 from upshift.study.result import StudyResult
-from upshift.values import content_hash, file_sha256
+from upshift.values import file_sha256
 
 SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
 
@@ -61,9 +61,11 @@ def optimize(lab: Lab, work: Work) -> Result:
     filled = templates(lab, measured, data, work.train_on + work.hold_out)
     experiment = measure(lab, measured, filled, work)
     counted = count_instructions(lab, measured, filled, work)
+    why = explain_gain(lab, source.version, measured, filled, counted, work)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
-    return report(lab, source, plain, trained, post_linked, verified, carded, experiment, counted, packaged, work)
+    judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why)
+    return report(lab, source, plain, trained, post_linked, verified, judged, packaged, work)
 
 
 def explain(lab: Lab, explaining: Explaining) -> Explanation:
@@ -119,7 +121,7 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     filled = templates(lab, variants, data, workloads)
     experiment = measure(lab, variants, filled, measuring)
     counted = count_instructions(lab, variants, filled, measuring)
-    return report_measured(lab, carded, experiment, counted, measuring)
+    return report_measured(lab, Judged(carded=carded, experiment=experiment, counted=counted), measuring)
 
 
 def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Instructions:
@@ -130,7 +132,7 @@ def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]
 
 
 def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, works: Mapping[str, Work]) -> StudyResult:
-    """Rows of a design built, measured, attributed, and the recommended set confirmed; ``works`` by the recipe's content."""
+    """Rows of a design built, measured, attributed, and the recommended set confirmed; ``works`` by ``Arm.build``."""
     trainings = [tuple(_server(lab, arm, works, number) for arm in plan.arms) for number in range(1, study.trainings + 1)]
     same = same_servers(trainings[0], {each.name: file_sha256(each.program.binary) for each in trainings[0]})
     arms = tuple(tuple(each for each in variants if same[each.name] == each.name) for variants in trainings)
@@ -164,7 +166,7 @@ def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int) -> Var
     if arm.recipe is None:
         assert arm.change.binary is not None
         return variant_of(arm, Program(kind=lab.kind.name, binary=arm.change.binary))
-    work = works[content_hash(arm.recipe.anonymous())].model_copy(update={"training": training, "recipe": arm.recipe})
+    work = works[arm.build].model_copy(update={"training": training, "recipe": arm.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
     made = build(lab, work)
     return variant_of(arm, lab.kind.program(source.path, made.tree, made.server))

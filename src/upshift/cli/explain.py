@@ -37,7 +37,7 @@ def explain(
     from upshift.explain.door import asked, nothing_differs
     from upshift.options import Options
     from upshift.plan import prepare_explaining
-    from upshift.report.explanation import PAGE_FILE
+    from upshift.report.explained import PAGE_FILE
     from upshift.report.explanation_terminal import show
     from upshift.server.kinds import default_kind
     from upshift.stages.names import Stage

@@ -71,6 +71,9 @@ def optimize(
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
     ] = 10.0,
+    explain_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds to sample each server, to say why it is faster; 0: leave that out.")
+    ] = 4.0,
     jobs: Annotated[
         int,
         typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory."),
@@ -124,6 +127,7 @@ def optimize(
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
             "card_s": card_seconds,
+            "explain_s": explain_seconds,
             "jobs": jobs,
         },
     )

@@ -29,6 +29,7 @@ _FIELDS = {
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
     "card_seconds": "card_s",
+    "explain_seconds": "explain_s",
 }
 """What decides a run's result: parameters of `optimize` with their names in Options."""
 

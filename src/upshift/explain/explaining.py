@@ -43,6 +43,7 @@ def explain(
     *,
     seconds: float,
     output: Path,
+    with_calls: bool = True,
     instructions: tuple[float, float] | None = None,
 ) -> Explained:
     """Why the second server takes less, or more, CPU time for a query of ``load`` than the first.
@@ -56,7 +57,7 @@ def explain(
     def on_block(done: int, total: int) -> None:
         bench.progress.update(done, total, f"{load.workload} x{load.connections}")
 
-    recorded = record(bench, servers, pair, tables, load, event, seconds=seconds, on_block=on_block)
+    recorded = record(bench, servers, pair, tables, load, event, seconds=seconds, with_calls=with_calls, on_block=on_block)
     return conclude(bench, pair, load, tables, recorded, event, tools, output=output, instructions=instructions)
 
 
@@ -160,7 +161,7 @@ def _notes(
     elif kernel.hidden(stack for own in recorded.blocks for block in own for stack in block.samples.stacks):
         shows = "`sysctl kernel.kptr_restrict=0` shows them"
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
-    elif not all(recorded.calls):
+    elif recorded.with_calls and not all(recorded.calls):
         notes.append("perf may not count system calls here (it takes root, or CAP_PERFMON and a readable tracefs)")
     if tools.objdump is None:
         notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")

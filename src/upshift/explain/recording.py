@@ -28,13 +28,15 @@ from upshift.workbench import Workbench
 
 SAMPLE_HZ = 1999
 WARMUP_S = 4.0
+SHORTEST_S = 4.0
+"""Of a server's samples: two blocks."""
 _BLOCK_S = 2.0
 _FEWEST_ROUNDS = 2
 # The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
 LEAD_S = 1.0
-# perf attaches to each thread by itself, which takes a busy machine long; the load must go on until it has ended.
-_ATTACH_S = 2.0
-_TAIL_S = 0.5
+# perf attaches to each thread by itself: some tenths of a second, or longer on a busy machine. A load that ends while a block
+# is sampled costs samples, and no figure is wrong for it: queries and CPU time are counted over the same time.
+_ATTACH_S = 1.0
 _ATTACH_TIMEOUT_S = 15.0
 _READING_TIMEOUT_S = 600.0
 _SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
@@ -61,7 +63,8 @@ class Recorded:
 
     blocks: tuple[list[Block], list[Block]]
     calls: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
-    """System calls a query by name; empty where perf may not count them."""
+    """System calls a query by name; empty where they were not asked for, or perf may not count them."""
+    with_calls: bool = True
 
 
 def sampling_event(shell: Shell) -> Event:
@@ -91,8 +94,8 @@ def rounds_of(seconds: float) -> int:
 
 
 def recording_s(seconds: float) -> float:
-    """About how long ``record`` takes: both servers' starts, warm-ups and blocks."""
-    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 1) * (LEAD_S + _ATTACH_S + _TAIL_S) + WARMUP_S + 3)
+    """About how long ``record`` takes: both servers' starts, warm-ups and blocks, with system calls counted."""
+    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 2) * (LEAD_S + _ATTACH_S) + 3) + WARMUP_S
 
 
 def record(
@@ -104,9 +107,11 @@ def record(
     event: Event,
     *,
     seconds: float,
+    with_calls: bool,
     on_block: Callable[[int, int], None],
 ) -> Recorded:
-    """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on.
+    """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on; then their system
+    calls, where they are asked for and perf may count them.
 
     Both are there all the while, so that what changes on the machine meets both; who has no turn is stopped. Raises
     LoadFailed when there are no samples.
@@ -115,8 +120,8 @@ def record(
     found: tuple[list[Block], list[Block]] = ([], [])
     with ExitStack() as stack:
         running = [stack.enter_context(servers.arm(each, 0)) for each in pair]
-        for each in running:
-            servers.begin(each, load, WARMUP_S, seed=1).finish()
+        for warming in [servers.begin(each, load, WARMUP_S, seed=1) for each in running]:
+            warming.finish()
         for number in range(rounds):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
                 turn = running[side], pair[side], tables[side]
@@ -124,14 +129,15 @@ def record(
                     block = _block(bench, servers, *turn, load, event, seconds / rounds, seed=number + 2)
                 found[side].append(block)
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
-        counted = _count_calls(bench, servers, running, load, found) if event == "cpu-clock" else ({}, {})
+        wanted = with_calls and event == "cpu-clock"
+        counted = _count_calls(bench, servers, running, load, found) if wanted else ({}, {})
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
             raise LoadFailed(
                 f"{variant.name}: there are no samples, or no queries, under the load {load.workload}",
                 "the load command must keep the server busy: try it by hand, or use a longer --seconds",
             )
-    return Recorded(found, counted)
+    return Recorded(found, counted, with_calls)
 
 
 def _count_calls(
@@ -156,11 +162,11 @@ def _calls_a_query(
     bench: Workbench, servers: Bench, running: RunningArm, load: Load, named: Sequence[str]
 ) -> Mapping[str, float]:
     output = bench.folder / "calls.csv"
-    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + calls.SECONDS + _TAIL_S, seed=1)
+    handle = servers.begin(running, load, LEAD_S + 2 * _ATTACH_S + calls.SECONDS, seed=1)
     time.sleep(LEAD_S)
     process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
     # perf counts from the moment on in which its own command begins, when it has attached to all threads.
-    in_time = _await(lambda: _sleeps(process.pid), _ATTACH_S)
+    in_time = _await(lambda: _sleeps(process.pid), 2 * _ATTACH_S)
     before = running.queries()
     process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
     queries = running.queries() - before
@@ -198,7 +204,7 @@ def _block(
     seed: int,
 ) -> Block:
     data = bench.folder / "samples.perf"
-    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s + _TAIL_S, seed)
+    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s, seed)
     time.sleep(LEAD_S)
     with _recorder(bench, running.pid, data, event, block_s) as recorder:
         first = running.queries(), usage(running.pid), _switches(running.pid)

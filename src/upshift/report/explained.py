@@ -24,6 +24,9 @@ CAUSES: Mapping[CauseKind, str] = {
     "not in both": "one server alone has it",
     "not examined": "",
 }
+PAGE_FILE = "explanation.html"
+REPORT_ROWS = 12
+"""Of the largest differences, in the report of a run that measured; the page has all."""
 FIRST_ROWS = 40
 """Rows that are shown at once; the others are behind them."""
 

@@ -14,7 +14,7 @@ from upshift.explain.model import Explained, Explanation
 from upshift.report import explained, words
 from upshift.run.directory import write_json
 
-EXPLANATION_FILE, PAGE_FILE = "explanation.json", "explanation.html"
+EXPLANATION_FILE = "explanation.json"
 _HERE = Path(__file__).parent
 _NARROWEST = 0.0005
 """Of a flame graph's width: narrower frames are left out of the page; the folded files have them."""
@@ -23,7 +23,7 @@ _NARROWEST = 0.0005
 def publish(explanation: Explanation, folder: Path) -> None:
     """Write the JSON and the page into the folder that holds the explanation's stacks; a reader never meets half of either."""
     write_json(folder / EXPLANATION_FILE, explanation.model_dump(mode="json"))
-    page = folder / PAGE_FILE
+    page = folder / explained.PAGE_FILE
     partial = page.with_suffix(".partial")
     partial.write_text(render(explanation, folder), encoding="utf-8")
     partial.replace(page)

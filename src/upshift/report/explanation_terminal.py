@@ -10,7 +10,7 @@ from rich.text import Text
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained as told
 
-_ROWS, _CALLS = 20, 12
+_ROWS, _CALLS, _BRIEF_ROWS = 20, 12, 8
 _STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
 
 
@@ -24,6 +24,13 @@ def show(explanation: Explanation, console: Console) -> None:
                 console.print(table, soft_wrap=False)
         for said in told.unsure(load):
             console.print(Text(said, style="dim"), soft_wrap=False)
+
+
+def show_briefly(explanation: Explanation, console: Console) -> None:
+    """The answer with the largest differences, for a report that says more than why."""
+    console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
+    for load in explanation.loads:
+        console.print(_rows(load, _BRIEF_ROWS), soft_wrap=False)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -44,10 +51,10 @@ def _changes(load: Explained) -> Table:
     return table
 
 
-def _rows(load: Explained) -> Table:
+def _rows(load: Explained, most: int = _ROWS) -> Table:
     title = "where, in µs a query (?: chance alone could make the difference)"
     table = _table(title, "function or system call", "before", "after", "difference", "why")
-    for row in (*load.rows[:_ROWS], *(row for row in load.rows[_ROWS:] if row.functions > 1)):
+    for row in (*load.rows[:most], *(row for row in load.rows[most:] if row.functions > 1)):
         table.add_row(
             told.short(row.name, 36),
             f"{row.before_us:.2f}",
@@ -55,7 +62,7 @@ def _rows(load: Explained) -> Table:
             Text(f"{row.difference_us:+.2f}{' ?' if row.verdict == 'not told apart' else ''}", style=_STYLES[row.verdict]),
             told.cause(row),
         )
-    if hidden := [row for row in load.rows[_ROWS:] if row.functions == 1]:
+    if hidden := [row for row in load.rows[most:] if row.functions == 1]:
         before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
         name = f"{len(hidden)} further rows, on the page"
         table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import computed_field, model_validator
 
 from upshift.card.model import Card
+from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment
@@ -82,6 +83,8 @@ class Result(Value):
     experiment: Experiment
     instructions: Instructions | None = None
     """None in results of earlier versions."""
+    explanation: Explanation | None = None
+    """Why the optimised server is faster, or not; None when it was not asked for, or could not be found."""
     warnings: tuple[str, ...]
     """What went on without: BOLT failed, a precompiled header fell back, ..."""
     package: str

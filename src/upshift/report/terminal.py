@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upshift.measure.model import Comparison, Experiment, Metric, Verdict
-from upshift.report import instructions, words
+from upshift.report import explanation_terminal, instructions, words
 from upshift.report.card import show_card
 from upshift.report.findings import Findings
 from upshift.report.result import Result
@@ -40,6 +40,9 @@ def show(result: Result, console: Console) -> None:
     if result.instructions:
         console.print()
         instructions.show(result.instructions, console)
+    if result.explanation:
+        console.print()
+        explanation_terminal.show_briefly(result.explanation, console)
     if result.package:
         console.print()
         console.print(Text.assemble(("package  ", "bold"), result.package), soft_wrap=True)

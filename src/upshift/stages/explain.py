@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from upshift import __version__
+from upshift.errors import UpshiftError
 from upshift.explain.door import Asked, nothing_differs
-from upshift.explain.explaining import explain
+from upshift.explain.explaining import Pair, explain
 from upshift.explain.model import Explained, Explanation
-from upshift.explain.recording import Event
-from upshift.explain.tools import Tools
+from upshift.explain.recording import Event, sampling_event
+from upshift.explain.tools import Tools, find_tools
+from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import Load
 from upshift.measure.placement import kept_to
 from upshift.measure.server_bench import ServerBench
+from upshift.measure.variant import Variant
 from upshift.report.explanation import publish
-from upshift.server.data import settings_of
 from upshift.stages.data import Filled
 from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
-from upshift.stages.measure import templates
+from upshift.stages.measure import templates, with_settings
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.values import Value
 from upshift.workbench import Workbench
+from upshift.workload.model import Workload
+
+_KEPT = 20
+"""Calls that are gone, in a result that says more than why."""
 
 
 class Explaining(Value):
@@ -41,49 +49,134 @@ class Loads(Value):
     loads: tuple[Explained, ...]
 
 
+class Why(Value):
+    """Why a server is faster under the load of the headline, or what kept that from being found."""
+
+    explanation: Explanation | None
+    lacking: str = ""
+    """A sentence; empty with an explanation, and when none was asked for."""
+
+
 def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Explanation:
     """Explanations for all workloads of ``explaining``, written into the run's folder; None as data: nothing differs."""
-    workloads = {each.name: each for each in explaining.measuring.train_on}
-    settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
-    pair = tuple(each.model_copy(update={"settings": {**settings, **each.settings}}) for each in explaining.asked.pair)
-    before, after = pair
-    loads = [
-        Load(workload=name, connections=max(explaining.measuring.options.connections), held_out=False) for name in workloads
-    ]
+    pair = _configured(lab, explaining.asked.pair, explaining.measuring)
+    workloads = explaining.measuring.train_on
 
     def action(bench: Workbench) -> Loads:
         assert data is not None
-        folders = {name: each.path for name, each in templates(lab, pair, data, tuple(workloads.values())).items()}
-        plan = explaining.measuring.plan
-        servers = ServerBench(bench.shell, lab.kind, plan, workloads, folders, bench.folder / "data", bench.log)
-        with kept_to(plan.client_cpus):
-            found = [
-                explain(
-                    bench,
-                    servers,
-                    (before, after),
-                    load,
-                    explaining.event,
-                    explaining.tools,
-                    seconds=explaining.seconds,
-                    output=lab.run.path,
-                )
-                for load in loads
-            ]
-        return Loads(loads=tuple(found))
+        filled = templates(lab, pair, data, workloads)
+        return Loads(loads=_explained(lab, bench, explaining, pair, filled, workloads))
 
     explained = Loads(loads=())
     if data is not None:
-        inputs = {
-            "pair": pair,
-            "programs": [program_key(each.program) for each in pair],
-            "loads": loads,
-            "workloads": workloads_key(tuple(workloads.values())),
-            "data": data.sha256,
-            "seconds": explaining.seconds,
-            "event": explaining.event,
-        }
+        inputs = {**_inputs(explaining.measuring, pair, workloads, explaining.seconds), "data": data.sha256}
         explained = lab.stages.run(Stage.EXPLAIN, Loads, action, inputs=inputs, keep=False)
+    return _published(lab, explaining, pair, explained.loads)
+
+
+def explain_gain(
+    lab: Lab, version: str, arms: tuple[Variant, ...], filled: Mapping[str, Filled], counted: Instructions, measuring: Measuring
+) -> Why:
+    """Why the second arm is faster than the first, or not, under the headline's workload: a few seconds of samples.
+
+    What goes wrong is said in the result: no run ends for it.
+    """
+    seconds = measuring.options.explain_s
+    pair = _configured(lab, (arms[0], arms[1]), measuring)
+    workloads = measuring.train_on[:1]
+
+    def action(bench: Workbench) -> Why:
+        if not seconds:
+            return Why(explanation=None)
+        try:
+            explaining = Explaining(
+                asked=Asked(before=pair[0], after=pair[1]),
+                version=version,
+                measuring=measuring,
+                event=sampling_event(bench.shell),
+                tools=find_tools(),
+                seconds=seconds,
+            )
+            loads: tuple[Explained, ...] = ()
+            if not nothing_differs(pair):
+                loads = _explained(lab, bench, explaining, pair, filled, workloads, counted)
+            return Why(explanation=_brief(_published(lab, explaining, pair, loads)))
+        except UpshiftError as error:
+            return Why(explanation=None, lacking=f"why it is faster was not examined: {error.message.strip()}")
+
+    inputs = {
+        **_inputs(measuring, pair, workloads, seconds),
+        "data": {name: filled[name].sha256 for name in (each.name for each in pair)},
+        "instructions": counted.counts,
+    }
+    return lab.stages.run(Stage.EXPLAIN, Why, action, inputs=inputs, keep=False, lasts=lambda found: not found.lacking)
+
+
+def _explained(
+    lab: Lab,
+    bench: Workbench,
+    explaining: Explaining,
+    pair: Pair,
+    filled: Mapping[str, Filled],
+    workloads: tuple[Workload, ...],
+    counted: Instructions | None = None,
+) -> tuple[Explained, ...]:
+    plan = explaining.measuring.plan
+    folders = {name: each.path for name, each in filled.items()}
+    named = {each.name: each for each in workloads}
+    servers = ServerBench(bench.shell, lab.kind, plan, named, folders, bench.folder / "data", bench.log)
+    with kept_to(plan.client_cpus):
+        return tuple(
+            explain(
+                bench,
+                servers,
+                pair,
+                _load(each, explaining.measuring),
+                explaining.event,
+                explaining.tools,
+                seconds=explaining.seconds,
+                output=lab.run.path,
+                with_calls=counted is None,
+                instructions=_executed(counted, pair, each.name) if counted else None,
+            )
+            for each in workloads
+        )
+
+
+def _brief(explanation: Explanation) -> Explanation:
+    """Without most of its lists of code, which are in the explanation's own file."""
+    loads = (each.model_copy(update={"inlined": each.inlined[:_KEPT], "code": ()}) for each in explanation.loads)
+    return explanation.model_copy(update={"loads": tuple(loads)})
+
+
+def _executed(counted: Instructions, pair: Pair, workload: str) -> tuple[float, float] | None:
+    """Instructions a query of both servers, where both were counted."""
+    counts = {each.arm: each.instructions_per_query for each in counted.counts if each.workload == workload}
+    before, after = (counts.get(each.name) for each in pair)
+    return (before, after) if before and after else None
+
+
+def _configured(lab: Lab, pair: Pair, measuring: Measuring) -> Pair:
+    before, after = with_settings(lab, pair, measuring)
+    return before, after
+
+
+def _load(workload: Workload, measuring: Measuring) -> Load:
+    return Load(workload=workload.name, connections=max(measuring.options.connections), held_out=False)
+
+
+def _inputs(measuring: Measuring, pair: Pair, workloads: tuple[Workload, ...], seconds: float) -> dict[str, object]:
+    return {
+        "pair": pair,
+        "programs": [program_key(each.program) for each in pair],
+        "loads": [_load(each, measuring) for each in workloads],
+        "workloads": workloads_key(workloads),
+        "seconds": seconds,
+    }
+
+
+def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explained, ...]) -> Explanation:
+    before, after = pair
     explanation = Explanation(
         run=lab.run.name,
         started_at=lab.run.manifest.started_at,
@@ -93,9 +186,9 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Expla
         version=explaining.version,
         before=before,
         after=after,
-        nothing_differs=nothing_differs((before, after)),
+        nothing_differs=nothing_differs(pair),
         seconds=explaining.seconds,
-        loads=explained.loads,
+        loads=loads,
     )
     publish(explanation, lab.run.path)
     return explanation

@@ -28,10 +28,10 @@ class Stage(StrEnum):
     TRY = "try"
     MEASURE = "measure"
     INSTRUCTIONS = "instructions"
+    EXPLAIN = "explain"
     CONFIRM = "confirm"
     PACKAGE = "package"
     REPORT = "report"
-    EXPLAIN = "explain"
 
 
 _PROFILE = (Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE)
@@ -58,4 +58,5 @@ def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``optimize`` goes through, in order."""
     quick = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.POST_LINK)
     build = building_stages(recipe) if level == "full" else quick
-    return (*build, Stage.VERIFY, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS, Stage.PACKAGE, Stage.REPORT)
+    judged = (Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS, Stage.EXPLAIN)
+    return (*build, Stage.VERIFY, *judged, Stage.PACKAGE, Stage.REPORT)

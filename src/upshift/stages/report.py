@@ -16,12 +16,23 @@ from upshift.report.result import BuildSummary, HotSetSummary, Result
 from upshift.report.store import save_result
 from upshift.source.model import Source
 from upshift.stages.card import Carded
+from upshift.stages.explain import Why
 from upshift.stages.lab import Lab
 from upshift.stages.package import Packaged
 from upshift.stages.post_link import PostLinked
 from upshift.stages.verify import Verified
 from upshift.stages.work import Measuring, Trained, Work
+from upshift.values import Value
 from upshift.verify import hardening
+
+
+class Judged(Value):
+    """All that was found out about servers by running them."""
+
+    carded: Carded
+    experiment: Experiment
+    counted: Instructions
+    why: Why = Why(explanation=None)
 
 
 def report(
@@ -31,9 +42,7 @@ def report(
     trained: Trained | None,
     post_linked: PostLinked,
     verified: Verified,
-    carded: Carded,
-    experiment: Experiment,
-    counted: Instructions,
+    judged: Judged,
     packaged: Packaged,
     work: Work,
 ) -> Result:
@@ -52,7 +61,7 @@ def report(
         binary_bytes=verified.build.server.stat().st_size,
         text_bytes=hardening.text_bytes(verified.build.server),
     )
-    warnings = [*verified.warnings, *_lacking(carded)]
+    warnings = [*verified.warnings, *_lacking(judged)]
     for build in (plain, verified.build) if trained else (plain,):
         if build.fallbacks:
             warnings.append(
@@ -61,7 +70,7 @@ def report(
     if profile and profile.kind == "gcc" and work.recipe.training == "workload" and len(work.train_on) > 1:
         warnings.append("GCC's counters have no shares: a workload that executed more weighs more in the profile")
     result = Result(
-        **_common(lab, carded, experiment, counted, work),
+        **_common(lab, judged, work),
         source=source,
         builds=(_plain_summary(plain), summary),
         hot_set=_hot_set_summary(hot_set) if hot_set else None,
@@ -73,17 +82,17 @@ def report(
     return _publish(lab, result)
 
 
-def report_measured(lab: Lab, carded: Carded, experiment: Experiment, counted: Instructions, measuring: Measuring) -> Result:
+def report_measured(lab: Lab, judged: Judged, measuring: Measuring) -> Result:
     """The result of measuring servers that exist already."""
     nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
-        **_common(lab, carded, experiment, counted, measuring),
+        **_common(lab, judged, measuring),
         source=nowhere,
         builds=(),
         hot_set=None,
         profile_notes=(),
         verify=None,
-        warnings=_lacking(carded),
+        warnings=_lacking(judged),
         package="",
     )
     return _publish(lab, result)
@@ -95,11 +104,11 @@ def _publish(lab: Lab, result: Result) -> Result:
     return result
 
 
-def _lacking(carded: Carded) -> tuple[str, ...]:
-    return (carded.lacking,) if carded.lacking else ()
+def _lacking(judged: Judged) -> tuple[str, ...]:
+    return tuple(each for each in (judged.carded.lacking, judged.why.lacking) if each)
 
 
-def _common(lab: Lab, carded: Carded, experiment: Experiment, counted: Instructions, measuring: Measuring) -> dict[str, Any]:
+def _common(lab: Lab, judged: Judged, measuring: Measuring) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
@@ -107,10 +116,11 @@ def _common(lab: Lab, carded: Carded, experiment: Experiment, counted: Instructi
         "upshift_version": __version__,
         "level": measuring.options.level,
         "machine": describe_machine(),
-        "card": carded.card,
+        "card": judged.carded.card,
         "stages": lab.run.records(),
-        "experiment": experiment,
-        "instructions": counted,
+        "experiment": judged.experiment,
+        "instructions": judged.counted,
+        "explanation": judged.why.explanation,
     }
 
 

@@ -89,7 +89,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: Block) -> tu
     monkeypatch.setattr(recording, "_block", one)
     bench, pair, table = Bench(), (variant("a"), variant("b")), SymbolTable([], [])
     place = Workbench(tmp_path, FakeShell(), tmp_path / "log", FakeProgress())
-    record(place, bench, pair, (table, table), LOAD, "cpu-clock", seconds=8, on_block=lambda *_at: None)
+    record(place, bench, pair, (table, table), LOAD, "cpu-clock", seconds=8, with_calls=True, on_block=lambda *_at: None)
     return turns, bench
 
 

@@ -12,8 +12,8 @@ from explained_example import explanation
 from rich.console import Console
 
 from upshift.explain.model import Explanation
-from upshift.report.explained import short, unsure
-from upshift.report.explanation import EXPLANATION_FILE, PAGE_FILE, publish, render
+from upshift.report.explained import PAGE_FILE, short, unsure
+from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
 

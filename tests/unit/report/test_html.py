@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cards import MIB, card, loads, steady
 from example import comparison, counted, example, measured_only
+from explained_example import explanation
 from plotly.offline import get_plotlyjs
 
 from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
@@ -242,3 +243,18 @@ def test_without_valgrind_the_section_is_a_sentence() -> None:
     page = page_of(example(instructions=nothing_counted("plain", NOT_INSTALLED)))
     section = page[page.index('<section id="instructions">') :]
     assert "Valgrind is not installed." in text_of(section) and "<table" not in section[: section.index("</section>")]
+
+
+def test_a_report_says_why_in_brief_and_links_the_explanation(tmp_path: Path) -> None:
+    page = page_of(example(explanation=explanation(tmp_path)))
+    text = text_of(page[page.index('<section id="why">') :])
+    assert "CPU time a query of new, to that of plain: 0.50x under mix." in text
+    assert "instructions a query, in user mode 58 % of the change" in text
+    assert "inlined into its callers" in text and "walk<…>" in text
+    assert 'href="explanation.html"' in page
+    assert '<section id="why">' not in page_of(example())
+
+
+def test_a_report_of_a_server_that_did_not_change_says_so(tmp_path: Path) -> None:
+    text = text_of(page_of(example(explanation=explanation(tmp_path, nothing_differs=True))))
+    assert "Nothing differs: plain and new are the same program" in text

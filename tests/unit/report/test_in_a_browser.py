@@ -11,7 +11,8 @@ import pytest
 from example import example
 from explained_example import explanation
 
-from upshift.report.explanation import PAGE_FILE, publish
+from upshift.report.explained import PAGE_FILE
+from upshift.report.explanation import publish
 from upshift.report.html import write_html
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from cards import card
 from example import counted, example, measured_only
+from explained_example import explanation
 from rich.console import Console
 
 from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
@@ -106,3 +108,11 @@ def test_what_was_counted_is_shown_and_what_was_not() -> None:
 def test_without_valgrind_one_line_says_so() -> None:
     text = joined(shown(example(instructions=nothing_counted("plain", NOT_INSTALLED))))
     assert "instructions: valgrind is not installed" in text and "Instructions a query" not in text
+
+
+def test_the_largest_differences_of_an_explanation_are_shown(tmp_path: Path) -> None:
+    text = joined(shown(example(explanation=explanation(tmp_path)), 100))
+    assert "CPU time a query of new, to that of plain: 0.50x under mix." in text
+    assert "step 30.00 0.00 -30.00 inlined into its callers" in text
+    assert "calls that are gone" not in text
+    assert "CPU time a query of new" not in shown(example())

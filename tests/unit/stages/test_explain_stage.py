@@ -1,0 +1,107 @@
+"""The stage that explains a run's gain: its failure is a sentence, never the end of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from explained_example import explanation, variant
+from fakes import FakeKind, FakeProgress, FakeShell
+
+from upshift.errors import LoadFailed
+from upshift.explain.tools import Tools
+from upshift.instructions.model import Count, Instructions
+from upshift.measure.model import Plan
+from upshift.options import Options
+from upshift.run.directory import Manifest, RunDirectory
+from upshift.run.stages import Stages
+from upshift.stages import explain as stage
+from upshift.stages.data import Filled
+from upshift.stages.lab import Lab
+from upshift.stages.work import Measuring
+from upshift.workload.model import Workload
+
+COUNTED = Instructions(
+    source="callgrind",
+    baseline="plain",
+    counts=tuple(
+        Count(arm=arm, workload="mix", instructions_per_query=executed, calls_per_query=1.0, queries=10)
+        for arm, executed in (("plain", 9e4), ("new", 6e4))
+    ),
+)
+MIX = Workload.model_construct(name="mix", settings={}, description="", programs=())
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    monkeypatch.setattr(stage, "program_key", lambda program: program.binary.name)
+    monkeypatch.setattr(stage, "workloads_key", lambda workloads: [each.name for each in workloads])
+    monkeypatch.setattr(stage, "sampling_event", lambda _shell: "cpu-clock")
+    monkeypatch.setattr(stage, "find_tools", lambda: Tools(objdump=None, symbolizer=None, demangler=None))
+    monkeypatch.setattr(stage, "nothing_differs", lambda _pair: False)
+    manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-22T05:15:00+00:00", upshift_version="0.1.0")
+    run = RunDirectory.create("optimize", manifest)
+    shell = FakeShell({})
+    made: Any = SimpleNamespace(
+        stages=Stages(run, tmp_path / "stages", shell, FakeProgress()), run=run, kind=FakeKind(), shell=shell
+    )
+    found: Lab = made
+    return found
+
+
+def explained_by(lab: Lab, **options: Any) -> stage.Why:
+    plan = Plan.model_construct(client_cpus=())
+    measuring = Measuring.model_construct(
+        options=Options(connections=(1, 8), **options), train_on=(MIX,), hold_out=(), plan=plan
+    )
+    filled: dict[str, Any] = {name: Filled.model_construct(path=Path(), sha256="0") for name in ("plain", "new")}
+    return stage.explain_gain(lab, "9.7.4", (variant("plain"), variant("new")), filled, COUNTED, measuring)
+
+
+def test_the_headlines_load_is_explained_with_what_was_counted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def explain(_bench: Any, _servers: Any, _pair: Any, load: Any, *_given: Any, **named: Any) -> Any:
+        asked.append((load.workload, load.connections, named["seconds"], named["instructions"]))
+        return explanation(lab.run.path).loads[0]
+
+    monkeypatch.setattr(stage, "explain", explain)
+    found = explained_by(lab)
+    assert asked == [("mix", 8, 4.0, (9e4, 6e4))]
+    assert found.explanation and found.explanation.version == "9.7.4" and not found.lacking
+    assert (lab.run.path / "explanation.html").is_file()
+    explained_by(lab)
+    assert len(asked) == 1
+
+
+def test_what_goes_wrong_is_said_and_tried_again_when_the_run_is_resumed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(*_given: Any, **_named: Any) -> Any:
+        raise LoadFailed("no samples", "try again")
+
+    monkeypatch.setattr(stage, "explain", explain)
+    found = explained_by(lab)
+    assert (found.explanation, found.lacking) == (None, "why it is faster was not examined: no samples")
+    monkeypatch.setattr(stage, "explain", lambda *_given, **_named: explanation(lab.run.path).loads[0])
+    assert explained_by(lab).explanation
+
+
+def test_a_machine_without_perf_has_a_report_that_says_so(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("UPSHIFT_PERF", "off")
+    monkeypatch.setattr(stage, "program_key", lambda program: program.binary.name)
+    monkeypatch.setattr(stage, "workloads_key", lambda workloads: [each.name for each in workloads])
+    assert explained_by(lab).lacking.startswith("why it is faster was not examined: there is no perf")
+
+
+def test_no_seconds_mean_no_explanation_and_no_complaint(lab: Lab) -> None:
+    found = explained_by(lab, explain_s=0.0)
+    assert (found.explanation, found.lacking) == (None, "")
+
+
+def test_equal_servers_are_not_sampled(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "nothing_differs", lambda _pair: True)
+    found = explained_by(lab)
+    assert found.explanation and found.explanation.nothing_differs and not found.explanation.loads
