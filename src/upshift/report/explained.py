@@ -25,8 +25,8 @@ CAUSES: Mapping[CauseKind, str] = {
     "not examined": "",
 }
 PAGE_FILE = "explanation.html"
-REPORT_ROWS = 12
-"""Of the largest differences, in the report of a run that measured; the page has all."""
+REPORT_ROWS = 8
+"""Of a table, in the report of a run that measured; the page has all."""
 FIRST_ROWS = 40
 """Rows that are shown at once; the others are behind them."""
 
@@ -48,7 +48,9 @@ def figure(change: Change, value: float) -> str:
 
 def interval(change: Change) -> str:
     if change.ci_low is None or change.ci_high is None:
-        return "not replicated" if change.log_share is None else "a count"
+        if change.log_share is None:
+            return "not replicated"
+        return "a count" if change.metric == "instructions" else "follows from both"
     return f"{change.ci_low:.2f} to {change.ci_high:.2f}"
 
 

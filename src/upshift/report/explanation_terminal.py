@@ -30,7 +30,9 @@ def show_briefly(explanation: Explanation, console: Console) -> None:
     """The answer with the largest differences, for a report that says more than why."""
     console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
     for load in explanation.loads:
-        console.print(_rows(load, _BRIEF_ROWS), soft_wrap=False)
+        for table in (_families(load, _BRIEF_ROWS), _rows(load, _BRIEF_ROWS)):
+            if table.row_count:
+                console.print(table, soft_wrap=False)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -77,9 +79,9 @@ def _calls(load: Explained) -> Table:
     return table
 
 
-def _families(load: Explained) -> Table:
+def _families(load: Explained, most: int = _CALLS) -> Table:
     table = _table("with what was inlined into it", "function", "took in", "µs before", "after")
-    for each in load.families[:_CALLS]:
+    for each in load.families[:most]:
         names = ", ".join(told.short(name, 30) for name in each.members[:4])
         more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
         table.add_row(told.short(each.name, 36), names + more, f"{each.before_us:.2f}", f"{each.after_us:.2f}")

@@ -29,7 +29,7 @@ from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 _KEPT = 20
-"""Calls that are gone, in a result that says more than why."""
+"""Calls that are gone and functions with what they took in, in a result that says more than why."""
 
 
 class Explaining(Value):
@@ -145,7 +145,10 @@ def _explained(
 
 def _brief(explanation: Explanation) -> Explanation:
     """Without most of its lists of code, which are in the explanation's own file."""
-    loads = (each.model_copy(update={"inlined": each.inlined[:_KEPT], "code": ()}) for each in explanation.loads)
+    loads = (
+        each.model_copy(update={"inlined": each.inlined[:_KEPT], "families": each.families[:_KEPT], "code": ()})
+        for each in explanation.loads
+    )
     return explanation.model_copy(update={"loads": tuple(loads)})
 
 
