@@ -86,6 +86,13 @@ def stages(result: dict[str, Any]) -> Iterator[str]:
         yield _row(f"{stage['name']}{kept}", _time(stage["wall_s"]), _time(stage["cpu_s"]), f"{memory_gib:.1f} GiB")
 
 
+def wall_uncounted(result: dict[str, Any]) -> Iterator[str]:
+    """What all stages took but the counting of instructions, for machines without valgrind."""
+    stages = [one for one in result["stages"] if one["name"] != "instructions"]
+    for line in wall({**result, "stages": stages}):
+        yield line.replace("All stages", "All stages but the counting of instructions")
+
+
 def tests(result: dict[str, Any]) -> Iterator[str]:
     """What the server's own tests came to, as a list. A test that fails on the optimised server alone ends a run."""
     verify = result["verify"]
@@ -94,6 +101,17 @@ def tests(result: dict[str, Any]) -> Iterator[str]:
     yield f"- failed on both servers: {_names(verify['failed_on_both'])}"
     yield f"- failed, and passed when run again: {_names(verify.get('passed_again', ()))}"
     yield "- failed on the optimised server alone: none"
+
+
+def executed(result: dict[str, Any]) -> Iterator[str]:
+    """What a run's servers execute for a query: a row a workload."""
+    found = result["instructions"]
+    counts = {(one["workload"], one["arm"]): one["instructions_per_query"] for one in found["counts"]}
+    arms = tuple(dict.fromkeys(arm for _workload, arm in counts))
+    yield from _head("instructions a query", *arms, "ratio")
+    for one in found["ratios"]:
+        figures = (f"{counts[one['workload'], arm]:,.0f}" for arm in arms)
+        yield _row(one["workload"], *figures, f"{one['ratio']:.3f}")
 
 
 def wall(result: dict[str, Any]) -> Iterator[str]:
@@ -257,7 +275,23 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     kind.__name__: kind
     for kind in (
-        *(overview, worst, gains, stages, wall, tests, conditions, builds, clients, counts, card, says, agreement),
+        *(
+            overview,
+            worst,
+            gains,
+            stages,
+            wall,
+            wall_uncounted,
+            executed,
+            tests,
+            conditions,
+            builds,
+            clients,
+            counts,
+            card,
+            says,
+            agreement,
+        ),
         *(explained, where, families, calls, layout),
     )
 }
