@@ -4,7 +4,7 @@
 mod aio;
 mod common;
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ workers!(
     c20_served_worker,
     c20_batch_worker,
     c20_in_flight_worker,
+    c20_by_number_worker,
     c20_admit_worker,
     c20_reuse_worker,
     c20_unchanged_worker,
@@ -24,6 +25,12 @@ workers!(
 );
 
 const PAGE: usize = 4096;
+/// The libc crate has no name for it yet.
+const IO_PGETEVENTS: c_long = if cfg!(target_arch = "aarch64") {
+    292
+} else {
+    333
+};
 
 /// Hits so far.
 fn hits() -> u64 {
@@ -189,6 +196,32 @@ fn c20_in_flight_worker() {
         );
     }
     assert_eq!((event[2], hits()), (PAGE as u64, before + 2));
+}
+
+#[test]
+fn c20_a_write_that_is_reaped_by_number_is_over() {
+    run("c20_by_number_worker");
+}
+
+fn c20_by_number_worker() {
+    let fd = file("number.ibd", 5);
+    for (round, number) in (6u8..).zip([libc::SYS_io_getevents, IO_PGETEVENTS]) {
+        let (writes, reads) = (aio::context(4), aio::context(4));
+        let (mut new, mut data) = (vec![round; PAGE], vec![0u8; PAGE]);
+        let mut write = block(WRITE, fd, new.as_mut_ptr(), PAGE, 0);
+        let mut read = block(READ, fd, data.as_mut_ptr(), PAGE, 0);
+        let before = hits();
+        // SAFETY: block and buffer live to the end of the round.
+        assert_eq!(unsafe { submit(writes, &mut [&raw mut write]) }, 1);
+        assert_eq!(one(reads, &mut read)[2], PAGE as u64);
+        assert_eq!(hits(), before, "its completion is not reaped");
+        let (mut event, null) = (Event::default(), std::ptr::null_mut::<u8>());
+        // SAFETY: room for one event; no limit of time, no signal mask.
+        let got = unsafe { libc::syscall(number, writes, 1, 1, &raw mut event, null, null) };
+        assert_eq!((got, event[2]), (1, PAGE as u64));
+        assert_eq!(one(reads, &mut read)[2], PAGE as u64);
+        assert_eq!((data[0], hits()), (round, before + 1), "call {number}");
+    }
 }
 
 #[test]

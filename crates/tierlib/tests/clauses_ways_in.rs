@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_long, c_void};
 use std::process::Command;
 
 use common::{counter, get, open, path, put, run};
 
 workers!(
     c2_worker,
+    c2_taken_worker,
     c6_worker,
     c12_worker,
     c13_worker,
@@ -67,6 +68,36 @@ fn c2_worker() {
     unsafe { libc::close(fd) };
     overwrite(&path("c2.ibd"));
     assert_eq!(get(open(&path("c2.ibd"), libc::O_RDWR), 0), Ok(b'c'));
+}
+
+#[test]
+fn c2_a_number_that_another_file_takes_by_a_call_by_number() {
+    run("c2_taken_worker");
+}
+
+fn c2_taken_worker() {
+    let takes: [fn(c_int, c_int) -> c_long; 2] = [
+        // SAFETY: our own descriptors.
+        |old, new| unsafe { libc::syscall(libc::SYS_dup3, old, new, 0) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: our own descriptors.
+        |old, new| unsafe { libc::syscall(libc::SYS_dup2, old, new) },
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: our own descriptors.
+        |old, new| unsafe { libc::syscall(libc::SYS_dup3, old, new, libc::O_CLOEXEC) },
+    ];
+    for take in takes {
+        let fd = open(&path("c2.ibd"), libc::O_RDWR);
+        bring(fd, 1, 0);
+        let other = open(&path("c2b.ibd"), libc::O_RDWR);
+        bring(other, 2, 0);
+        assert_eq!(take(other, fd), c_long::from(fd));
+        assert_eq!(get(fd, 0), Ok(2));
+        put(fd, 3, 0);
+        assert_eq!(get(other, 0), Ok(3));
+        // SAFETY: our own descriptors.
+        unsafe { (libc::close(fd), libc::close(other)) };
+    }
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! A running tier answers what is asked through its statistics page, with and without a thread of its own for that.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tiercache::status::Request;
+use tiercache::{Config, Identity, Lookup, StatusPage, Tier};
+
+const PAGE: usize = 4096;
+
+/// A tier that holds three pages, and its page as another program sees it.
+fn tier(name: &str) -> (Tier, StatusPage) {
+    let path: PathBuf =
+        std::env::temp_dir().join(format!("tiercache-control-{name}-{}", std::process::id()));
+    let config = Config {
+        size_bytes: 16 * PAGE as u64,
+        page_size_bytes: PAGE,
+        sequential_cutoff_bytes: 0,
+        status_path: Some(path.clone()),
+        ..Config::default()
+    };
+    let tier = Tier::open(config).expect("a tier");
+    let identity = Identity {
+        device: 1,
+        inode: 1,
+        birth_ns: 7,
+        ..Identity::default()
+    };
+    let file = tier.file(b"/d/t1.ibd", identity).expect("a cached file");
+    for number in 0..3 {
+        let mut read = vec![0; PAGE];
+        let Lookup::Miss(token) = tier.read(file, number * PAGE as u64, &mut read) else {
+            panic!("the tier is empty");
+        };
+        tier.fill(token, &[1; PAGE]);
+    }
+    (tier, StatusPage::attach(&path).expect("its page"))
+}
+
+/// As often as a thread may call before its turn comes for sure.
+fn tick(tier: &Tier) {
+    for _ in 0..100 {
+        tier.tick();
+    }
+}
+
+#[test]
+fn any_thread_answers_where_there_is_none_for_it() {
+    let (tier, page) = tier("tick");
+    let ticket = page.request(Request::Drop).expect("a request");
+    tick(&tier);
+    let answer = page.wait(ticket, Duration::ZERO);
+    assert_eq!(answer.as_deref(), Ok("3 pages dropped"));
+}
+
+#[test]
+fn others_leave_it_to_the_thread_for_it_which_ends_with_the_tier() {
+    let (tier, page) = tier("thread");
+    assert!(tier.control());
+    let ticket = page.request(Request::Drop).expect("a request");
+    tick(&tier);
+    assert!(page.wait(ticket, Duration::ZERO).is_err());
+    let ticket = page.request(Request::Drop).expect("a request");
+    assert!(tier.control());
+    let answer = page.wait(ticket, Duration::ZERO);
+    assert_eq!(answer.as_deref(), Ok("3 pages dropped"));
+    tier.stop();
+    assert!(!tier.control());
+}
+
+#[test]
+fn a_reader_sees_what_is_held_now() {
+    let (tier, page) = tier("reader");
+    let read = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !read.load(Ordering::Relaxed) {
+                tier.tick();
+            }
+        });
+        let used = page.snapshot().used_pages;
+        read.store(true, Ordering::Relaxed);
+        assert_eq!(used, 3);
+    });
+}
