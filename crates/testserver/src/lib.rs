@@ -292,11 +292,21 @@ impl Server {
         );
     }
 
-    /// Kill it, as a crash would.
+    /// Kill it, as a crash would. `PostgreSQL`'s other processes have ended afterwards: while one is left, the memory that they
+    /// share is, and no server starts on their data.
     pub fn kill(&mut self) {
         self.signal(libc::SIGKILL);
         if let Some(mut process) = self.process.take() {
             let _ = process.wait();
+        }
+        let begin = Instant::now();
+        while works_in(&self.data()) {
+            assert!(
+                begin.elapsed() < STOP,
+                "its processes go on\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -358,6 +368,15 @@ fn prefixed(prefix: &[String], server: Command) -> Command {
     command.args(arguments).arg(server.get_program());
     command.args(server.get_args());
     command
+}
+
+/// Whether a process has this working directory, as all of a server's have its data.
+fn works_in(folder: &Path) -> bool {
+    let processes = fs::read_dir("/proc").expect("/proc");
+    let folders = processes
+        .filter_map(Result::ok)
+        .map(|each| fs::read_link(each.path().join("cwd")));
+    folders.filter_map(Result::ok).any(|found| found == folder)
 }
 
 /// Whether a process took a signal.
