@@ -242,3 +242,6 @@ fn words(identity: &Identity) -> (u64, u64, u64) {
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,4 +276,6 @@ impl Tier {
 }
 
 #[cfg(test)]
+mod stripes_tests;
+#[cfg(test)]
 mod tests;

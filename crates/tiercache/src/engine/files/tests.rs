@@ -1,0 +1,77 @@
+use super::{CHUNK, CHUNKS, Files, Identity};
+
+fn identity(inode: u64) -> Identity {
+    Identity {
+        device: 1,
+        inode,
+        ..Identity::default()
+    }
+}
+
+#[test]
+fn a_row_is_given_away_again_once_its_pages_are_gone() {
+    let files = Files::new();
+    let (first, new) = files.add(b"a", identity(1), 100).expect("a row");
+    assert!(new && files.add(b"a", identity(1), 100) == Some((first, false)));
+    assert!(files.end(first) && !files.end(first));
+    let (second, _) = files.add(b"b", identity(2), 100).expect("a row");
+    assert_ne!(second.row, first.row);
+    files.reuse(first.row);
+    let (third, _) = files.add(b"c", identity(3), 100).expect("a row");
+    assert_eq!(third.row, first.row);
+    assert!(files.row(first).is_none() && files.row(third).is_some());
+    assert_eq!(files.find(&identity(3)), Some(third));
+}
+
+#[test]
+fn rows_below_one_that_was_asked_for_are_free_and_each_is_given_once() {
+    let files = Files::new();
+    let asked = files.add_at(5, b"a", identity(1), 100).expect("a row");
+    assert_eq!(asked.row, 5);
+    assert!(files.add_at(5, b"b", identity(2), 100).is_none());
+    assert!(files.add_at(4, b"b", identity(2), 100).is_none());
+    let mut rows: Vec<u32> = (10..16)
+        .map(|inode| files.add(b"c", identity(inode), 100).expect("a row").0.row)
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [0, 1, 2, 3, 4, 6]);
+}
+
+#[test]
+fn the_last_row_is_the_last() {
+    let files = Files::new();
+    let last = (CHUNK * CHUNKS - 1) as u32;
+    assert!(files.add_at(last + 1, b"a", identity(1), 100).is_none());
+    assert!(files.add_at(last, b"a", identity(1), 100).is_some());
+    lock_free(&files);
+    assert!(files.add(b"b", identity(2), 100).is_none());
+}
+
+/// As if all rows that are free had been given away.
+fn lock_free(files: &Files) {
+    super::lock(&files.known).free.clear();
+}
+
+#[test]
+fn the_busiest_files_come_first_with_what_they_hold() {
+    use std::sync::atomic::Ordering;
+    let files = Files::new();
+    for (inode, hits, misses) in [(1, 1, 2), (2, 50, 7), (3, 4, 9)] {
+        let name = format!("t{inode}");
+        let (id, _) = files
+            .add(name.as_bytes(), identity(inode), 100)
+            .expect("a row");
+        let row = files.row(id).expect("its row");
+        row.hits.store(hits, Ordering::Relaxed);
+        row.misses.store(misses, Ordering::Relaxed);
+    }
+    let found = files.busiest(|row| u64::from(row) + 10);
+    let told: Vec<_> = found
+        .iter()
+        .map(|each| (each.name.as_str(), each.hits, each.misses, each.pages))
+        .collect();
+    assert_eq!(
+        told,
+        [("t2", 50, 7, 11), ("t3", 4, 9, 12), ("t1", 1, 2, 10)]
+    );
+}
