@@ -29,5 +29,5 @@ def test_mysql_gets_faster_and_stays_itself(level: str) -> None:
     # Instructions, as times depend on what else the machine does. BOLT alone moves code more than it saves.
     assert result.instructions is not None
     found = {one.workload: one.ratio for one in result.instructions.ratios}
-    assert found.keys() == {"oltp_read_write", "oltp_read_only", "oltp_point_select"}, result.instructions.not_counted
+    assert {"oltp_read_write", "oltp_read_only", "oltp_point_select"} <= found.keys(), result.instructions.not_counted
     assert max(found.values()) < (0.9 if level == "full" else 1.0)
