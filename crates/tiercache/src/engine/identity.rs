@@ -103,4 +103,45 @@ mod tests {
         // The clock of a file server may be ahead.
         assert_eq!(fine.settles_in_ns(4_000_000_000), 20_000_000);
     }
+
+    #[test]
+    fn an_identity_is_what_the_file_system_says() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        use std::time::UNIX_EPOCH;
+
+        let path = std::env::temp_dir().join(format!("tiercache-identity-{}", std::process::id()));
+        std::fs::write(&path, [1; 5000]).expect("a file");
+        let file = std::fs::File::open(&path).expect("the file");
+        let told = file.metadata().expect("its metadata");
+        let found = Identity::of(file.as_raw_fd()).expect("its identity");
+        let ns = |seconds: i64, ns: i64| (seconds * 1_000_000_000 + ns) as u64;
+        let born = told
+            .created()
+            .ok()
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let (major, minor) = (libc::major(told.dev()), libc::minor(told.dev()));
+        let expected = Identity {
+            device: u64::from(major) << 32 | u64::from(minor),
+            inode: told.ino(),
+            birth_ns: born.map_or(0, |at| at.as_nanos() as u64),
+            size_bytes: 5000,
+            modified_ns: ns(told.mtime(), told.mtime_nsec()),
+            changed_ns: ns(told.ctime(), told.ctime_nsec()),
+        };
+        assert_eq!(found, expected);
+        let name = std::ffi::CString::new(path.to_str().expect("UTF-8")).expect("no zero byte");
+        assert_eq!(Identity::of_path(&name).expect("its identity"), expected);
+        std::fs::remove_file(&path).expect("our file");
+        assert!(Identity::of_path(&name).is_err());
+        for (device, inode, birth_ns) in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+            let other = Identity {
+                device,
+                inode,
+                birth_ns,
+                ..Identity::default()
+            };
+            assert!(!other.same_file(&Identity::default()));
+        }
+    }
 }
