@@ -35,6 +35,8 @@ QUICK = (
     "4",
     "--card-seconds",
     "0",
+    "--explain-seconds",
+    "0",
     "--no-install",
 )
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pipeline
 _ARGUMENTS = (
     *("optimize", "--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--connections", "4"),
     *("--trials", "1", "--slice-seconds", "1", "--train-seconds", "2", "--sample-seconds", "4"),
-    *("--card-seconds", "0", "--no-install"),
+    *("--card-seconds", "0", "--explain-seconds", "0", "--no-install"),
 )
 _STAGE_TIMEOUT_S = 300
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pipeline
 
 @pytest.fixture(scope="module")
 def full(cli: Cli) -> Result:
-    done = cli.optimize()
+    done = cli.optimize("--explain-seconds", "4")
     assert done.code == 0, done.stderr
     return done.result()
 
@@ -56,6 +56,18 @@ def test_training_and_held_out_workloads_were_compared(full: Result) -> None:
         for one in found.values():
             assert 0 < one.ci_low < one.ratio < one.ci_high
             assert (one.arm, one.baseline, one.trials) == ("optimised", "plain", 2)
+
+
+def test_the_gain_was_explained_in_brief(full: Result, cli: Cli) -> None:
+    run = next(path for path in cli.runs() if path.name == full.run)
+    if full.explanation is None:
+        assert any("why it is faster was not examined" in warning for warning in full.warnings)
+        return
+    (load,) = full.explanation.loads
+    assert (load.workload, load.before.server, load.after.server) == ("mix", "plain", "optimised")
+    assert load.rows and not load.code and not load.system_calls
+    assert load.before.instructions_per_query, full.instructions
+    assert (run / "explanation.html").stat().st_size > 0
 
 
 def test_the_run_left_what_it_promises(full: Result, cli: Cli) -> None:
