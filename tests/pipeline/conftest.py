@@ -28,7 +28,7 @@ QUICK = (
     "--trials",
     "2",
     "--slice-seconds",
-    "1",
+    "0.5",
     "--train-seconds",
     "2",
     "--sample-seconds",

@@ -49,9 +49,10 @@ fn reads(tier: &Tier, file: FileId, number: u64) -> Option<Vec<u8>> {
     matches!(tier.read(file, number * PAGE as u64, &mut dst), Lookup::Hit).then_some(dst)
 }
 
-fn media() -> Vec<(MediumChoice, PathBuf)> {
+fn media(test: &str) -> Vec<(MediumChoice, PathBuf)> {
     let folder = |name: &str| {
-        std::env::temp_dir().join(format!("tiercache-basics-{name}-{}", std::process::id()))
+        let name = format!("tiercache-{test}-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
     };
     let (file, direct) = (folder("file"), folder("direct"));
     vec![
@@ -64,7 +65,7 @@ fn media() -> Vec<(MediumChoice, PathBuf)> {
 
 #[test]
 fn every_medium_serves_what_was_filled() {
-    for (medium, path) in media() {
+    for (medium, path) in media("basics") {
         let tier = Tier::open(Config {
             medium: medium.clone(),
             ..config(64)
@@ -338,4 +339,30 @@ fn bytes_of_writes_are_counted_where_they_are_known() {
     let seen = tier.status().snapshot();
     assert_eq!(seen.counter(Counter::Writes), 3);
     assert_eq!(seen.counter(Counter::WriteBytes), 8192);
+}
+
+/// Neighbours in a file are no neighbours in the medium.
+#[test]
+fn a_read_that_begins_within_a_page_gets_each_pages_own_bytes() {
+    for (medium, path) in media("within") {
+        let tier = Tier::open(Config {
+            medium: medium.clone(),
+            ..config(64)
+        })
+        .expect("tier");
+        let file = file(&tier, 1);
+        for number in [2, 0, 3, 1] {
+            bring(&tier, file, number, &page(number as u8));
+        }
+        let whole: Vec<u8> = (0..4).flat_map(page).collect();
+        for (at, length) in [(100, 5000), (4000, 200), (4095, 8194), (1, 3 * PAGE)] {
+            let mut dst = vec![0; length];
+            let found = tier.read(file, at as u64, &mut dst);
+            assert!(matches!(found, Lookup::Hit), "{medium}: {at}, {length}");
+            assert_eq!(dst, whole[at..at + length], "{medium}: {at}, {length}");
+        }
+        let seen = tier.status().snapshot();
+        assert_eq!(seen.counter(Counter::TornReads), 0, "{medium}");
+        let _ = std::fs::remove_file(path);
+    }
 }

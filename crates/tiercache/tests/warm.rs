@@ -362,6 +362,8 @@ fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
                 assert_eq!(hits, 0, "byte {at}: {}", tier.status().snapshot().start);
             } else {
                 assert!(hits >= PAGES - 1, "byte {at}: {hits}");
+                let rejected = tier.status().snapshot().counter(Counter::WarmRejected);
+                assert_eq!(rejected, PAGES - hits, "byte {at}");
             }
         }
     }

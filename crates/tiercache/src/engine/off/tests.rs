@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{AUDIT, MEDIUM};
 use crate::config::{Config, Mode};
@@ -187,6 +187,10 @@ fn a_medium_that_makes_readers_wait_for_sixteen_seconds_in_a_minute_is_off() {
     let (_folder, tier) = waiting();
     tier.timed(Instant::now());
     assert_eq!(tier.status().snapshot().counter(Counter::MediumSlow), 0);
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(5));
+    tier.timed(long_ago.expect("the machine runs for longer"));
+    assert_eq!(tier.status().snapshot().counter(Counter::MediumSlow), 1);
+    assert_eq!(tier.off.failures.load(Ordering::Relaxed), 5);
 }
 
 /// SIGSTOP, a debugger, a migration: the control thread stood still, too.
