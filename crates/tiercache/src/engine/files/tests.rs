@@ -1,4 +1,5 @@
-use super::{CHUNK, CHUNKS, Files, Identity};
+use super::{CHUNK, CHUNKS, FileId, Files, Identity};
+use crate::index::key;
 
 fn identity(inode: u64) -> Identity {
     Identity {
@@ -74,4 +75,35 @@ fn the_busiest_files_come_first_with_what_they_hold() {
         told,
         [("t2", 50, 7, 11), ("t3", 4, 9, 12), ("t1", 1, 2, 10)]
     );
+}
+
+#[test]
+fn an_id_is_the_same_after_it_was_a_number() {
+    for (row, generation) in [(0, 0), (700, 0), (0, 3), (700, 3), (u32::MAX, u32::MAX)] {
+        let id = FileId { row, generation };
+        assert_eq!(FileId::from_u64(id.to_u64()), id);
+    }
+}
+
+#[test]
+fn the_checksums_of_two_files_and_of_two_pages_begin_otherwise() {
+    let tier = crate::Tier::open(crate::Config {
+        size_bytes: 8 << 14,
+        ..crate::Config::default()
+    })
+    .expect("a tier");
+    let rows = [(1, 1), (1, 2), (2, 1)].map(|(device, inode)| {
+        let file = Identity {
+            device,
+            inode,
+            ..Identity::default()
+        };
+        tier.file(b"t.ibd", file).expect("a cached file").row
+    });
+    let seeds: std::collections::BTreeSet<u64> = rows
+        .iter()
+        .flat_map(|&row| (0..4).map(move |page| key::name(row, page).expect("a name")))
+        .map(|name| tier.seed(name))
+        .collect();
+    assert_eq!(seeds.len(), 12);
 }
