@@ -105,7 +105,8 @@ class SmallServer:
             (lines,) = answers(socket, "STATUS")
         except OSError as error:
             raise ServerFailed(f"the server does not answer STATUS: {error}", "it died or hangs") from error
-        return Counters(queries=int(dict(line.split("\t") for line in lines[:-1])["queries"]))
+        queries = int(dict(line.split("\t") for line in lines[:-1])["queries"])
+        return Counters(queries=queries, transactions=queries)
 
     def settings(self) -> Mapping[str, str]:
         return {"max_connections": "256"}

@@ -213,7 +213,8 @@ class FakeKind:
         return self.is_quiet
 
     def counters(self, socket: Path) -> Counters:
-        return Counters(queries=next(self.queries))
+        queries = next(self.queries)
+        return Counters(queries=queries, transactions=queries // 10)
 
     def settings(self) -> Mapping[str, str]:
         return {"pool": "1G", "log": "on"}

@@ -167,9 +167,9 @@ def _calls_a_query(
     process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
     # perf counts from the moment on in which its own command begins, when it has attached to all threads.
     in_time = _await(lambda: _sleeps(process.pid), 2 * _ATTACH_S)
-    before = running.queries()
+    before = handle.answered()
     process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
-    queries = running.queries() - before
+    queries = handle.answered() - before
     handle.finish()
     counts = calls.read_counts(output.read_text()) if output.is_file() else {}
     output.unlink(missing_ok=True)
@@ -207,9 +207,9 @@ def _block(
     handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s, seed)
     time.sleep(LEAD_S)
     with _recorder(bench, running.pid, data, event, block_s) as recorder:
-        first = running.queries(), usage(running.pid), _switches(running.pid)
+        first = handle.answered(), usage(running.pid), _switches(running.pid)
         recorder.wait(block_s + _ATTACH_TIMEOUT_S)
-        last = running.queries(), usage(running.pid), _switches(running.pid)
+        last = handle.answered(), usage(running.pid), _switches(running.pid)
     handle.finish()
     used = last[1] - first[1]
     user_share = used.user_cpu_s / ((used.user_cpu_s + used.system_cpu_s) or 1.0)

@@ -19,7 +19,7 @@ from upshift.instructions.model import Count
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.instance import START_TIMEOUT_S, RunningServer, running
-from upshift.server.kind import ServerKind
+from upshift.server.kind import ServerKind, Unit
 from upshift.shell import Shell
 from upshift.workload.driver import run_fixed
 from upshift.workload.model import Workload
@@ -81,7 +81,7 @@ def count(
             counting = Callgrind(shell, server.pid, folder, log)
             counting.count_from_now()
             short, long = (
-                _executed(server, counting, lambda many=many: load(server, many))  # type: ignore[misc]
+                _executed(server, workload.unit, counting, lambda many=many: load(server, many))  # type: ignore[misc]
                 for many in (transactions, LONGER * transactions)
             )
     finally:
@@ -107,16 +107,16 @@ def slope(arm: str, workload: str, short: tuple[Executed, int], long: tuple[Exec
     )
 
 
-def _executed(server: RunningServer, counting: Callgrind, load: Callable[[], None]) -> tuple[Executed, int]:
-    """What the connection's thread executed under ``load``, and the server's queries meanwhile."""
-    before = server.queries()
+def _executed(server: RunningServer, unit: Unit, counting: Callgrind, load: Callable[[], None]) -> tuple[Executed, int]:
+    """What the connection's thread executed under ``load``, and the server's queries, or other units, meanwhile."""
+    before = server.counted(unit)
     _await_idle(server.pid)
     counting.dump()
     load()
     _await_idle(server.pid)
     threads = counting.dump()
     # The one client's thread is the busiest: others work for the whole server, by the clock, and are kept still.
-    return max(threads, key=lambda thread: thread.instructions), server.queries() - before
+    return max(threads, key=lambda thread: thread.instructions), server.counted(unit) - before
 
 
 def _await_idle(pid: int) -> None:

@@ -35,6 +35,10 @@ class RunningArm(Protocol):
 class LoadHandle(Protocol):
     """A load in the background."""
 
+    def answered(self) -> int:
+        """What its server has done since its start: statements, or what else the workload counts. Raises ServerFailed."""
+        ...
+
     def ended(self) -> bool: ...
 
     def pause(self) -> None:

@@ -185,6 +185,8 @@ class Experiment(Value):
     """Of the CPUs' time while measuring, what the hypervisor gave to other machines."""
     reached: Reached | None = None
     """None: no width was asked for."""
+    transactions: tuple[str, ...] = ()
+    """Workloads of which transactions are counted in place of queries: a query is a transaction in their figures."""
     repeated: int = 0
     """Loads that were measured again, as the hypervisor had taken too much of the CPUs' time."""
     flags: tuple[Flag, ...]

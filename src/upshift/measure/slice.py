@@ -123,11 +123,11 @@ def _take_turns(
                 kept[name] = _Kept(server, load, ends_s=began_s + whole_seconds(seconds))
                 clock.sleep(plan.lead_s + CONNECT_S)
             one = kept[name]
-            first = _moment(server, clock, sample)
+            first = _moment(one, clock, sample)
             clock.sleep(plan.slice_s / 2)
-            middle = _moment(server, clock, sample)
+            middle = _moment(one, clock, sample)
             clock.sleep(plan.slice_s / 2)
-            last = _moment(server, clock, sample)
+            last = _moment(one, clock, sample)
             if one.load.ended():
                 raise _TooShort
             one.load.pause()
@@ -194,6 +194,6 @@ def _slice(
     )
 
 
-def _moment(running: RunningArm, clock: Clock, sample: Sample) -> _Moment:
+def _moment(one: _Kept, clock: Clock, sample: Sample) -> _Moment:
     # Asking a busy server takes milliseconds: always in this order, so that they cancel out of a difference.
-    return _Moment(queries=running.queries(), usage=sample(running.pid), at_s=clock.now_s())
+    return _Moment(queries=one.load.answered(), usage=sample(one.server.pid), at_s=clock.now_s())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from upshift.measure.model import BASELINE, Comparison, Experiment, Metric, Reached, Verdict
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
@@ -178,8 +178,14 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         "the kernel samples how it divides into user and system.",
         f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile; "
         f"{count(experiment.repeated, 'load')} {'was' if experiment.repeated == 1 else 'were'} measured again for that.",
+        *((unit_sentence(experiment.transactions) + ".",) if experiment.transactions else ()),
         *((reached_sentence(experiment.reached) + ".",) if experiment.reached else ()),
     )
+
+
+def unit_sentence(transactions: Sequence[str]) -> str:
+    """What is counted for these workloads, without a full stop."""
+    return f"For {', '.join(transactions)}, committed transactions are counted in place of queries"
 
 
 def reached_sentence(each: Reached) -> str:

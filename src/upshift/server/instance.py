@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upshift.errors import ServerFailed
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, ServerKind, Unit
 from upshift.shell import Process, Shell
 
 START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
@@ -44,9 +44,13 @@ class RunningServer:
 
     def queries(self) -> int:
         """Statements since the start, by the server's own counter. Raises ServerFailed when it died or hangs."""
+        return self.counted("query")
+
+    def counted(self, unit: Unit) -> int:
+        """As ``queries``, in any unit."""
         self.check()
         try:
-            return self.kind.counters(self.socket).queries
+            return self.kind.counters(self.socket).of(unit)
         except ServerFailed as error:
             # How it died says more than that it does not answer; a dying server closes its connections first.
             self.process.wait(_DYING_S)

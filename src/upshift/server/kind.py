@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -33,11 +33,20 @@ class Program(Value):
     """The folder of client programs that were built with it; None: they lie beside it."""
 
 
+Unit = Literal["query", "transaction"]
+"""What is counted of a server's work: figures are a unit's."""
+
+
 class Counters(Value):
     """What a running server says about the work that it has done since its start."""
 
     queries: int
     """Statements that clients sent (MySQL: ``Questions``)."""
+    transactions: int
+    """Transactions that clients committed with a COMMIT of their own (MySQL: ``Com_commit``)."""
+
+    def of(self, unit: Unit) -> int:
+        return self.queries if unit == "query" else self.transactions
 
 
 class Repeatable(Value):

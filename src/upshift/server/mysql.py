@@ -327,7 +327,8 @@ class MySQL:
         return _background(socket) == before
 
     def counters(self, socket: Path) -> Counters:
-        return Counters(queries=_status(socket, "Questions")["Questions"])
+        found = _status(socket, "Questions", "Com_commit")
+        return Counters(queries=found["Questions"], transactions=found["Com_commit"])
 
     def settings(self) -> Mapping[str, str]:
         return _SETTINGS

@@ -85,7 +85,7 @@ def measure(
             data_bytes=lab.kind.data_bytes(filled[measured[0].name].path),
             driven=driven,
         )
-        return experiment
+        return experiment.model_copy(update={"transactions": in_transactions(measuring)})
 
     inputs = {
         "arms": measured,
@@ -95,6 +95,11 @@ def measure(
         "plan": measuring.plan,
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
+
+
+def in_transactions(measuring: Measuring) -> tuple[str, ...]:
+    """The workloads whose figures are a transaction's."""
+    return tuple(each.name for each in (*measuring.train_on, *measuring.hold_out) if each.unit == "transaction")
 
 
 def with_settings(lab: Lab, measured: tuple[Variant, ...], measuring: Measuring) -> tuple[Variant, ...]:

@@ -47,6 +47,7 @@ class RunningLoad:
     """A load command in the background."""
 
     workload: Workload
+    server: RunningServer
     process: Process
     log: Path
     own_log: Path
@@ -54,6 +55,10 @@ class RunningLoad:
     deadline: float
     connections: int
     pauses: int = 0
+
+    def answered(self) -> int:
+        """What its server has done since its start, in the workload's unit. Raises ServerFailed."""
+        return self.server.counted(self.workload.unit)
 
     def ended(self) -> bool:
         return self.process.poll() is not None
@@ -115,7 +120,7 @@ def begin_load(
     own_log = log.with_name(f"{log.stem}-{server.pid}.load")
     own_log.write_bytes(b"")
     process = shell.spawn(command, log=own_log)
-    return RunningLoad(workload, process, log, own_log, time.monotonic() + whole_s + OVERTIME_S, connections)
+    return RunningLoad(workload, server, process, log, own_log, time.monotonic() + whole_s + OVERTIME_S, connections)
 
 
 def run_load(

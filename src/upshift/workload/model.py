@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from upshift.server.kind import one_spelling
+from upshift.server.kind import Unit, one_spelling
 from upshift.values import Value
 
 PLACEHOLDERS = ("socket", "database", "tools", "programs", "connections", "seconds", "seed")
@@ -88,6 +88,9 @@ class Workload(Value):
     load: LoadCommand
     fixed: FixedCommand | None = None
     """None: what a server executes for this workload is not counted."""
+    unit: Unit = "query"
+    """What is counted while it runs. Where variants of a client send different statements for the same work, queries cannot
+    be compared, and transactions can."""
     connections: int = Field(default=8, ge=1)
     """Client connections while training."""
     weight: float = Field(default=1.0, gt=0)

@@ -102,6 +102,9 @@ class FakeLoad:
     paused: bool = False
     cpu_s: float = 0.0
 
+    def answered(self) -> int:
+        return self.server.queries()
+
     def ended(self) -> bool:
         return self.world.time_s >= self.ends_s
 

@@ -108,8 +108,8 @@ TUNED = Variant(
 LOAD = Load(workload="reads", connections=8, held_out=False)
 
 
-def bench_with(shell: FakeShell, folder: Path) -> ServerBench:
-    made = {"name": "reads", "fill": {"command": ["fill"]}, "load": {"command": ["load", "{connections}"]}}
+def bench_with(shell: FakeShell, folder: Path, unit: str = "query") -> ServerBench:
+    made = {"name": "reads", "unit": unit, "fill": {"command": ["fill"]}, "load": {"command": ["load", "{connections}"]}}
     return ServerBench(
         shell, FakeKind(), plan(), {"reads": Workload.model_validate(made)}, {TUNED.name: folder}, folder, folder / "log"
     )
@@ -125,6 +125,14 @@ def test_a_server_starts_with_its_surroundings_and_is_loaded_by_its_client(tmp_p
     assert f"--data={tmp_path}/trial-3-a-tuned/data" in started.argv
     assert (started.env, started.cpus) == ({"OWN": "1", "LD_PRELOAD": "/lib/jemalloc.so"}, (2,))
     assert (loaded.argv, loaded.cpus) == (("load", "8", "--text"), (3,))
+
+
+@pytest.mark.parametrize(("unit", "counted"), [("query", 5000), ("transaction", 500)])
+def test_a_load_counts_what_its_workload_says(tmp_path: Path, unit: str, counted: int) -> None:
+    bench = bench_with(FakeShell(), tmp_path, unit)
+    with bench.arm(TUNED, trial=0) as server:
+        load = bench.begin(server, LOAD, 1.0, 7)
+        assert (load.answered(), load.answered()) == (0, counted)
 
 
 def test_a_server_that_does_not_start_is_named_by_its_arm(tmp_path: Path) -> None:

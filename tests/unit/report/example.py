@@ -354,3 +354,9 @@ def counted() -> Instructions:
         ratios=compared(counts, "plain"),
         not_counted=("workload 'mine' has no [fixed] command",),
     )
+
+
+def in_transactions() -> Result:
+    """One of whose workloads count transactions."""
+    result = example()
+    return result.model_copy(update={"experiment": result.experiment.model_copy(update={"transactions": ("tpcc", "commit")})})

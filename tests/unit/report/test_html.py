@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cards import MIB, card, loads, steady
-from example import comparison, counted, example, measured_only
+from example import comparison, counted, example, in_transactions, measured_only
 from explained_example import explanation
 from plotly.offline import get_plotlyjs
 
@@ -85,6 +85,10 @@ def test_the_verdict_comes_before_flags_machine_and_charts() -> None:
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_what_is_counted_in_transactions_is_said() -> None:
+    assert "For tpcc, commit, committed transactions are counted in place of queries." in text_of(page_of(in_transactions()))
 
 
 def test_nothing_is_fetched() -> None:

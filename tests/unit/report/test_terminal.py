@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cards import card
-from example import counted, example, measured_only
+from example import counted, example, in_transactions, measured_only
 from explained_example import explanation
 from rich.console import Console
 
@@ -30,6 +30,11 @@ def test_the_loss_comes_first_then_the_verdict() -> None:
     text = joined(shown(example(loss=True)))
     assert text.startswith("LOSS, held out: oltp_delete: 0.94x the throughput, slower")
     assert text.index("LOSS") < text.index("oltp_read_write: 1.34x the throughput") < text.index("Compared with plain")
+
+
+def test_what_is_counted_in_transactions_is_said() -> None:
+    assert "transactions are counted" not in joined(shown(example()))
+    assert "For tpcc, commit, committed transactions are counted in place of queries" in joined(shown(in_transactions()))
 
 
 def test_stages_and_package_are_named() -> None:

@@ -26,7 +26,9 @@ use crate::tpcc::{self, TpccArgs};
     name = "upshift-load",
     bin_name = "upshift load",
     version,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    // The last one counts: a variant's options stand behind those of its workload.
+    args_override_self = true
 )]
 struct Cli {
     #[command(subcommand)]
@@ -246,5 +248,29 @@ fn hint(error: &wire::Error) -> Option<&'static str> {
         }
         wire::Error::Io(_) => Some("see the server's log"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn the_last_of_two_options_counts_and_statements_add_up() {
+        let words = "upshift-load tpcc run --server mysql://root@/t --fetch-size 10 --batch none \
+                     --fetch-size 0 --batch rewritten \
+                     --statement delivery.oldest_new_order=tuned --statement stock_level.low_stock=tuned";
+        let found = command()
+            .try_get_matches_from(words.split_whitespace())
+            .expect("a load");
+        let (_, tpcc) = found.subcommand().expect("tpcc");
+        let (_, run) = tpcc.subcommand().expect("run");
+        let given = |name: &str| -> Vec<String> {
+            let raw = run.get_raw(name).expect(name);
+            raw.map(|each| each.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(given("fetch_size"), ["0"]);
+        assert_eq!(given("batch"), ["rewritten"]);
+        assert_eq!(given("statement").len(), 2);
     }
 }
