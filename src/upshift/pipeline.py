@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,12 +25,13 @@ from upshift.stages.data import Filled, fill_data
 from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
+from upshift.stages.layout import lay_out
 from upshift.stages.measure import arms, measure, templates
 from upshift.stages.package import package
 from upshift.stages.post_link import post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
-from upshift.stages.study import confirm, measure_arms, same_servers, study_data, try_out
+from upshift.stages.study import Made, confirm, measure_arms, same_servers, study_data, try_out
 from upshift.stages.study_report import loads_of, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
@@ -108,8 +110,8 @@ def build(lab: Lab, work: Work) -> Build:
             data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
     if trained is None and work.recipe.post_link == "none":
         return made
-    seconds = work.options.train_s
-    return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds).build
+    seconds, number = work.options.train_s, work.layout
+    return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds, number=number).build
 
 
 def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Result:
@@ -133,42 +135,47 @@ def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]
 
 def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, works: Mapping[str, Work]) -> StudyResult:
     """Rows of a design built, measured, attributed, and the recommended set confirmed; ``works`` by ``Arm.build``."""
-    trainings = [tuple(_server(lab, arm, works, number) for arm in plan.arms) for number in range(1, study.trainings + 1)]
-    same = same_servers(trainings[0], {each.name: file_sha256(each.program.binary) for each in trainings[0]})
-    arms = tuple(tuple(each for each in variants if same[each.name] == each.name) for variants in trainings)
-    if len(arms[0]) < 2:
-        raise UsageError("no factor changes the server: all rows are the same executable with the same settings", SAME_HINT)
-    data = study_data(lab, arms[0], measuring)
-    try_out(lab, arms[0], data, measuring)
-    carded = measure_machine(lab, study.card_s)
-    counted = count_instructions(
-        lab, arms[0], templates(lab, arms[0], data, measuring.train_on + measuring.hold_out), measuring
+    made = tuple(
+        Made(training=training, layout=layout, arms=tuple(_server(lab, arm, works, training, layout) for arm in plan.arms))
+        for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
     )
-    measured = measure_arms(lab, arms, data, measuring, trials=plan.trials, arms_at_once=plan.arms_at_once)
+    same = same_servers(made[0].arms, {each.name: file_sha256(each.program.binary) for each in made[0].arms})
+    distinct = tuple(each.only(name for name, first in same.items() if name == first) for each in made)
+    arms = distinct[0].arms
+    if len(arms) < 2:
+        raise UsageError("no factor changes the server: all rows are the same executable with the same settings", SAME_HINT)
+    data = study_data(lab, arms, measuring)
+    try_out(lab, arms, data, measuring)
+    carded = measure_machine(lab, study.card_s)
+    counted = count_instructions(lab, arms, templates(lab, arms, data, measuring.train_on + measuring.hold_out), measuring)
+    measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, arms_at_once=plan.arms_at_once)
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
     found = analyse(plan.design, standing, measured.parts, loads_of(measuring), study.metric)
     executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))
     row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
     recommended, confirmed = arm_of(study, plan, row), None
     if recommended and plan.confirm_trials:
-        # A training of its own, and trials of their own: those that chose it were lucky for it.
-        fresh = tuple(_server(lab, arm, works, study.trainings + 1) for arm in (plan.arms[0], recommended))
+        # A training, a layout and trials of its own: those that chose it were lucky for it.
+        layout = study.layouts + 1 if study.layouts > 1 else 1
+        fresh = tuple(_server(lab, arm, works, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
         confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
     return report_study(
-        *(lab, study, plan, measuring, trainings[0], same, carded, measured, found, counted, executed),
+        *(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed),
         recommended=recommended,
         confirmed=confirmed,
     )
 
 
-def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int) -> Variant:
+def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int, layout: int) -> Variant:
     """The variant of a row, its server built when a recipe says how."""
     if arm.recipe is None:
         assert arm.change.binary is not None
         return variant_of(arm, Program(kind=lab.kind.name, binary=arm.change.binary))
-    work = works[arm.build].model_copy(update={"training": training, "recipe": arm.recipe})
+    work = works[arm.build].model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
     made = build(lab, work)
+    if arm.recipe.post_link == "none":  # BOLT's next training is the next layout.
+        made = lay_out(lab, made, layout)
     return variant_of(arm, lab.kind.program(source.path, made.tree, made.server))
 
 

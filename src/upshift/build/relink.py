@@ -20,6 +20,7 @@ from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
 from upshift.workbench import Workbench
 
+_OBJECTS = "objects"
 VERSION = 1
 """Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
 
@@ -88,9 +89,21 @@ def build_hot(
     )
 
 
+def link_again(bench: Workbench, kind: ServerKind, build: Build, flags: Sequence[str]) -> Build:
+    """The server of ``build`` from the objects that it was linked from, with ``flags`` added to its link command."""
+    own = build.server.parent / _OBJECTS
+    rebuilt = {str(file.relative_to(own)): file for file in sorted(own.rglob("*.o"))} if own.is_dir() else {}
+    server = bench.folder / kind.server_target
+    link = steps(bench.shell, build.tree, kind.server_target)[-1]
+    argv = link_command(link, rebuilt, server, (*build.recipe.flags, *flags))
+    (bench.folder / "build.ninja").write_text(_HEADER + _link_rule(build.tree, server, argv, inputs=list(rebuilt.values())))
+    run_ninja(bench, bench.folder, (str(server),), 1)
+    return build.model_copy(update={"server": server, "sha256": file_sha256(server)})
+
+
 def objects_folder(bench: Workbench) -> Path:
     """Where ``build_hot`` writes its objects."""
-    return bench.folder / "objects"
+    return bench.folder / _OBJECTS
 
 
 def link_command(link: Step, rebuilt: dict[str, Path], server: Path, flags: Sequence[str]) -> tuple[str, ...]:

@@ -124,5 +124,6 @@ def _stages(asked: Study, plan: StudyPlan) -> int:
 
     groups = len(group_names(tuple(arm.name for arm in plan.arms), plan.arms_at_once))
     # Each row asks for its build, though rows that share one find it there; and each build for its source once more.
-    building = sum(len(building_stages(arm.recipe)) + 1 for arm in plan.arms if arm.recipe) * asked.trainings
-    return building + 4 + groups * asked.trainings + (plan.confirm_trials > 0)
+    # One more where another layout is linked.
+    building = sum(len(building_stages(arm.recipe)) + 1 + (asked.layouts > 1) for arm in plan.arms if arm.recipe)
+    return (building + groups) * asked.times_built + 4 + (plan.confirm_trials > 0)

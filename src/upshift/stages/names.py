@@ -22,6 +22,7 @@ class Stage(StrEnum):
     SECOND_PROFILE_GATE = "second profile gate"
     OPTIMISED_BUILD = "optimised build"
     POST_LINK = "post-link"
+    LAYOUT = "layout"
     VERIFY = "verify"
     CARD = "machine card"
     BASELINE_DATA = "baseline data"

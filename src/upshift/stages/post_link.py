@@ -46,8 +46,9 @@ def post_link(
     recipe: Recipe,
     *,
     seconds: float,
+    number: int = 1,
 ) -> PostLinked:
-    """BOLT on top of ``build``, from a training of its own.
+    """BOLT on top of ``build``, from a training of its own; ``number`` says which of several.
 
     When BOLT fails on a ``trained`` build, that is a reason to go on without it; else it is an error.
     """
@@ -84,6 +85,7 @@ def post_link(
         "workloads": workloads_key(workloads),
         "data": filled.sha256,
         "seconds": seconds,
+        "number": number,
     }
     return lab.stages.run(
         Stage.POST_LINK, PostLinked, action, inputs=inputs, version=VERSION, lasts=lambda made: not made.failed

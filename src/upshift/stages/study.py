@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,19 @@ from upshift.workload.driver import RunningLoad
 _DIED = "died.json"
 _PARTS = "parts"
 _CONFIRMING_SEED = 1000
+
+
+class Made(Value):
+    """A study's servers, as one training and one layout left them."""
+
+    training: int
+    layout: int
+    arms: tuple[Variant, ...]
+
+    def only(self, names: Iterable[str]) -> Made:
+        """Without the arms of other names."""
+        wanted = set(names)
+        return self.model_copy(update={"arms": tuple(arm for arm in self.arms if arm.name in wanted)})
 
 
 class Measured(Value):
@@ -125,14 +138,14 @@ def try_out(lab: Lab, variants: tuple[Variant, ...], data: Filled, measuring: Me
 
 def measure_arms(
     lab: Lab,
-    trainings: tuple[tuple[Variant, ...], ...],
+    made: tuple[Made, ...],
     data: Filled,
     measuring: Measuring,
     *,
     trials: int,
     arms_at_once: int,
 ) -> Measured:
-    """Each training's arms in groups that run side by side, the first arm in each group; ``trials`` over all trainings.
+    """Each training's and layout's arms in groups that run side by side, the first arm in each group; ``trials`` over all.
 
     An arm that dies, or whose load fails, is left out from then on; its group is measured again without it. Raises
     ServerFailed or LoadFailed when it is the first one, or when it is not known which.
@@ -141,19 +154,19 @@ def measure_arms(
     died = _read_died(lab)
     parts: list[Part] = []
     flags: dict[str, Flag] = {}
-    for training, arms in enumerate(trainings):
-        names = group_names(tuple(arm.name for arm in arms), arms_at_once)
+    for which, each in enumerate(made):
+        names = group_names(tuple(arm.name for arm in each.arms), arms_at_once)
         for number, members in enumerate(names):
-            # The seed of a training's groups is one: their trials are of one order of loads.
-            plan = measuring.plan.model_copy(update={"trials": trials // len(trainings), "seed": 1 + training})
-            group = tuple(arm for arm in arms if arm.name in members)
-            name = f"{Stage.MEASURE} {training * len(names) + number + 1}"
+            # The seed of all groups of the same servers is one: their trials are of one order of loads.
+            plan = measuring.plan.model_copy(update={"trials": trials // len(made), "seed": 1 + which})
+            group = each.only(members).arms
+            name = f"{Stage.MEASURE} {which * len(names) + number + 1}"
             file = f"{_PARTS}/{name.replace(' ', '-')}.parquet"
             part = measuring.model_copy(update={"plan": plan})
             experiment = _measure_living(lab, group, data, part, died, name=name, samples=file)
             if experiment is None:
                 continue
-            parts.append(Part(training=training, slices=read_samples(lab.run.path / file)))
+            parts.append(Part(training=each.training, layout=each.layout, slices=read_samples(lab.run.path / file)))
             for flag in experiment.flags:
                 flags.setdefault(flag.name, flag)
     return Measured(parts=tuple(parts), died=died, flags=tuple(flags.values()))

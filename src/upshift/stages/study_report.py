@@ -14,6 +14,7 @@ from upshift.measure.variant import Variant
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
+from upshift.stages.measure import in_transactions
 from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Analysis
@@ -59,8 +60,10 @@ def report_study(
         metric=study.metric,
         rows=tuple(_row(arm, server, same, measured) for arm, server in zip(plan.arms, servers, strict=True)),
         loads=loads_of(measuring),
+        transactions=in_transactions(measuring),
         trials=plan.trials,
         trainings=study.trainings,
+        layouts=study.layouts,
         plan=measuring.plan,
         cells=found.cells,
         cells_confidence=found.cells_confidence,

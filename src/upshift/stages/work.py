@@ -36,6 +36,8 @@ class Work(Measuring):
     """Whether perf can sample here."""
     training: int = 1
     """Which of several trainings: each leads to a profile of its own."""
+    layout: int = 1
+    """Which of several layouts of the same code."""
 
     @property
     def relocations(self) -> bool:

@@ -27,6 +27,7 @@ class Part(Value):
     """Arms that were measured side by side, with the first of the study among them."""
 
     training: int
+    layout: int = 1
     slices: tuple[Slice, ...]
 
 
@@ -41,8 +42,8 @@ class Analysis(NamedTuple):
     variance: tuple[Component, ...]
 
 
-Logs = dict[str, dict[Load, dict[tuple[int, int], float]]]
-"""By row and load: the logarithm of its ratio to all off, by training and trial."""
+Logs = dict[str, dict[Load, dict[tuple[int, int, int], float]]]
+"""By row and load: the logarithm of its ratio to all off, by training, layout and trial."""
 
 
 def analyse(
@@ -109,18 +110,30 @@ def _ratios(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Logs, dic
                 own.setdefault(load, []).extend(map(math.log, first.values()))
             for trial, value in metrics.get(metric, {}).items():
                 if trial in first:
-                    logs.setdefault(arm, {}).setdefault(load, {})[part.training, trial] = math.log(value / first[trial])
+                    logs.setdefault(arm, {}).setdefault(load, {})[part.training, part.layout, trial] = math.log(
+                        value / first[trial]
+                    )
     return logs, {load: float(np.mean(each)) for load, each in own.items() if each}
 
 
 def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -> np.ndarray | None:
-    """Trials by rows, means over ``loads``; the trials that all rows have. None when there are none."""
+    """Replicates by rows, means over ``loads``; of the trials that all rows have. None when there are none.
+
+    The unit of replication is what a user who does it once more draws anew: a training where there are several, else a
+    layout, else a trial. Trials of one training, or of one layout, share its luck.
+    """
     if not loads or any(load not in logs.get(name, {}) for name in names for load in loads):
         return None
     trials = sorted(set.intersection(*(set(logs[name][load]) for name in names for load in loads)))
     if not trials:
         return None
-    return np.array([[np.mean([logs[name][load][trial] for load in loads]) for name in names] for trial in trials])
+    table = np.array([[np.mean([logs[name][load][trial] for load in loads]) for name in names] for trial in trials])
+    for depth in (1, 2):  # trainings, then layouts
+        units = [trial[:depth] for trial in trials]
+        if len(set(units)) > 1:
+            members = [[number for number, each in enumerate(units) if each == one] for one in sorted(set(units))]
+            return np.array([table[of].mean(axis=0) for of in members])
+    return table
 
 
 def _cells(
@@ -144,11 +157,11 @@ def _cells(
 
 
 def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Component, ...]:
-    """Of each arm's ratio to the first, by training, start and block; means over arms and loads.
+    """Of each arm's ratio to the first, by training, layout, start and block; means over arms and loads.
 
     Every arm and load has the same numbers of each, but for arms that died.
     """
-    series: dict[tuple[str, Load], dict[tuple[int, int], dict[int, float]]] = {}
+    series: dict[tuple[str, Load], dict[tuple[int, int, int], dict[int, float]]] = {}
     for part in parts:
         single: dict[tuple[str, Load, int, int], list[Slice]] = {}
         for each in part.slices:
@@ -163,14 +176,14 @@ def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Compone
         for (arm, load, trial, number), value in values.items():
             first = values.get((base, load, trial, number))
             if arm != base and first is not None:
-                starts = series.setdefault((arm, load), {}).setdefault((part.training, trial), {})
+                starts = series.setdefault((arm, load), {}).setdefault((part.training, part.layout, trial), {})
                 starts[number] = math.log(value / first)
     tables = [table for each in series.values() if (table := _balanced(each)) is not None]
     if not tables:
         return ()
     sums: dict[str, list[Component]] = {}
     for table in tables:
-        for one in components(table, (SOURCES[0], *SOURCES[2:])):
+        for one in components(table, SOURCES):
             sums.setdefault(one.source, []).append(one)
     squares = {source: float(np.mean([one.log_sd**2 for one in found])) for source, found in sums.items()}
     whole = sum(squares.values()) or 1.0
@@ -180,17 +193,25 @@ def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Compone
     )
 
 
-def _balanced(series: Mapping[tuple[int, int], Mapping[int, float]]) -> np.ndarray | None:
-    """Trainings x starts x blocks, cut to the fewest of each; None when nothing varies."""
-    trainings = sorted({training for training, _trial in series})
-    starts = {training: sorted(trial for of, trial in series if of == training) for training in trainings}
-    fewest = min(map(len, starts.values()))
+def _balanced(series: Mapping[tuple[int, int, int], Mapping[int, float]]) -> np.ndarray | None:
+    """Trainings x layouts x starts x blocks, cut to the fewest of each; None when nothing varies."""
+    made: dict[int, dict[int, list[int]]] = {}
+    for training, layout, trial in sorted(series):
+        made.setdefault(training, {}).setdefault(layout, []).append(trial)
+    layouts = min(map(len, made.values()))
+    starts = min(len(trials) for of in made.values() for trials in of.values())
     rounds = min(map(len, series.values()))
-    if len(trainings) * fewest * rounds < 2:
+    if len(made) * layouts * starts * rounds < 2:
         return None
     return np.array(
         [
-            [[series[training, trial][number] for number in sorted(series[training, trial])[:rounds]] for trial in of[:fewest]]
-            for training, of in starts.items()
+            [
+                [
+                    [series[training, layout, trial][number] for number in sorted(series[training, layout, trial])[:rounds]]
+                    for trial in trials[:starts]
+                ]
+                for layout, trials in sorted(of.items())[:layouts]
+            ]
+            for training, of in made.items()
         ]
     )

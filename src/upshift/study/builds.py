@@ -58,8 +58,9 @@ def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
 
 
 def _build(stage: str, recipes: tuple[Recipe, ...], study: Study) -> Build:
-    """Everything after the instrumented build is done once for each training."""
-    again = study.trainings if stage in (Stage.TRAIN, Stage.PROFILE_GATE, Stage.OPTIMISED_BUILD, Stage.POST_LINK) else 1
+    """Everything after the instrumented build is done once for each training, what lays it out once for each layout."""
+    again = study.trainings if stage in (Stage.TRAIN, Stage.PROFILE_GATE, Stage.OPTIMISED_BUILD) else 1
+    again = study.times_built if stage == Stage.POST_LINK else again
     each_s = [estimate(study.options(), (stage,), recipe)[0].wall_s for recipe in recipes]
     return Build(
         stage=stage,

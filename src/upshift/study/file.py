@@ -113,7 +113,9 @@ class Study(Value):
     card_s: Annotated[float, Field(ge=0)] = 10.0
     """For the machine card; 0: none."""
     trainings: Annotated[int, Field(ge=1)] = 1
-    """Trainings of each profile: the trials are shared out among them."""
+    """Trainings of each profile: the trials are shared out among them and their layouts."""
+    layouts: Annotated[int, Field(ge=1)] = 1
+    """Of each training's server: BOLT trained anew, or the linker's padding in other places where BOLT does nothing."""
     budget: Budget = 3600.0
     """Seconds for measuring; builds and the filling of data are not in it."""
     confirm: Annotated[float, Field(ge=0, lt=1)] = 0.25
@@ -159,6 +161,16 @@ class Study(Value):
                 **given,
             }
         )
+
+    @property
+    def times_built(self) -> int:
+        """How many servers each row has: the trials are shared out among them."""
+        return self.trainings * self.layouts
+
+    @property
+    def replicates(self) -> int | None:
+        """How many independent ones the trials of a row come from; None: each trial is one."""
+        return next((number for number in (self.trainings, self.layouts) if number > 1), None)
 
     def listed_factors(self) -> tuple[Factor, ...]:
         return tuple(Factor(name=name, levels=(OFF, *levels)) for name, levels in self.factors.items())

@@ -101,9 +101,14 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         _refuse_impossible(arm)
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
-    if study.trials and study.trials < study.trainings:
+    if study.layouts > 1:
+        _refuse_one_layout(arms)
+    times = study.times_built
+    if study.trials and study.trials < times:
         raise UsageError(
-            f"{study.trainings} trainings share {study.trials} trials", "give each training a trial at least, and better three"
+            f"each row has {times} servers ({study.trainings} trainings, {study.layouts} layouts of each), which share "
+            f"{study.trials} trials",
+            "give each of them a trial at least",
         )
     loads = len(study.workloads) * len(study.connections) + len(study.held_out)
     at_once = min(len(arms), _arms_at_once(arms, kind, settings))
@@ -111,9 +116,9 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     round_s = sum(trial_s(plan, len(group), loads) for group in groups)
     screening_s = study.budget * (1 - study.confirm)
     trials = study.trials or min(MOST_TRIALS, int(screening_s / round_s))
-    trials -= trials % study.trainings if trials >= study.trainings else 0
-    least = study.trials or max(LEAST_TRIALS, study.trainings)
-    if trials * round_s > screening_s + 1 or trials < min(least, max(LEAST_TRIALS, study.trainings)):
+    trials -= trials % times if trials >= times else 0
+    least = study.trials or max(LEAST_TRIALS, times)
+    if trials * round_s > screening_s + 1 or trials < min(least, max(LEAST_TRIALS, times)):
         raise _too_large(study, design, trials=max(least, trials), round_s=round_s)
     two_s = trial_s(plan, 2, loads)
     confirm_trials = min(MOST_TRIALS, int(study.budget * study.confirm / two_s)) if study.confirm else 0
@@ -132,7 +137,14 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         arms_at_once=at_once,
         loads=loads,
         wall_s=trials * round_s + confirm_trials * two_s,
-        half_width=half_width(design, trials, start_log_sd=START_LOG_SD, pair_log_sd=PAIR_LOG_SD, blocks=blocks(plan) * pooled),
+        half_width=half_width(
+            design,
+            trials,
+            start_log_sd=START_LOG_SD,
+            pair_log_sd=PAIR_LOG_SD,
+            blocks=blocks(plan) * pooled,
+            replicates=study.replicates,
+        ),
     )
 
 
@@ -214,6 +226,20 @@ def _told(change: Change) -> tuple[Change, Recipe | None]:
     """What a change comes to, whatever way it is written."""
     recipe = recipe_of(change, "")
     return change.model_copy(update={"recipe": None, "build": {}}), recipe.anonymous() if recipe else None
+
+
+def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
+    """Raises UsageError when a row's server has one layout only."""
+    for arm in arms:
+        if arm.recipe is None:
+            raise UsageError(
+                f"layouts: row '{arm.name}' is an executable as it is", "name a recipe, which is linked anew for each layout"
+            )
+        if arm.recipe.toolchain == "gcc" and arm.recipe.post_link == "none":
+            raise UsageError(
+                f"layouts: row '{arm.name}' is linked by GNU ld, which has no padding",
+                "lld has it: choose a recipe with clang, or leave layouts out",
+            )
 
 
 def _refuse_impossible(arm: Arm) -> None:

@@ -18,11 +18,17 @@ from upshift.study.intervals import LEVEL
 MOST_TRIALS = 1000
 
 
-def half_width(design: Design, trials: int, *, start_log_sd: float, pair_log_sd: float, blocks: int) -> float:
-    """Half of the width of a factor's interval to expect, as a logarithm; ``blocks`` are those of a server in a trial."""
-    if trials < 2:
+def half_width(
+    design: Design, trials: int, *, start_log_sd: float, pair_log_sd: float, blocks: int, replicates: int | None = None
+) -> float:
+    """Half of the width of a factor's interval to expect, as a logarithm; ``blocks`` are those of a server in a trial.
+
+    ``replicates``, where trials share trainings or layouts, says how many of these there are; their own luck is not in it.
+    """
+    replicates = replicates or trials
+    if replicates < 2:
         return math.inf
-    return _quantile(design, trials) * _error(design, trials, start_log_sd, pair_log_sd, blocks)
+    return _quantile(design, replicates) * _error(design, trials, start_log_sd, pair_log_sd, blocks)
 
 
 def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_sd: float, blocks: int) -> int:

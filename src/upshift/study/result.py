@@ -74,8 +74,11 @@ class StudyResult(Value):
     metric: Metric
     rows: tuple[StudyRow, ...]
     loads: tuple[Load, ...]
+    transactions: tuple[str, ...] = ()
+    """Workloads of which transactions are counted in place of queries."""
     trials: int
     trainings: int
+    layouts: int = 1
     plan: Plan
     """How each trial was measured."""
     cells: tuple[Cell, ...]

@@ -17,7 +17,7 @@ from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, link_command
+from upshift.build.relink import build_hot, link_again, link_command
 from upshift.build.whole import build_whole, default_jobs, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
@@ -35,6 +35,7 @@ from upshift.toolchain.model import Toolchain
 from upshift.values import content_hash
 from upshift.workbench import Workbench
 
+PADDING = "-Wl,--randomize-section-padding=2"
 PROJECT = {
     "CMakeLists.txt": """
 cmake_minimum_required(VERSION 3.20)
@@ -273,6 +274,22 @@ def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
     bench = bench_in(tmp_path / "whole $tree", shell)
     made = build_hot(bench, KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many), jobs=1)
     assert says(shell, made.server).endswith("build 1\n")
+
+
+@pytest.mark.parametrize("scope", ["hot", "all"])
+def test_a_server_is_linked_again_in_another_layout(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain, scope: str
+) -> None:
+    made = plain
+    if scope == "hot":
+        made = build_hot(bench_in(tmp_path / "hot", shell), KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(), jobs=1)
+    same, other, again = (
+        link_again(bench_in(tmp_path / name, shell), KIND, made, flags)
+        for name, flags in (("same", ()), ("other", (PADDING,)), ("again", (PADDING,)))
+    )
+    assert same.sha256 == made.sha256
+    assert other.sha256 == again.sha256 != made.sha256
+    assert says(shell, other.server) == says(shell, made.server)
 
 
 def _main(plain: Build) -> str:

@@ -19,7 +19,7 @@ from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.stages import study
 from upshift.stages.data import Filled
-from upshift.stages.study import WatchedBench, measure_arms, same_servers
+from upshift.stages.study import Made, WatchedBench, measure_arms, same_servers
 
 DATA = Filled(path=Path("/data"), sha256="data")
 
@@ -59,15 +59,18 @@ class Lab:
         plan: Any = SimpleNamespace(model_copy=lambda update: SimpleNamespace(changed=update))
         part = {"train_on": (), "hold_out": ()}
         measuring: Any = SimpleNamespace(plan=plan, model_copy=lambda update: SimpleNamespace(**part, **update))
-        return measure_arms(self, trainings, DATA, measuring, trials=trials, arms_at_once=at_once)  # type: ignore[arg-type]
+        made = tuple(Made(training=number // 2, layout=number % 2, arms=arms) for number, arms in enumerate(trainings))
+        return measure_arms(self, made, DATA, measuring, trials=trials, arms_at_once=at_once)  # type: ignore[arg-type]
 
 
-def test_groups_share_the_first_arm_and_trainings_share_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_share_the_first_arm_and_trainings_and_layouts_share_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = Lab(tmp_path, monkeypatch)
-    found = lab.measured(variants("abcd"), variants("abcd"), at_once=3)
-    assert lab.groups == [("a", "b", "d"), ("a", "c")] * 2
-    assert [plan["trials"] for plan in lab.plans] == [3] * 4
-    assert [part.training for part in found.parts] == [0, 0, 1, 1]
+    found = lab.measured(*[variants("abcd")] * 3, at_once=3)
+    assert lab.groups == [("a", "b", "d"), ("a", "c")] * 3
+    assert [plan["trials"] for plan in lab.plans] == [2] * 6
+    assert [(part.training, part.layout) for part in found.parts] == [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0)]
 
 
 def test_an_arm_that_dies_is_left_out_reported_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

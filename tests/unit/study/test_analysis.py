@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from example_study import LOADS, part, two_factors
 
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
-from upshift.study.analysis import Analysis, analyse, by_instructions
+from upshift.study.analysis import Analysis, Part, analyse, by_instructions
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -45,9 +48,38 @@ def test_groups_are_each_compared_with_their_own_first() -> None:
     assert [each.share and round(each.share.ratio, 2) for each in found.effects.factors] == [0.95, 1.10]
 
 
-def test_trainings_are_further_trials() -> None:
+def test_trainings_are_a_source_of_variance() -> None:
     found = analysed(part(ARMS), part(ARMS, training=1, seed=2))
     assert [each.source for each in found.variance] == ["training", "start", "block"]
+
+
+LUCK = (-0.1, 0.0, 0.1)
+"""Of three layouts of a server."""
+
+
+def with_luck(**which: Any) -> list[Part]:
+    parts = []
+    for number, luck in enumerate(LUCK, 1):
+        arms = {name: value * (math.exp(luck) if name == "a" else 1) for name, value in ARMS.items()}
+        parts.append(part(arms, seed=number).model_copy(update=dict.fromkeys(which["differ"], number)))
+    return parts
+
+
+@pytest.mark.parametrize("source", ["training", "layout"])
+def test_trials_of_one_training_or_layout_share_its_luck(source: str) -> None:
+    """18 trials that differ by 0.2 % say that `a` is better; three layouts that differ by 10 % do not."""
+    found = analysed(*with_luck(differ=(source,)))
+    assert found.effects.factors[0].verdict == "inconclusive"
+    assert (found.variance[0].source, found.variance[0].count) == (source, 3)
+    assert found.variance[0].share > 0.9
+
+
+def test_layouts_of_several_trainings_leave_the_trainings_the_unit() -> None:
+    parts = [each.model_copy(update={"training": of}) for of in (1, 2) for each in with_luck(differ=("layout",))]
+    found = analysed(*parts)
+    assert [(each.source, each.count) for each in found.variance][:2] == [("training", 2), ("layout", 3)]
+    # Both trainings have the same layouts, and so the same figures.
+    assert found.variance[0].log_sd == 0
 
 
 def test_a_row_that_died_leaves_the_others_their_figures() -> None:

@@ -118,6 +118,7 @@ def test_arms_that_memory_does_not_hold_at_once_are_split_into_groups_with_the_f
         ("[factors.log.lazy]", "[factors.log.off]", "no name"),
         ("budget", "budget = [", "not TOML"),
         ('budget = "2h"', "trainings = 2", "no row's recipe has a profile"),
+        ('budget = "2h"', "layouts = 2", "row 'off' is an executable as it is"),
     ],
 )
 def test_a_bad_study_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -131,8 +132,17 @@ def test_a_bad_study_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, 
 def test_trainings_share_the_trials(tmp_path: Path) -> None:
     trained = BUILT.replace('recipe = "plain"', 'recipe = "max-clang"')
     assert planned(tmp_path, trained.replace("[base]", "trainings = 4\n[base]")).trials % 4 == 0
-    with pytest.raises(UsageError, match="4 trainings share 3 trials") as error:
+    with pytest.raises(UsageError, match=r"4 servers \(4 trainings, 1 layouts of each\), which share 3 trials") as error:
         planned(tmp_path, trained.replace("[base]", "trainings = 4\ntrials = 3\n[base]"))
+    assert error.value.hint
+
+
+def test_layouts_share_the_trials_too(tmp_path: Path) -> None:
+    assert planned(tmp_path, BUILT.replace("[base]", "layouts = 5\n[base]")).trials % 5 == 0
+    with pytest.raises(UsageError, match="which share 3 trials"):
+        planned(tmp_path, BUILT.replace("[base]", "layouts = 4\ntrials = 3\n[base]"))
+    with pytest.raises(UsageError, match="GNU ld") as error:
+        planned(tmp_path, BUILT.replace("[base]", "layouts = 4\n[base]").replace('"plain"', '"stock-gcc"'))
     assert error.value.hint
 
 

@@ -25,18 +25,28 @@ NOTHING = {"off": 20.0, "v3": 20.0}
 class Run:
     """`run_study` with stages that only note what they are asked for; ``code`` is what a recipe's server consists of."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, cpu_us: dict[str, float], confirm: float = 0.25) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        folder: Path,
+        cpu_us: dict[str, float],
+        confirm: float = 0.25,
+        recipe: str = "max-clang",
+        **changes: Any,
+    ) -> None:
         self.built: list[tuple[str, int]] = []
+        self.laid_out: list[tuple[str, int]] = []
         self.confirmed: list[tuple[str, ...]] = []
         self.reported: dict[str, Any] = {}
         self._folder = folder
         text = {
             "name": "mine",
-            "base": {"recipe": "max-clang"},
+            "base": {"recipe": recipe},
             "factors": {"v3": {"on": {"build": {"flags": ["-march=x86-64-v3"]}}}},
             "workloads": ["oltp_read_only"],
             "trainings": 2,
             "confirm": confirm,
+            **changes,
         }
         self.study = Study.model_validate(text)
         plan: Any = SimpleNamespace(rounds=2, slice_s=1.0, warmup_s=1.0, lead_s=0.1)
@@ -45,6 +55,7 @@ class Run:
         measured = Measured(parts=parts, died={}, flags=())
         replaced: dict[str, Any] = {
             "build": self._build,
+            "lay_out": self._lay_out,
             "get_source": lambda *_given: SimpleNamespace(path=Path("/source")),
             "study_data": lambda *_given: "data",
             "count_instructions": lambda *_given: Instructions(source="none", baseline="off"),
@@ -59,10 +70,14 @@ class Run:
         for name, value in replaced.items():
             monkeypatch.setattr(pipeline, name, value)
 
+    def _lay_out(self, _lab: Any, made: Any, number: int) -> Any:
+        self.laid_out.append((made.server.name, number))
+        return made
+
     def _build(self, _lab: Any, work: Any) -> Any:
         name = " ".join(work.recipe.flags)
         self.built.append((name, work.training))
-        server = self._folder / f"{name}-{work.training}"
+        server = self._folder / f"{name}-{work.training}{work.layout if self.study.layouts > 1 else ''}"
         server.write_text(name)
         return SimpleNamespace(tree=self._folder, server=server)
 
@@ -92,6 +107,21 @@ def test_the_recommended_set_is_confirmed_with_a_training_of_its_own(monkeypatch
     assert run.built == [("", 1), (flag, 1), ("", 2), (flag, 2), ("", 3), (flag, 3)]
     assert run.confirmed == [("-3", f"{flag}-3")]
     assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] == "confirmed"
+
+
+def test_each_training_has_its_layouts_and_what_confirms_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER, layouts=2)
+    run.go()
+    assert [training for name, training in run.built if not name] == [1, 1, 2, 2, 3]
+    assert run.confirmed == [("-33", "-march=x86-64-v3-33")]
+    assert run.laid_out == [], "BOLT, trained anew, makes them"
+
+
+def test_without_bolt_the_linker_makes_the_layouts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER, recipe="plain", trainings=1, layouts=2)
+    run.go()
+    assert [number for name, number in run.laid_out if name.startswith("-1")] == [1, 2]
+    assert [number for name, number in run.laid_out if name.startswith("-2")] == [3], "what confirms"
 
 
 def test_without_a_share_that_confirms_nothing_is_published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
