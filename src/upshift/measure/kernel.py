@@ -7,8 +7,10 @@ system time most kernels only sample, once a tick (usually 10 ms): of 200 ticks 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import psutil
 
@@ -29,6 +31,8 @@ class Usage:
     user_cpu_s: float
     """The part in user mode, by ticks."""
     system_cpu_s: float
+    run_delay_s: float
+    """Time in which its threads were ready to run and waited for a CPU; of threads that have not ended."""
     machine_busy_cpu_s: float
     """Of all CPUs: everything but idle, waiting for disks, and steal."""
     steal_s: float
@@ -54,7 +58,17 @@ def usage(pid: int) -> Usage:
         total_cpu_s=total_ns / 1e9,
         user_cpu_s=process.user,
         system_cpu_s=process.system,
+        run_delay_s=_run_delay_ns(pid) / 1e9,
         machine_busy_cpu_s=sum(getattr(machine, name, 0.0) for name in _BUSY),
         steal_s=getattr(machine, "steal", 0.0),
         swapped_bytes=swap.sin + swap.sout,
     )
+
+
+def _run_delay_ns(pid: int) -> int:
+    """The second field of each thread's schedstat (Linux's Documentation/scheduler/sched-stats.rst)."""
+    found = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError):  # it has ended, or the kernel counts nothing
+            found += int(file.read_text().split()[1])
+    return found

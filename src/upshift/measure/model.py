@@ -7,7 +7,14 @@ from typing import Literal
 from upshift.measure.variant import Variant
 from upshift.values import Value
 
-Metric = Literal["qps", "latency_ms_p99", "total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query"]
+Metric = Literal[
+    "qps",
+    "latency_ms_p99",
+    "total_cpu_us_per_query",
+    "user_cpu_us_per_query",
+    "system_cpu_us_per_query",
+    "run_delay_us_per_query",
+]
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
@@ -66,6 +73,9 @@ class Slice(Value):
     user_cpu_s: float
     """The part in user mode, as the kernel's ticks found it."""
     system_cpu_s: float
+    run_delay_s: float = 0.0
+    """Time in which threads of the server were ready to run and waited for a CPU, summed over threads; 0 where the kernel
+    does not say."""
     client_cpu_s: float
     """Of the load's driver, scaled to the slice from the arm's whole load in the trial."""
     errors: int

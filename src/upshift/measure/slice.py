@@ -178,6 +178,7 @@ def _slice(
         total_cpu_s=used.total_cpu_s,
         user_cpu_s=used.user_cpu_s,
         system_cpu_s=used.system_cpu_s,
+        run_delay_s=max(0.0, used.run_delay_s),
         client_cpu_s=client_cpu_s,
         errors=report.errors if number == 0 else 0,
         latency_ms_p50=report.latency_ms_p50,

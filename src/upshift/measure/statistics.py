@@ -55,6 +55,8 @@ MOST_TRIALS = 1000
 """More than this many is not worked out: it means never."""
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
+DESCRIBED: frozenset[Metric] = frozenset({"run_delay_us_per_query"})
+"""These have levels and are not compared: they explain a throughput, and each comparison more makes all intervals wider."""
 HIGHER_IS_BETTER: Mapping[Metric, bool] = {metric: metric == "qps" for metric in METRICS}
 
 Logs = Sequence[float] | np.ndarray
@@ -95,7 +97,7 @@ class Pair(NamedTuple):
 def trial_values(slices: Iterable[Slice]) -> Values:
     """Each trial's value of every metric that it has one for.
 
-    Throughput and latency: the geometric mean over the trial's slices. CPU time per query: the trial's CPU
+    Throughput and latency: the geometric mean over the trial's slices. CPU time and run-queue delay per query: the trial's
     time over its queries, as the kernel's ticks are too coarse for one slice. A metric that a slice lacks
     (a driver without latencies, a slice without queries) is left out for that trial, never guessed.
     """
@@ -144,6 +146,7 @@ def pairs(slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | 
         if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
+        if metric not in DESCRIBED
         if metric in base and by_trial.keys() & base[metric].keys()
         for logs in [_paired_logs(by_trial, base[metric])]
     ]
@@ -263,4 +266,5 @@ _TRIAL_VALUE: Mapping[Metric, Callable[[Sequence[Slice]], float | None]] = {
     "total_cpu_us_per_query": lambda slices: _per_query_us(sum(each.total_cpu_s for each in slices), slices),
     "user_cpu_us_per_query": lambda slices: _per_query_us(sum(each.user_cpu_s for each in slices), slices),
     "system_cpu_us_per_query": lambda slices: _per_query_us(sum(each.system_cpu_s for each in slices), slices),
+    "run_delay_us_per_query": lambda slices: _per_query_us(sum(each.run_delay_s for each in slices), slices),
 }

@@ -14,6 +14,7 @@ METRIC_NAMES: Mapping[Metric, str] = {
     "total_cpu_us_per_query": "CPU per query",
     "user_cpu_us_per_query": "user CPU per query",
     "system_cpu_us_per_query": "system CPU per query",
+    "run_delay_us_per_query": "run-queue delay per query",
 }
 UNITS: Mapping[Metric, str] = {
     "qps": "QPS",
@@ -21,6 +22,7 @@ UNITS: Mapping[Metric, str] = {
     "total_cpu_us_per_query": "µs",
     "user_cpu_us_per_query": "µs",
     "system_cpu_us_per_query": "µs",
+    "run_delay_us_per_query": "µs",
 }
 VERDICT_NAMES: Mapping[Verdict, str] = {
     "faster": "better",

@@ -165,6 +165,7 @@ class World:
             total_cpu_s=0.9 * cpu_s,
             user_cpu_s=0.8 * cpu_s,
             system_cpu_s=0.1 * cpu_s,
+            run_delay_s=0.05 * cpu_s,
             machine_busy_cpu_s=busy_s,
             steal_s=self.time_s * self.steal,
             swapped_bytes=0,

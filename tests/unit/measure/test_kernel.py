@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,16 @@ threads = [threading.Thread(target=burn) for _ in range(2)]
 [thread.start() for thread in threads]; [thread.join() for thread in threads]
 print("done", flush=True)
 input()
+"""
+
+
+SPIN = """
+import threading, time
+def spin():
+    until = time.monotonic() + 20
+    while time.monotonic() < until: pass
+threading.Thread(target=spin).start()
+print("ready", flush=True)
 """
 
 
@@ -56,6 +68,21 @@ def test_a_process_that_sleeps_uses_nothing() -> None:
     assert spent.swapped_bytes >= 0
 
 
+@pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="this kernel does not say")
+def test_two_that_share_a_cpu_wait_for_it() -> None:
+    command = ("taskset", "-c", str(min(os.sched_getaffinity(0))), sys.executable, "-c", SPIN)
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)) for _ in range(2)]
+        for each in both:
+            stack.callback(each.kill)
+        for each in both:
+            assert each.stdout and each.stdout.readline() == b"ready\n"
+        before = usage(both[0].pid)
+        time.sleep(0.5)
+        spent = usage(both[0].pid) - before
+    assert spent.run_delay_s >= 0.05
+
+
 def test_a_process_that_is_gone_is_a_dead_server() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
@@ -72,4 +99,5 @@ def test_a_total_is_finer_than_a_tick() -> None:
 
 
 def test_differences() -> None:
-    assert Usage(5.5, 3.0, 2.0, 9.0, 0.5, 500) - Usage(1.5, 1.0, 0.5, 4.0, 0.25, 100) == Usage(4.0, 2.0, 1.5, 5.0, 0.25, 400)
+    later, earlier = Usage(5.5, 3.0, 2.0, 0.75, 9.0, 0.5, 500), Usage(1.5, 1.0, 0.5, 0.25, 4.0, 0.25, 100)
+    assert later - earlier == Usage(4.0, 2.0, 1.5, 0.5, 5.0, 0.25, 400)

@@ -95,6 +95,10 @@ def test_other_load_is_what_server_and_client_did_not_use() -> None:
     assert measured(world())[0].other_cpu_s == pytest.approx(0.0, abs=0.01)
 
 
+def test_run_queue_delay_is_the_servers_own() -> None:
+    assert [each.run_delay_s for each in measured(world())] == pytest.approx([0.05 * 2.0] * 4, rel=0.02)
+
+
 def test_steal_is_apart_from_other_load() -> None:
     found = measured(world(steal=0.25))[0]
     assert (found.steal_s, found.other_cpu_s) == pytest.approx((0.25 * 2.0, 0.0), abs=0.01)

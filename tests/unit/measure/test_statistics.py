@@ -197,6 +197,13 @@ def test_a_metric_that_one_arm_lacks_is_not_compared() -> None:
     assert "latency_ms_p99" not in {each.metric for each in comparisons(slices, "plain")}
 
 
+def test_run_queue_delay_is_described_and_not_compared() -> None:
+    slices = [each.model_copy(update={"run_delay_s": 0.1}) for each in trials([1.2, 1.2])]
+    assert "run_delay_us_per_query" not in {each.metric for each in comparisons(slices, "plain")}
+    (level,) = [each for each in levels(slices, 0.95) if (each.arm, each.metric) == ("plain", "run_delay_us_per_query")]
+    assert level.value == pytest.approx(0.1 * 1e6 / slices[0].queries, rel=0.2)
+
+
 def test_only_trials_of_both_arms_count() -> None:
     slices = [*trials([1.2, 1.2, 1.2]), one_slice(trial=3, arm="pgo")]
     assert qps(comparisons(slices, "plain")).trials == 3
