@@ -15,11 +15,15 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import table_rows as table
+import tables_of_studies
 
 from upshift.card import rows
 from upshift.card.model import MachineCard
@@ -32,13 +36,6 @@ ROOT = Path(__file__).resolve().parents[1]
 _SHOWN = 15
 """Rows of a long table."""
 MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
-METRICS = {
-    "qps": "QPS",
-    "latency_ms_p99": "p99 latency",
-    "total_cpu_us_per_query": "CPU a query",
-    "user_cpu_us_per_query": "user CPU a query",
-    "system_cpu_us_per_query": "kernel CPU a query",
-}
 
 
 def overview(result: dict[str, Any]) -> Iterator[str]:
@@ -47,10 +44,10 @@ def overview(result: dict[str, Any]) -> Iterator[str]:
     loads = result["experiment"]["loads"]
     connections = sorted({load["connections"] for load in loads})
     columns = [("qps", number) for number in connections] + [("total_cpu_us_per_query", connections[-1])]
-    yield from _head("workload", *(f"{METRICS[metric]}, {_connections(number)}" for metric, number in columns))
+    yield from table.head("workload", *(f"{table.METRICS[metric]}, {table.connections(number)}" for metric, number in columns))
     for workload, held_out in dict.fromkeys((load["workload"], load["held_out"]) for load in loads):
-        ratios = {(one["metric"], one["connections"]): _ratio(one) for one in found if one["workload"] == workload}
-        yield _row(_named(workload, held_out), *(ratios.get(column, "") for column in columns))
+        ratios = {(one["metric"], one["connections"]): table.ratio(one) for one in found if one["workload"] == workload}
+        yield table.row(table.named(workload, held_out), *(ratios.get(column, "") for column in columns))
 
 
 def worst(result: dict[str, Any]) -> Iterator[str]:
@@ -59,31 +56,33 @@ def worst(result: dict[str, Any]) -> Iterator[str]:
     interval = f"{one['ci_low']:.2f} to {one['ci_high']:.2f}"
     yield (
         f"The worst workload held out of training is {one['workload']}: {one['ratio']:.2f}x the throughput ({interval}) "
-        f"at {_connections(one['connections'])}."
+        f"at {table.connections(one['connections'])}."
     )
 
 
 def gains(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: the optimised server against the plain one."""
     found = _against_plain(result)
-    metrics = [name for name in METRICS if any(one["metric"] == name for one in found)]
-    yield from _head("workload", "connections", *(METRICS[name] for name in metrics))
+    metrics = [name for name in table.METRICS if any(one["metric"] == name for one in found)]
+    yield from table.head("workload", "connections", *(table.METRICS[name] for name in metrics))
     for workload, connections, held_out in dict.fromkeys(
         (one["workload"], one["connections"], one["held_out"]) for one in found
     ):
         ratios = {
-            one["metric"]: _ratio(one) for one in found if (one["workload"], one["connections"]) == (workload, connections)
+            one["metric"]: table.ratio(one) for one in found if (one["workload"], one["connections"]) == (workload, connections)
         }
-        yield _row(_named(workload, held_out), connections, *(ratios.get(metric, "") for metric in metrics))
+        yield table.row(table.named(workload, held_out), connections, *(ratios.get(metric, "") for metric in metrics))
 
 
 def stages(result: dict[str, Any]) -> Iterator[str]:
     """A row a stage: what it took."""
-    yield from _head("stage", "wall", "CPU", "peak memory")
+    yield from table.head("stage", "wall", "CPU", "peak memory")
     for stage in result["stages"]:
         kept = ", kept from an earlier run" if stage["cached"] else ""
         memory_gib = stage["peak_memory_bytes"] / 2**30
-        yield _row(f"{stage['name']}{kept}", _time(stage["wall_s"]), _time(stage["cpu_s"]), f"{memory_gib:.1f} GiB")
+        yield table.row(
+            f"{stage['name']}{kept}", table.time(stage["wall_s"]), table.time(stage["cpu_s"]), f"{memory_gib:.1f} GiB"
+        )
 
 
 def wall_uncounted(result: dict[str, Any]) -> Iterator[str]:
@@ -98,8 +97,8 @@ def tests(result: dict[str, Any]) -> Iterator[str]:
     verify = result["verify"]
     counted = f"{verify['tests_run']} tests run on the optimised server, {verify['tests_passed']} passed"
     yield f"- suite `{verify['suite']}`: {counted}"
-    yield f"- failed on both servers: {_names(verify['failed_on_both'])}"
-    yield f"- failed, and passed when run again: {_names(verify.get('passed_again', ()))}"
+    yield f"- failed on both servers: {table.names(verify['failed_on_both'])}"
+    yield f"- failed, and passed when run again: {table.names(verify.get('passed_again', ()))}"
     yield "- failed on the optimised server alone: none"
 
 
@@ -108,45 +107,45 @@ def executed(result: dict[str, Any]) -> Iterator[str]:
     found = result["instructions"]
     counts = {(one["workload"], one["arm"]): one["instructions_per_query"] for one in found["counts"]}
     arms = tuple(dict.fromkeys(arm for _workload, arm in counts))
-    yield from _head("instructions a query", *arms, "ratio")
+    yield from table.head("instructions a query", *arms, "ratio")
     for one in found["ratios"]:
         figures = (f"{counts[one['workload'], arm]:,.0f}" for arm in arms)
-        yield _row(one["workload"], *figures, f"{one['ratio']:.3f}")
+        yield table.row(one["workload"], *figures, f"{one['ratio']:.3f}")
 
 
 def wall(result: dict[str, Any]) -> Iterator[str]:
     """The wall time of all stages beside that of the plain build, in a sentence."""
     total_s = sum(stage["wall_s"] for stage in result["stages"])
     plain_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "plain build")
-    yield f"All stages took {_time(total_s)}, {total_s / plain_s:.2f}x the plain build's {_time(plain_s)}."
+    yield f"All stages took {table.time(total_s)}, {total_s / plain_s:.2f}x the plain build's {table.time(plain_s)}."
 
 
 def builds(result: dict[str, Any]) -> Iterator[str]:
     """A row a medium and size of a read: two builds of the page cache."""
     yield from _machine(result)
-    yield from _head("medium", "read", "IOPS before", "IOPS after", "after / before")
+    yield from table.head("medium", "read", "IOPS before", "IOPS after", "after / before")
     for one in sorted(result["compared"], key=lambda one: (one["medium"], one["block_size_bytes"])):
         size = f"{one['block_size_bytes'] // 1024} KiB"
-        yield _row(one["medium"], size, f"{one['iops_before']:,.0f}", f"{one['iops_after']:,.0f}", _ratio(one))
+        yield table.row(one["medium"], size, f"{one['iops_before']:,.0f}", f"{one['iops_after']:,.0f}", table.ratio(one))
 
 
 def clients(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: upshift-load beside sysbench."""
     yield from _machine(result)
-    yield from _head("load", "connections", "client CPU a statement", "throughput", "p50 latency")
+    yield from table.head("load", "connections", "client CPU a statement", "throughput", "p50 latency")
     for one in result["loads"]:
-        ratios = (_ratio(one["ratios"][name]) for name in ("cpu_us", "qps", "p50_us"))
-        yield _row(one["load"], one["connections"], *ratios)
+        ratios = (table.ratio(one["ratios"][name]) for name in ("cpu_us", "qps", "p50_us"))
+        yield table.row(one["load"], one["connections"], *ratios)
 
 
 def card(result: dict[str, Any]) -> Iterator[str]:
     """The machine card of the quietest of several runs: its two tables, and what is known without measuring."""
     quietest = _cards(result)[0]
-    yield from _head(*rows.MEMORY_HEAD)
-    yield from (_row(*row) for row in rows.memory_rows(quietest.card))
+    yield from table.head(*rows.MEMORY_HEAD)
+    yield from (table.row(*row) for row in rows.memory_rows(quietest.card))
     yield ""
-    yield from _head(*rows.OTHER_HEAD)
-    yield from (_row(*row) for row in rows.other_rows(quietest.card))
+    yield from table.head(*rows.OTHER_HEAD)
+    yield from (table.row(*row) for row in rows.other_rows(quietest.card))
     yield ""
     yield from (f"- {name}: {value}" for name, value in (*rows.machine_facts(quietest.machine), *rows.facts(quietest.card)))
 
@@ -159,29 +158,29 @@ def says(result: dict[str, Any]) -> Iterator[str]:
 def agreement(result: dict[str, Any]) -> Iterator[str]:
     """A row a figure: its medians in several runs of the card, the quietest first."""
     cards = [one.card for one in _cards(result)]
-    yield from _head("median of", *(f"run {number}" for number in range(1, len(cards) + 1)), "largest / least")
+    yield from table.head("median of", *(f"run {number}" for number in range(1, len(cards) + 1)), "largest / least")
     runs = [{f"{name}, {unit}": statistics.median(each) for name, each, unit in rows.figures(one) if each} for one in cards]
     for name in dict.fromkeys(name for run in runs for name in run):
         medians = [run[name] for run in runs if name in run]
         shown = (words.figure(run[name]) if name in run else "not measured" for run in runs)
-        yield _row(name, *shown, f"{max(medians) / max(min(medians), 1e-9):.2f}")
-    yield _row("used by other programs", *(f"{one.other_cpu_share:.0%}" for one in cards), "")
-    yield _row("steal", *(f"{one.steal_share:.1%}" for one in cards), "")
-    yield _row("took, s", *(f"{one.took_s:.1f}" for one in cards), "")
+        yield table.row(name, *shown, f"{max(medians) / max(min(medians), 1e-9):.2f}")
+    yield table.row("used by other programs", *(f"{one.other_cpu_share:.0%}" for one in cards), "")
+    yield table.row("steal", *(f"{one.steal_share:.1%}" for one in cards), "")
+    yield table.row("took, s", *(f"{one.took_s:.1f}" for one in cards), "")
 
 
 def counts(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload and server: instructions a query over several runs of `upshift count`, and how far the runs agree."""
     runs = result["runs"]
     yield from _machine(result)
-    yield from _head("workload", "server", "instructions a query", "spread", "calls a query", "ratio", "spread")
+    yield from table.head("workload", "server", "instructions a query", "spread", "calls a query", "ratio", "spread")
     for workload, arm in dict.fromkeys((one["workload"], one["arm"]) for one in runs[0]["counts"]):
         found = [one for run in runs for one in run["counts"] if (one["workload"], one["arm"]) == (workload, arm)]
         executed = [one["instructions_per_query"] for one in found]
         calls = statistics.median(one["calls_per_query"] for one in found)
         ratios = [one["ratio"] for run in runs for one in run["ratios"] if (one["workload"], one["arm"]) == (workload, arm)]
         ratio = (f"{statistics.median(ratios):.4f}", _over_least(ratios)) if ratios else ("", "")
-        yield _row(workload, arm, f"{statistics.median(executed):,.0f}", _over_least(executed), f"{calls:,.0f}", *ratio)
+        yield table.row(workload, arm, f"{statistics.median(executed):,.0f}", _over_least(executed), f"{calls:,.0f}", *ratio)
     yield ""
     cpu_s = [stage["cpu_s"] for stage in result["stages"]]
     yield (
@@ -195,13 +194,13 @@ def explained(result: dict[str, Any]) -> Iterator[str]:
     explanation = Explanation.model_validate(result)
     (load,) = explanation.loads
     yield from _machine(result)
-    yield from _head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
+    yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
-        yield _row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+        yield table.row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
     switches = (f"{side.switches_per_query:.2f}" for side in (load.before, load.after))
-    yield _row("switches of threads", *switches, "", "")
-    yield _row("samples", *(f"{side.samples:,}" for side in (load.before, load.after)), "", "")
+    yield table.row("switches of threads", *switches, "", "")
+    yield table.row("samples", *(f"{side.samples:,}" for side in (load.before, load.after)), "", "")
 
 
 def where(result: dict[str, Any]) -> Iterator[str]:
@@ -209,35 +208,37 @@ def where(result: dict[str, Any]) -> Iterator[str]:
     (load,) = Explanation.model_validate(result).loads
     shown = [row for number, row in enumerate(load.rows) if number < _SHOWN or row.functions > 1]
     rest = [row for row in load.rows if row not in shown]
-    yield from _head("function or system call", "µs before", "after", "difference", "% before", "% after", "ratio", "", "why")
+    yield from table.head(
+        "function or system call", "µs before", "after", "difference", "% before", "% after", "ratio", "", "why"
+    )
     for row in shown:
         times = (f"{row.before_us:.2f}", f"{row.after_us:.2f}", f"{row.difference_us:+.2f}")
         shares = (f"{100 * row.before_share:.1f}", f"{100 * row.after_share:.1f}")
-        yield _row(f"`{told.short(row.name)}`", *times, *shares, told.row_interval(row), row.verdict, told.cause(row))
+        yield table.row(f"`{told.short(row.name)}`", *times, *shares, told.row_interval(row), row.verdict, told.cause(row))
     for name, rows_of in ((f"{len(rest)} further rows", rest), ("all", load.rows)):
         before, after = (sum(getattr(row, key) for row in rows_of) for key in ("before_us", "after_us"))
         parts = [f"{100 * sum(getattr(row, key) for row in rows_of):.1f}" for key in ("before_share", "after_share")]
-        yield _row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", *parts, "", "", "")
+        yield table.row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", *parts, "", "", "")
 
 
 def families(result: dict[str, Any]) -> Iterator[str]:
     """The functions with the most time that took others in."""
     (load,) = Explanation.model_validate(result).loads
-    yield from _head("function", "took in", "own µs before", "with them", "after")
+    yield from table.head("function", "took in", "own µs before", "with them", "after")
     for each in load.families[:_SHOWN]:
         names = ", ".join(f"`{told.short(name, 40)}`" for name in each.members[:4])
         more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
         times = (f"{us:.2f}" for us in (each.own_before_us, each.before_us, each.after_us))
-        yield _row(f"`{told.short(each.name)}`", names + more, *times)
+        yield table.row(f"`{told.short(each.name)}`", names + more, *times)
 
 
 def calls(result: dict[str, Any]) -> Iterator[str]:
     """The system calls with the most time: how often a query makes them, and what each takes."""
     (load,) = Explanation.model_validate(result).loads
-    yield from _head("system call", "a query, before", "after", "µs a call, before", "after")
+    yield from table.head("system call", "a query, before", "after", "µs a call, before", "after")
     for each in load.system_calls:
         times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
-        yield _row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
+        yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
     yield ""
     yield told.about_calls(load)
 
@@ -246,21 +247,20 @@ def layout(result: dict[str, Any]) -> Iterator[str]:
     """Pages and lines that hold the samples, before and after."""
     (load,) = Explanation.model_validate(result).loads
     samples = f"of {load.layout[0].samples:,} samples in the server's code"
-    yield from _head(samples, "4K pages for 90 %", "for 99 %", "64-byte lines for 90 %", "for 99 %")
+    yield from table.head(samples, "4K pages for 90 %", "for 99 %", "64-byte lines for 90 %", "for 99 %")
     for side, spread in zip((load.before, load.after), load.layout, strict=True):
-        yield _row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
+        yield table.row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
 
 
 def conditions(result: dict[str, Any]) -> Iterator[str]:
     """The machine and what the figures hold under, as a list."""
-    machine, plan = result["machine"], result["experiment"]["plan"]
+    plan = result["experiment"]["plan"]
     settings = result["experiment"]["arms"][0]["settings"]
     flags = sorted({flag["name"] for flag in result["experiment"]["flags"]})
     compilers = ", ".join(dict.fromkeys(build["compiler"] for build in result["builds"]))
     server, client = (", ".join(map(str, plan[name])) for name in ("server_cpus", "client_cpus"))
     yield f"- {result['started_at'][:10]}, run `{result['run']}`, MySQL {result['source']['version']}, {compilers}"
-    memory_gib = machine["memory_bytes"] / 2**30
-    yield f"- {machine['cpus']} x {machine['cpu']}, {memory_gib:.0f} GiB, {machine['os']}"
+    yield f"- {table.machine(result)}"
     yield f"- server on CPU {server}, load on CPU {client}"
     confidence_percent = 100 * result["experiment"]["confidence"]
     trials = (result["experiment"].get("reached") or plan)["trials"]
@@ -293,6 +293,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             agreement,
         ),
         *(explained, where, families, calls, layout),
+        *tables_of_studies.KINDS,
     )
 }
 
@@ -320,46 +321,16 @@ def _cards(result: dict[str, Any]) -> list[MachineCard]:
 
 def _against_plain(result: dict[str, Any], *metrics: str) -> list[dict[str, Any]]:
     found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == "plain"]
-    return [one for one in found if one["metric"] in (metrics or METRICS)]
-
-
-def _ratio(one: dict[str, Any]) -> str:
-    return f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})"
+    return [one for one in found if one["metric"] in (metrics or table.METRICS)]
 
 
 def _machine(result: dict[str, Any]) -> Iterator[str]:
-    machine = result["machine"]
-    yield f"{machine['cpus']} x {machine['cpu']}, {machine['memory_bytes'] / 2**30:.0f} GiB, {machine['os']}:"
+    yield f"{table.machine(result)}:"
     yield ""
-
-
-def _named(workload: str, held_out: bool) -> str:
-    return f"{workload}, held out" if held_out else workload
-
-
-def _connections(number: int) -> str:
-    return "1 connection" if number == 1 else f"{number} connections"
 
 
 def _over_least(figures: list[float]) -> str:
     return f"{100 * (max(figures) / min(figures) - 1):.3f} %"
-
-
-def _names(tests: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in tests) or "none"
-
-
-def _head(*names: str) -> Iterator[str]:
-    yield _row(*names)
-    yield "|---" * len(names) + "|"
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
 
 def main(check: bool) -> int:

@@ -29,6 +29,7 @@ PLANTED = f"""
 source = "{SOURCE}"
 design = "one-at-a-time"
 confirm = 0
+layouts = 3
 {LOADS}
 [base]
 recipe = "plain"
@@ -68,6 +69,7 @@ def test_planted_effects_are_named_rightly_by_instructions(cli: Cli, tmp_path: P
     done = run(cli, tmp_path, PLANTED)
     assert done.code == 0, done.stderr
     result = StudyResult.model_validate_json(done.stdout)
+    assert [each.source for each in result.variance][:1] == ["layout"]
     rows = {row.name: row for row in result.rows}
     assert rows["nothing"].same_as == "off" and rows["more"].same_as is None
     assert result.effects.factors[2].verdict == "equivalent"

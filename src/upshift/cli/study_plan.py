@@ -6,6 +6,7 @@ import json
 import math
 
 from upshift import console
+from upshift.report.words import count
 from upshift.study.builds import builds_of
 from upshift.study.file import Study
 from upshift.study.plan import StudyPlan
@@ -37,9 +38,10 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
     for each in builds:
         console.entry(f"{each.count} x {each.stage}: {each.wall_s / 60:.0f} min", *each.recipes)
     at_once = f"{plan.arms_at_once} servers at once" if plan.arms_at_once < len(plan.arms) else "all servers at once"
+    confirming = count(plan.confirm_trials, "trial")
     console.entry(
-        f"measuring: {plan.trials} trials of {plan.loads} loads, {plan.wall_s / 60:.0f} min",
-        f"{at_once}; of these, {plan.confirm_trials} trials of two servers confirm the recommended set",
+        f"measuring: {count(plan.trials, 'trial')} of {count(plan.loads, 'load')}, {plan.wall_s / 60:.0f} min",
+        at_once + (f"; then {confirming} of two servers confirm the recommended set" if plan.confirm_trials else ""),
     )
     if percent is None:
         console.result("One trial gives no interval.")

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import example_study
 import pytest
+from example_study import part, two_factors
 from explained_example import explanation
 
 from upshift.paths import CHECKOUT
@@ -35,7 +37,7 @@ def lines(kind: str, result: dict[str, Any]) -> list[str]:
 def result() -> dict[str, Any]:
     """One of a run that measured."""
     kept: list[dict[str, Any]] = [json.loads(file.read_text()) for file in KEPT]
-    return next(each for each in kept if "experiment" in each)
+    return next(each for each in kept if "lead_s" in each.get("experiment", {}).get("plan", {}))
 
 
 def test_no_figure_of_a_table_was_typed() -> None:
@@ -125,3 +127,49 @@ def test_an_explanation_is_drawn_with_rows_that_add_up(tmp_path: Path) -> None:
     assert lines("families", result)[-1] == "| `walk<…>` | `step` | 50.00 | 80.00 | 15.00 |"
     assert "| `futex` | 0.500 | 0.250 | 20.00 | 16.00 |" in lines("calls", result)
     assert lines("layout", result)[-1] == "| new | 9 | 40 | 100 | 200 |"
+
+
+def study_result(**changes: Any) -> dict[str, Any]:
+    arms = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
+    found: dict[str, Any] = json.loads(example_study.result(two_factors(), (part(arms),), **changes).model_dump_json())
+    return found
+
+
+def test_a_studys_factors_have_their_effects_and_all_of_them_the_total() -> None:
+    table = lines("factors", study_result())
+    assert table[0] == "| factor | CPU a query, alone | CPU a query, last | CPU a query, share | verdict |"
+    assert table[2].startswith("| a | -5.0 %") and table[2].endswith("| better |")
+    assert table[-1].startswith("| all |  |  | +4.")
+
+
+def test_a_studys_rows_have_the_base_s_figures_and_changes_of_them() -> None:
+    table = lines("rows", study_result())
+    assert table[0] == "| row | reads, 1 connection | reads, 8 connections | writes, 8 connections, held out |"
+    assert table[2].startswith("| off | ") and " µs |" in table[2]
+    assert [line.split(" | ")[0] for line in table[3:]] == ["| b", "| a", "| a+b"]
+
+
+def test_a_row_that_died_or_is_the_same_says_so() -> None:
+    found = study_result()
+    found["rows"][1]["died"], found["rows"][2]["same_as"] = "it ended\nlog", "off"
+    table = lines("rows", found)
+    assert "| b | it ended |" in table[3] and "| the same server as off |" in table[4]
+
+
+def test_what_a_study_recommends_is_what_was_confirmed() -> None:
+    assert lines("confirmed", study_result()) == ["Nothing helps: no factor made the figure better beyond what chance does."]
+    recommended = {"recommended": ("a",), "confirmed": example_study.confirmed()}
+    told = lines("confirmed", study_result(**recommended))
+    assert told[0] == "Recommended: a." and any("held out" in line and "worse" in line for line in told)
+
+
+def test_a_study_says_how_it_was_measured() -> None:
+    told = lines("study", study_result(transactions=("writes",)))
+    assert "- full design, 4 rows; 6 trials, 2 slices of 1 s a load" in told
+    assert "- For writes, committed transactions are counted in place of queries" in told
+
+
+def test_half_widths_are_of_the_intervals(result: dict[str, Any]) -> None:
+    one = next(each for each in result["comparisons"] if each["metric"] == "qps")
+    one.update(ci_low=1.0, ci_high=1.21)
+    assert any(line.endswith("| 10.0 % |") for line in lines("widths", result))

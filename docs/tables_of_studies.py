@@ -1,0 +1,96 @@
+"""Tables of studies, and of how narrow the intervals of a measurement came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import table_rows as table
+
+from upshift.report import words
+from upshift.study import wording
+from upshift.study.page import base_value, row_cells
+from upshift.study.result import StudyResult
+
+
+def study(result: dict[str, Any]) -> Iterator[str]:
+    """When, where and how a study was measured, as a list."""
+    found = StudyResult.model_validate(result)
+    plan = found.plan
+    yield f"- {found.started_at[:10]}, run `{found.run}`, `{found.command}`"
+    yield f"- {table.machine(result)}"
+    server, client = (", ".join(map(str, cpus)) for cpus in (plan.server_cpus, plan.client_cpus))
+    yield f"- server on CPU {server}, load on CPU {client}"
+    turns = f"{words.count(plan.rounds, 'slice')} of {plan.slice_s:g} s a load"
+    designed = f"{found.design.kind} design, {words.count(len(found.design.rows), 'row')}"
+    yield f"- {designed}; {words.count(found.trials, 'trial')}, {turns}"
+    base = found.rows[0].change.settings
+    yield f"- settings of the base: {table.names(f'{name}={value}' for name, value in sorted(base.items()))}"
+    if found.transactions:
+        yield f"- {words.unit_sentence(found.transactions)}"
+    yield f"- what the report flags: {', '.join(flag.name for flag in found.flags) or 'nothing'}"
+
+
+def factors(result: dict[str, Any]) -> Iterator[str]:
+    """A row a factor: what it does alone, last and as its share, to the metric and to the instructions of a query."""
+    found = StudyResult.model_validate(result)
+    counted = {(each.factor, each.level): each for each in found.by_instructions.factors} if found.by_instructions else {}
+    metric = table.METRICS[found.metric]
+    last = any(each.last for each in found.effects.factors)
+    told = ("alone", "last", "share") if last else ("alone",)
+    more = ("instructions a query",) if counted else ()
+    yield from table.head("factor", *(f"{metric}, {name}" for name in told), "verdict", *more)
+    for each in found.effects.factors:
+        name = each.factor if each.level == "on" else f"{each.factor}: {each.level}"
+        verdict = each.verdict if found.metric == "qps" else words.VERDICT_NAMES[each.verdict]
+        count = counted.get((each.factor, each.level))
+        effect = (count.share or count.alone) if count else None
+        said = (wording.percent(effect.ratio) if effect else "–",) if counted else ()
+        yield table.row(name, *(wording.change(getattr(each, which)) for which in told), verdict, *said)
+    if found.effects.total:
+        yield table.row("all", "", "", wording.change(found.effects.total), "", *[""] * len(more))
+
+
+def rows(result: dict[str, Any]) -> Iterator[str]:
+    """A row of the design: the metric with all off, and each other row's change of it, under each load."""
+    found = StudyResult.model_validate(result)
+    loads = (table.named(f"{load.workload}, {table.connections(load.connections)}", load.held_out) for load in found.loads)
+    yield from table.head("row", *loads)
+    for each in found.rows:
+        if each.died or each.same_as:
+            said = each.died.splitlines()[0] if each.died else f"the same server as {each.same_as}"
+            yield table.row(each.name, said, *[""] * (len(found.loads) - 1))
+        elif each is found.rows[0]:
+            yield table.row(each.name, *(f"{base_value(found, load)} {words.UNITS[found.metric]}" for load in found.loads))
+        else:
+            yield table.row(each.name, *(wording.change(cell.effect) for cell in row_cells(found, each.name)))
+
+
+def confirmed(result: dict[str, Any]) -> Iterator[str]:
+    """What a study recommends, and what its own trials of it showed."""
+    found = StudyResult.model_validate(result)
+    yield f"{wording.verdict(found)}."
+    if found.recommended:
+        yield ""
+        yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed))
+
+
+def widths(result: dict[str, Any]) -> Iterator[str]:
+    """How a measurement was made, and a row a metric: the ratio, its interval and half of its width."""
+    plan, reached = result["experiment"]["plan"], result["experiment"].get("reached")
+    trials = reached["trials"] if reached else plan["trials"]
+    measure_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "measure")
+    lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {plan['lead_s']:g} s of lead-in"
+    yield f"{table.machine(result)}; {trials} trials, {lead}, {table.time(measure_s)} of measuring:"
+    yield ""
+    yield from table.head("workload", "figure", "ratio", "interval", "half-width")
+    for one in result["comparisons"]:
+        if one["metric"] in ("qps", "total_cpu_us_per_query", "user_cpu_us_per_query"):
+            half = math.sqrt(one["ci_high"] / one["ci_low"]) - 1
+            limits = f"{one['ci_low']:.3f} to {one['ci_high']:.3f} at {100 * one['confidence']:.0f} %"
+            load = f"{one['workload']}, {table.connections(one['connections'])}"
+            yield table.row(load, table.METRICS[one["metric"]], f"{one['ratio']:.3f}", limits, f"{100 * half:.1f} %")
+
+
+KINDS = (study, factors, rows, confirmed, widths)
