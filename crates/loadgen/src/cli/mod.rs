@@ -267,7 +267,8 @@ mod tests {
         let (_, run) = tpcc.subcommand().expect("run");
         let given = |name: &str| -> Vec<String> {
             let raw = run.get_raw(name).expect(name);
-            raw.map(|each| each.to_string_lossy().into_owned()).collect()
+            raw.map(|each| each.to_string_lossy().into_owned())
+                .collect()
         };
         assert_eq!(given("fetch_size"), ["0"]);
         assert_eq!(given("batch"), ["rewritten"]);
