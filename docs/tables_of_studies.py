@@ -93,4 +93,23 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(load, table.METRICS[one["metric"]], f"{one['ratio']:.3f}", limits, f"{100 * half:.1f} %")
 
 
-KINDS = (study, factors, rows, confirmed, widths)
+def called(result: dict[str, Any]) -> Iterator[str]:
+    """A row a figure: how often tests/benches/precision.py had it called, and what it came out as."""
+    found = result["comparisons"]
+    runs = {one["run"]: one["wall_s"] for one in found}
+    each = f"{table.time(min(runs.values()))} to {table.time(max(runs.values()))}"
+    yield f"{table.machine(result)}; {words.count(len(runs), 'run')} of {each} of measuring:"
+    yield ""
+    same = "called_at_99" in found[0]
+    more = ("called at 99 %",) if same else ()
+    yield from table.head("figure", "comparisons", "called", *more, "ratios", "widest interval, half")
+    for metric in dict.fromkeys(one["metric"] for one in found):
+        of = [one for one in found if one["metric"] == metric]
+        ratios = sorted(one["ratio"] for one in of)
+        widest = max(math.sqrt(one["ci_high"] / one["ci_low"]) - 1 for one in of)
+        at_99 = (sum(one["called_at_99"] for one in of),) if same else ()
+        figures = (f"{ratios[0]:.3f} to {ratios[-1]:.3f}", f"{100 * widest:.1f} %")
+        yield table.row(table.METRICS[metric], len(of), sum(one["called"] for one in of), *at_99, *figures)
+
+
+KINDS = (called, study, factors, rows, confirmed, widths)

@@ -85,3 +85,17 @@ fn a_reader_sees_what_is_held_now() {
         assert_eq!(used, 3);
     });
 }
+
+#[test]
+fn a_tier_grows_to_the_size_that_a_refusal_names() {
+    let (tier, _page) = tier("most");
+    let refused = tier
+        .perform(Request::Resize(1 << 38))
+        .expect_err("too much");
+    let most: u64 = refused
+        .split(' ')
+        .find_map(|word| word.parse().ok())
+        .expect("a size");
+    assert!(tier.perform(Request::Resize(most + PAGE as u64)).is_err());
+    assert!(tier.perform(Request::Resize(most)).is_ok());
+}

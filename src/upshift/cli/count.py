@@ -20,14 +20,14 @@ def count(
     json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Count the instructions that servers execute for a query, with valgrind."""
+    """Count the instructions that servers execute for a query, with hardware counters or valgrind."""
     from json import dumps
 
     from upshift import console
     from upshift.cli.session import session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool
-    from upshift.instructions.experiment import NOT_INSTALLED, valgrind_version
+    from upshift.instructions.tools import NOTHING_COUNTS, find_tool
     from upshift.options import Options
     from upshift.pipeline import count_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
@@ -36,8 +36,8 @@ def count(
     from upshift.stages.names import Stage
     from upshift.toolchain.system import install_line
 
-    if valgrind_version(SystemShell()) is None:
-        raise MissingTool(NOT_INSTALLED, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
+    if find_tool(SystemShell()) is None:
+        raise MissingTool(NOTHING_COUNTS, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
     variants = find_variants(arms)
     options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
     # Measuring, and the machine's card, are none of its stages.

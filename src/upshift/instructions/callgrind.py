@@ -1,16 +1,18 @@
 """Valgrind's callgrind around a server: its command, its control while it runs, and what it writes.
 
-Nothing is counted until ``count_from_now``, so that a server starts, and is warmed up, in seconds. Each dump sets the
+Nothing is counted until ``begin``, so that a server starts, and is warmed up, in seconds. Each dump sets the
 counters to zero. The format is described in Valgrind's manual, "Callgrind Format Specification".
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.errors import CommandFailed, CountFailed
+from upshift.instructions.executed import Executed
 from upshift.shell import Command, Shell
 
 _CONTROL_TIMEOUT_S = 120.0
@@ -21,21 +23,10 @@ _CALLS = re.compile(r"^calls=(\d+) ", re.M)
 _DUMPED = re.compile(rf"^{_OUT}\.(\d+)-(\d+)$")
 
 
-@dataclass(frozen=True)
-class Executed:
-    """What one thread executed between two dumps."""
-
-    instructions: int
-    calls: int
-
-
 def command(folder: Path) -> tuple[str, ...]:
-    """What stands before a server's command: valgrind, with addresses that are the same at each start.
-
-    ``folder`` gets the counts.
-    """
+    """What stands before a server's command; ``folder`` gets the counts."""
     return (
-        *("setarch", "-R", "valgrind", "--quiet", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"),
+        *("valgrind", "--quiet", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"),
         f"--callgrind-out-file={folder / _OUT}",
         f"--vgdb-prefix={folder / 'vgdb'}",
     )
@@ -50,10 +41,16 @@ class Callgrind:
     folder: Path
     log: Path
 
-    def count_from_now(self) -> None:
-        """Begin to count. Raises CountFailed."""
+    def begin(self) -> None:
+        """Count from now on. Raises CountFailed."""
         self._control("instrumentation", "on")
         self._control("zero")
+
+    def during(self, load: Callable[[], None]) -> tuple[Executed, ...]:
+        """What each thread executes while ``load`` runs. Raises CountFailed."""
+        self.dump()
+        load()
+        return self.dump()
 
     def dump(self) -> tuple[Executed, ...]:
         """What each thread executed since the counting began or since the last dump. Raises CountFailed."""

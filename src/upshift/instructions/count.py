@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upshift.errors import CountFailed
-from upshift.instructions import callgrind
-from upshift.instructions.callgrind import Callgrind, Executed
+from upshift.instructions.executed import Executed
 from upshift.instructions.model import Count
+from upshift.instructions.tools import Counting, Tool
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.instance import START_TIMEOUT_S, RunningServer, running
@@ -27,7 +27,7 @@ from upshift.workload.model import Workload
 LONGER = 3
 """The long run's transactions over the short one's."""
 _SLOWER = 4
-"""How many times a start's time limit a server gets under valgrind."""
+"""How many times a start's time limit a server gets: under valgrind it takes that."""
 _LOAD_TIMEOUT_S = 600.0
 _LOOK_S = 0.02
 _LOOKS = 10
@@ -42,6 +42,7 @@ def count(
     template: Path,
     folder: Path,
     *,
+    tool: Tool,
     cpus: tuple[int, ...],
     log: Path,
 ) -> Count:
@@ -70,7 +71,7 @@ def count(
             log=log,
             settings={**steady.settings, **workload.settings, **arm.settings},
             environment={**steady.environment, **arm.environment},
-            under=(*arm.before_server(folder), *callgrind.command(folder)),
+            under=(*arm.before_server(folder), *tool.before_server(folder)),
             cpus=cpus,
             start_timeout_s=_SLOWER * START_TIMEOUT_S,
             cleanly=False,
@@ -78,8 +79,8 @@ def count(
             kind.leave_undisturbed(server.socket)
             # The statements that are counted, once: what they read is in memory then, and pages that they fill were split.
             load(server, LONGER * transactions)
-            counting = Callgrind(shell, server.pid, folder, log)
-            counting.count_from_now()
+            counting = tool.on(shell, server.pid, folder, log)
+            counting.begin()
             short, long = (
                 _executed(server, workload.unit, counting, lambda many=many: load(server, many))  # type: ignore[misc]
                 for many in (transactions, LONGER * transactions)
@@ -102,19 +103,21 @@ def slope(arm: str, workload: str, short: tuple[Executed, int], long: tuple[Exec
         arm=arm,
         workload=workload,
         instructions_per_query=(many.instructions - few.instructions) / queries,
-        calls_per_query=(many.calls - few.calls) / queries,
+        calls_per_query=None if many.calls is None or few.calls is None else (many.calls - few.calls) / queries,
         queries=queries,
     )
 
 
-def _executed(server: RunningServer, unit: Unit, counting: Callgrind, load: Callable[[], None]) -> tuple[Executed, int]:
+def _executed(server: RunningServer, unit: Unit, counting: Counting, load: Callable[[], None]) -> tuple[Executed, int]:
     """What the connection's thread executed under ``load``, and the server's queries, or other units, meanwhile."""
     before = server.counted(unit)
     _await_idle(server.pid)
-    counting.dump()
-    load()
-    _await_idle(server.pid)
-    threads = counting.dump()
+
+    def whole() -> None:
+        load()
+        _await_idle(server.pid)
+
+    threads = counting.during(whole)
     # The one client's thread is the busiest: others work for the whole server, by the clock, and are kept still.
     return max(threads, key=lambda thread: thread.instructions), server.counted(unit) - before
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -11,22 +10,12 @@ from pathlib import Path
 from upshift.errors import UpshiftError
 from upshift.instructions.count import count
 from upshift.instructions.model import Count, Instructions, compared
+from upshift.instructions.tools import Tool
 from upshift.measure.variant import Variant
 from upshift.profile.places import Places, Trainees
 from upshift.server.kind import ServerKind
-from upshift.shell import Command, Shell
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
-
-NOT_INSTALLED = "valgrind is not installed"
-
-
-def valgrind_version(shell: Shell) -> str | None:
-    """Such as ``3.19.0``; None when valgrind is not there, or does not run."""
-    if shutil.which("valgrind") is None or shutil.which("vgdb") is None:
-        return None
-    done = shell.run(Command(("valgrind", "--version")), check=False, timeout_s=20)
-    return done.stdout.strip().removeprefix("valgrind-") if done.returncode == 0 else None
 
 
 def nothing_counted(baseline: str, reason: str) -> Instructions:
@@ -40,7 +29,7 @@ def count_all(
     arms: tuple[Variant, ...],
     workloads: tuple[Workload, ...],
     templates: Mapping[str, Path],
-    version: str,
+    tool: Tool,
 ) -> Instructions:
     """Each of ``arms``, the first is the baseline, under each of ``workloads``, as many at once as CPUs and memory hold.
 
@@ -59,6 +48,7 @@ def count_all(
         with places.taken() as cpus:
             return count(
                 *(beside.shell, kind, arm, workload, templates[arm.name], bench.folder / f"server-{number}"),
+                tool=tool,
                 cpus=cpus,
                 log=log,
             )
@@ -79,8 +69,8 @@ def count_all(
             left_out.append(f"server '{arm.name}' under workload '{workload.name}': {error.message}")
     found, baseline = tuple(counts), arms[0].name
     return Instructions(
-        source="callgrind",
-        version=version,
+        source=tool.source,
+        version=tool.version,
         baseline=baseline,
         counts=found,
         ratios=compared(found, baseline),

@@ -13,8 +13,8 @@ class Count(Value):
     arm: str
     workload: str
     instructions_per_query: float
-    calls_per_query: float
-    """Calls of functions; a function that is inlined is not called."""
+    calls_per_query: float | None
+    """Calls of functions; a function that is inlined is not called. None: what counted does not say."""
     queries: int
     """By the server's own counter: how many the long run had more than the short one."""
 
@@ -30,7 +30,7 @@ class Ratio(Value):
 class Instructions(Value):
     """All that was counted in a run."""
 
-    source: Literal["callgrind", "none"]
+    source: Literal["perf stat", "callgrind", "none"]
     """What counted; none: nothing could."""
     version: str = ""
     """Of the tool."""

@@ -19,7 +19,8 @@ def rows(found: Instructions) -> Iterator[Row]:
     """A row for each server and workload that was counted."""
     ratios = {(each.arm, each.workload): f"{each.ratio:.4f}" for each in found.ratios}
     for each in found.counts:
-        figures = (f"{each.instructions_per_query:,.0f}", f"{each.calls_per_query:,.1f}")
+        calls = "–" if each.calls_per_query is None else f"{each.calls_per_query:,.1f}"
+        figures = (f"{each.instructions_per_query:,.0f}", calls)
         yield (each.workload, each.arm, *figures, ratios.get((each.arm, each.workload), ""))
 
 

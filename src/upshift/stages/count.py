@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.instructions.experiment import NOT_INSTALLED, count_all, nothing_counted, valgrind_version
+from upshift.instructions.experiment import count_all, nothing_counted
 from upshift.instructions.model import Instructions
+from upshift.instructions.tools import NOTHING_COUNTS, find_tool
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
 from upshift.stages.keys import files_key, program_key
@@ -19,16 +20,16 @@ def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str,
     """What each arm executes for a query of each workload; the first arm is the baseline.
 
     Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
-    Where valgrind is not installed or a server does not run under it, the result says so.
+    Where nothing counts, or a server does not run under valgrind, the result says so.
     """
     asked = measuring.train_on + measuring.hold_out
     workloads = tuple(each for each in asked if each.fixed is not None)
-    version = valgrind_version(lab.shell)
+    tool = find_tool(lab.shell)
 
     def action(bench: Workbench) -> Instructions:
-        if version is None:
-            return nothing_counted(arms[0].name, NOT_INSTALLED)
-        return count_all(bench, lab.kind, arms, workloads, {name: each.path for name, each in filled.items()}, version)
+        if tool is None:
+            return nothing_counted(arms[0].name, NOTHING_COUNTS)
+        return count_all(bench, lab.kind, arms, workloads, {name: each.path for name, each in filled.items()}, tool)
 
     inputs = {
         "arms": arms,
@@ -37,7 +38,7 @@ def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str,
         "files": files_key(tuple(each.fixed.command for each in workloads if each.fixed)),
         "data": {name: each.sha256 for name, each in filled.items()},
         "server": (lab.kind.settings(), lab.kind.repeatable()),
-        "valgrind": version,
+        "tool": tool,
     }
     found = lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)
     if found.source == "none":

@@ -463,6 +463,6 @@ def test_count_without_valgrind_says_how_to_get_it(upshift: Run, monkeypatch: py
 def test_count_refuses_what_is_no_server(
     upshift: Run, monkeypatch: pytest.MonkeyPatch, arms: tuple[str, ...], said: str
 ) -> None:
-    monkeypatch.setattr("upshift.instructions.experiment.valgrind_version", lambda _shell: "3.19.0")
+    monkeypatch.setattr("upshift.instructions.tools.find_tool", lambda _shell: "something")
     code, out, err = upshift("count", *arms)
     assert (code, out) == (2, "") and said in err

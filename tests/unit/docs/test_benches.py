@@ -1,4 +1,4 @@
-"""The benchmarks of Upshift's own programs start and take the options that they show."""
+"""The benchmarks start and take the options that they show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from upshift.paths import CHECKOUT
 
-BENCHES = sorted((CHECKOUT / "crates").glob("*/benches/*.py"))
+BENCHES = sorted([*CHECKOUT.glob("crates/*/benches/*.py"), *CHECKOUT.glob("tests/benches/*.py")])
 
 
 @pytest.mark.parametrize("file", BENCHES, ids=lambda file: file.name)

@@ -173,3 +173,14 @@ def test_half_widths_are_of_the_intervals(result: dict[str, Any]) -> None:
     one = next(each for each in result["comparisons"] if each["metric"] == "qps")
     one.update(ci_low=1.0, ci_high=1.21)
     assert any(line.endswith("| 10.0 % |") for line in lines("widths", result))
+
+
+def test_what_was_called_is_counted_by_figure() -> None:
+    one = {"run": 0, "wall_s": 60.0, "metric": "qps", "ratio": 1.01, "ci_low": 1.0, "ci_high": 1.0404, "called": True}
+    other = {**one, "run": 1, "wall_s": 120.0, "ratio": 0.99, "called": False}
+    result = {"machine": study_result()["machine"], "comparisons": [one, other]}
+    table = lines("called", result)
+    assert table[0].endswith("2 runs of 60 s to 2.0 min of measuring:")
+    assert table[-1] == "| QPS | 2 | 1 | 0.990 to 1.010 | 2.0 % |"
+    result["comparisons"] = [{**one, "called_at_99": True}]
+    assert lines("called", result)[-1] == "| QPS | 1 | 1 | 1 | 1.010 to 1.010 | 2.0 % |"

@@ -11,9 +11,10 @@ from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Out
 
 from upshift.errors import CountFailed, LoadFailed
 from upshift.instructions import count, experiment
-from upshift.instructions.callgrind import Executed
-from upshift.instructions.experiment import count_all, nothing_counted, valgrind_version
+from upshift.instructions.executed import Executed
+from upshift.instructions.experiment import count_all
 from upshift.instructions.model import Count, Instructions, Ratio
+from upshift.instructions.tools import Tool
 from upshift.measure.variant import Variant
 from upshift.profile.places import Places
 from upshift.server import instance
@@ -25,6 +26,7 @@ from upshift.workload.model import Workload
 BESIDE = 5_000
 """What a run executes beside its statements: logging in, and the like."""
 A_QUERY = 300
+TOOL = Tool(source="callgrind", version="3.19.0")
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +75,7 @@ def counted(shell: FakeShell, folder: Path, variant: Variant, load: Workload) ->
     template = folder / "template"
     template.mkdir(exist_ok=True)
     kind = Counted(queries=iter((11, 22, 22, 53)))
-    return count.count(shell, kind, variant, load, template, folder / "own", cpus=(1,), log=folder / "log")
+    return count.count(shell, kind, variant, load, template, folder / "own", tool=TOOL, cpus=(1,), log=folder / "log")
 
 
 def test_what_a_query_executes_is_the_slope_of_the_clients_thread(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def everything(shell: FakeShell, folder: Path, workloads: tuple[Workload, ...]) 
     arms = (arm(), arm("new"))
     bench = Workbench(folder, shell, folder / "log", FakeProgress())
     kind = Counted(queries=itertools.chain(*itertools.repeat((11, 22, 22, 53), 4)))
-    return count_all(bench, kind, arms, workloads, {each.name: folder / "template" for each in arms}, "3.19.0")
+    return count_all(bench, kind, arms, workloads, {each.name: folder / "template" for each in arms}, TOOL)
 
 
 def test_all_servers_are_compared_with_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,13 +164,6 @@ def test_a_server_that_cannot_be_counted_costs_a_sentence(tmp_path: Path, monkey
     assert why.startswith("server 'new' under workload 'reads': the server did not start (exit code 4)")
 
 
-def test_without_valgrind_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    assert valgrind_version(FakeShell()) is None
-    assert nothing_counted("plain", experiment.NOT_INSTALLED).not_counted == ("valgrind is not installed",)
-
-
-@pytest.mark.parametrize(("code", "version"), [(0, "3.19.0"), (1, None)])
-def test_valgrind_says_its_version(monkeypatch: pytest.MonkeyPatch, code: int, version: str | None) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert valgrind_version(FakeShell({"--version": Output("valgrind-3.19.0\n", code)})) == version
+def test_a_tool_that_does_not_count_calls_leaves_them_out() -> None:
+    found = count.slope("plain", "reads", (Executed(1000), 10), (Executed(3000), 30))
+    assert (found.instructions_per_query, found.calls_per_query) == (100, None)

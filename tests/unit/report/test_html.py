@@ -13,7 +13,8 @@ from example import comparison, counted, example, in_transactions, measured_only
 from explained_example import explanation
 from plotly.offline import get_plotlyjs
 
-from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
+from upshift.instructions.experiment import nothing_counted
+from upshift.instructions.tools import NOTHING_COUNTS
 from upshift.measure.variant import Variant
 from upshift.report import words
 from upshift.report.html import render, write_html
@@ -244,9 +245,12 @@ def test_what_was_counted_has_a_section_of_its_own() -> None:
 
 
 def test_without_valgrind_the_section_is_a_sentence() -> None:
-    page = page_of(example(instructions=nothing_counted("plain", NOT_INSTALLED)))
+    page = page_of(example(instructions=nothing_counted("plain", NOTHING_COUNTS)))
     section = page[page.index('<section id="instructions">') :]
-    assert "Valgrind is not installed." in text_of(section) and "<table" not in section[: section.index("</section>")]
+    assert (
+        "Valgrind is not installed, and no hardware counters are to be read." in text_of(section)
+        and "<table" not in section[: section.index("</section>")]
+    )
 
 
 def test_a_report_says_why_in_brief_and_links_the_explanation(tmp_path: Path) -> None:

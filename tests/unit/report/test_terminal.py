@@ -11,7 +11,8 @@ from example import counted, example, in_transactions, measured_only
 from explained_example import explanation
 from rich.console import Console
 
-from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
+from upshift.instructions.experiment import nothing_counted
+from upshift.instructions.tools import NOTHING_COUNTS
 from upshift.report.result import Result
 from upshift.report.terminal import show
 
@@ -111,7 +112,7 @@ def test_what_was_counted_is_shown_and_what_was_not() -> None:
 
 
 def test_without_valgrind_one_line_says_so() -> None:
-    text = joined(shown(example(instructions=nothing_counted("plain", NOT_INSTALLED))))
+    text = joined(shown(example(instructions=nothing_counted("plain", NOTHING_COUNTS))))
     assert "instructions: valgrind is not installed" in text and "Instructions a query" not in text
 
 

@@ -13,8 +13,9 @@ from fakes import FakeKind, FakeShell, Output, toolchain
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.instructions.experiment import NOT_INSTALLED, nothing_counted
+from upshift.instructions.experiment import nothing_counted
 from upshift.instructions.model import Instructions
+from upshift.instructions.tools import NOTHING_COUNTS, Tool
 from upshift.measure.model import Plan
 from upshift.measure.variant import Variant
 from upshift.options import Options
@@ -291,7 +292,7 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
 def counted(
     monkeypatch: pytest.MonkeyPatch, stages: Recorder, *loads: Workload, version: str | None = "3.19.0", filled: str = "0"
 ) -> Instructions:
-    monkeypatch.setattr(count, "valgrind_version", lambda _shell: version)
+    monkeypatch.setattr(count, "find_tool", lambda _shell: Tool(source="callgrind", version=version) if version else None)
     monkeypatch.setattr(count, "program_key", lambda program: program)
     measuring = Measuring.model_construct(options=Options(), train_on=loads, hold_out=(), plan=None)
     arms = (Variant(name="a", program=Program(kind="fake", binary=Path("/a"))),)
@@ -332,6 +333,6 @@ def test_a_workload_without_a_fixed_command_is_named_and_changes_no_count(
     assert stages.keys[0] == stages.keys[1]
 
 
-def test_without_valgrind_that_is_all_that_is_said(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
-    stages = Recorder(nothing_counted("a", NOT_INSTALLED))
-    assert counted(monkeypatch, stages, workload(driver), version=None).not_counted == ("valgrind is not installed",)
+def test_where_nothing_counts_that_is_all_that_is_said(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    stages = Recorder(nothing_counted("a", NOTHING_COUNTS))
+    assert counted(monkeypatch, stages, workload(driver), version=None).not_counted == (NOTHING_COUNTS,)

@@ -102,6 +102,8 @@ mod tests {
         assert_eq!(coarse.settles_in_ns(7_100_000_000), 0);
         // The clock of a file server may be ahead.
         assert_eq!(fine.settles_in_ns(4_000_000_000), 20_000_000);
+        assert!(!at(u64::MAX / 2, u64::MAX / 2).is_settled());
+        assert!(at(1, 1).is_settled());
     }
 
     #[test]

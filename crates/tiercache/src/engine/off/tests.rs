@@ -212,6 +212,31 @@ fn a_pause_of_the_whole_process_is_no_failure() {
     }
 }
 
+/// It rests and works as ever while the medium hangs.
+#[test]
+fn a_control_thread_that_wakes_in_time_excuses_no_medium() {
+    let (_folder, tier) = waiting();
+    for second in 10..30 {
+        tier.off.rests(second * SECOND);
+        tier.off.wakes(second * SECOND + SECOND / 10, SECOND);
+    }
+    tier.stalled(10 * SECOND, 30 * SECOND);
+    assert_eq!(tier.mode(), Mode::PassThrough);
+    let (_folder, tier) = waiting();
+    tier.off.wakes(25 * SECOND, SECOND);
+    tier.stalled(10 * SECOND, 30 * SECOND);
+    assert_eq!(tier.mode(), Mode::PassThrough, "it has just begun");
+}
+
+#[test]
+fn each_second_that_is_waited_is_one_failure() {
+    let (_folder, tier) = waiting();
+    for at in 0..4 {
+        tier.stalled(3 * at * SECOND, 3 * (at + 1) * SECOND);
+    }
+    assert_eq!(tier.off.failures.load(Ordering::Relaxed), 12);
+}
+
 /// What is wrong weighs more than what fails: it cannot be turned on again, and is not kept.
 #[test]
 fn wrong_data_after_a_failed_medium_is_final() {

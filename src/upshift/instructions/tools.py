@@ -1,0 +1,64 @@
+"""What counts instructions here: the processor's own counters through perf stat, or else valgrind's callgrind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+
+from upshift.instructions import callgrind, perf_stat
+from upshift.instructions.executed import Executed
+from upshift.shell import Command, Shell
+from upshift.values import Value
+
+NOTHING_COUNTS = "valgrind is not installed, and no hardware counters are to be read"
+_PROBE_TIMEOUT_S = 20.0
+
+
+class Counting(Protocol):
+    """A server whose instructions are counted."""
+
+    def begin(self) -> None:
+        """From now on. Raises CountFailed."""
+        ...
+
+    def during(self, load: Callable[[], None]) -> tuple[Executed, ...]:
+        """What each thread executes while ``load`` runs. Raises CountFailed, and what ``load`` raises."""
+        ...
+
+
+class Tool(Value):
+    """What counts, and its version."""
+
+    source: Literal["perf stat", "callgrind"]
+    version: str
+
+    def before_server(self, folder: Path) -> tuple[str, ...]:
+        """What stands before a server's command: addresses that are the same at each start, and callgrind; ``folder`` gets its
+        counts.
+        """
+        return ("setarch", "-R", *(callgrind.command(folder) if self.source == "callgrind" else ()))
+
+    def on(self, shell: Shell, pid: int, folder: Path, log: Path) -> Counting:
+        """For the server ``pid``, which was started behind ``before_server``."""
+        if self.source == "callgrind":
+            return callgrind.Callgrind(shell, pid, folder, log)
+        return perf_stat.PerfStat(shell, pid, folder, log)
+
+
+def find_tool(shell: Shell) -> Tool | None:
+    """The fastest that works here; None when nothing counts."""
+    if os.environ.get("UPSHIFT_PERF") != "off" and shutil.which("perf") is not None and perf_stat.counts_here(shell):
+        return Tool(source="perf stat", version=_version(shell, "perf").removeprefix("perf version "))
+    if shutil.which("valgrind") is None or shutil.which("vgdb") is None:
+        return None
+    version = _version(shell, "valgrind").removeprefix("valgrind-")
+    return Tool(source="callgrind", version=version) if version else None
+
+
+def _version(shell: Shell, program: str) -> str:
+    """Empty when it does not run."""
+    done = shell.run(Command((program, "--version")), check=False, timeout_s=_PROBE_TIMEOUT_S)
+    return done.stdout.strip() if done.returncode == 0 else ""

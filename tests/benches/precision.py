@@ -1,0 +1,143 @@
+"""Does measuring find what is there, and nothing else?
+
+    .venv/bin/python tests/benches/precision.py same --server PATH/mysqld --runs 8 --json FILE
+    .venv/bin/python tests/benches/precision.py planted --runs 10 --json FILE
+
+``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
+an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
+statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
+whether that is called. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scipy.special import stdtrit
+
+from upshift.machine import describe_machine
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SMALL = CHECKOUT / "tests" / "small_server"
+WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write", "oltp_write_only", "select_random_ranges")
+EXECUTE = "int64_t execute(const Statement& statement, Database& database, Arena& arena, std::string& out) {\n"
+SPIN = '    asm volatile("mov ${rounds}, %%ecx\\n1: dec %%ecx\\n jnz 1b" ::: "rcx", "cc");\n'
+CALIBRATING_ROUNDS = 20_000
+
+Rows = list[dict[str, Any]]
+
+
+def upshift(*words: str, environment: Mapping[str, str] = {}) -> str:
+    command = [str(CHECKOUT / "upshift"), *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}).stdout
+
+
+def measured(*words: str, environment: Mapping[str, str] = {}) -> tuple[Rows, float]:
+    """The comparisons of `upshift measure`, and how long it measured."""
+    said = upshift("measure", *words, "--card-seconds", "0", "--no-install", "--json", environment=environment)
+    result = json.loads(said)
+    wall_s = next(each["wall_s"] for each in result["stages"] if each["name"] == "measure")
+    return [{**each, "called": each["verdict"] in ("faster", "slower")} for each in result["comparisons"]], wall_s
+
+
+def called_at(one: Mapping[str, Any], confidence: float) -> bool:
+    """Whether Student's interval of another confidence would leave 1 out."""
+    half = math.log(one["ci_high"] / one["ci_low"]) / 2
+    freedom = one["trials"] - 1
+    wider = float(stdtrit(freedom, (1 + confidence) / 2)) / float(stdtrit(freedom, (1 + one["confidence"]) / 2))
+    return bool(abs(math.log(one["ratio"])) > half * wider)
+
+
+def same(server: Path, runs: int) -> Rows:
+    found = []
+    loads = [word for name in WORKLOADS for word in ("--workload", name)]
+    for run in range(runs):
+        rows, wall_s = measured(f"one={server}", f"other={server}", *loads, "-c", "8", "--trials", "4", "--rounds", "4")
+        for one in rows:
+            if one["metric"] in ("qps", "total_cpu_us_per_query"):
+                found.append({"run": run, "wall_s": wall_s, "called_at_99": called_at(one, 0.99), **one})
+    return found
+
+
+def built(folder: Path, rounds: int) -> Path:
+    """The small server with a loop of ``rounds`` more a statement; 0: as it is."""
+    source = folder / str(rounds)
+    shutil.copytree(SMALL / "source", source)
+    file = source / "sql" / "executor.cc"
+    text = file.read_text()
+    if EXECUTE not in text:
+        raise SystemExit(f"{file} has no function that executes a statement")
+    file.write_text(text.replace(EXECUTE, EXECUTE + (SPIN.replace("{rounds}", str(rounds)) if rounds else "")))
+    workload = str(SMALL / "workloads" / "point.toml")
+    return Path(
+        upshift("build", "plain", "--source", str(source), "--workload", workload, "--no-install", environment=OF_SMALL).strip()
+    )
+
+
+OF_SMALL = {"UPSHIFT_SERVER_KIND": str(SMALL / "kind.py")}
+
+
+def planted(runs: int, percent: float, budget: str) -> Rows:
+    with tempfile.TemporaryDirectory() as folder:
+        plain = built(Path(folder), 0)
+        loads = ("--workload", str(SMALL / "workloads" / "point.toml"), "-c", "8")
+
+        def compared(rounds: int, *more: str) -> tuple[dict[str, dict[str, Any]], float]:
+            other = built(Path(folder), rounds)
+            shutil.rmtree(Path(folder) / str(rounds))
+            rows, wall_s = measured(f"plain={plain}", f"planted={other}", *loads, *more, environment=OF_SMALL)
+            return {each["metric"]: each for each in rows}, wall_s
+
+        calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
+        costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
+        rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
+        found = []
+        for run in range(runs):
+            metrics, wall_s = compared(rounds, "--until", "0.5%", "--budget", budget)
+            for name in ("qps", "total_cpu_us_per_query"):
+                found.append({"run": run, "wall_s": wall_s, "rounds": rounds, **metrics[name]})
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_subparsers(dest="what", required=True)
+    for name in ("same", "planted"):
+        one = what.add_parser(name)
+        one.add_argument("--runs", type=int, default=8 if name == "same" else 10)
+        one.add_argument("--json", type=Path)
+        if name == "same":
+            one.add_argument("--server", type=Path, required=True)
+        else:
+            one.add_argument("--percent", type=float, default=2.0)
+            one.add_argument("--budget", default="10m")
+    given = parser.parse_args()
+    rows = same(given.server, given.runs) if given.what == "same" else planted(given.runs, given.percent, given.budget)
+    for metric in dict.fromkeys(each["metric"] for each in rows):
+        of = [each for each in rows if each["metric"] == metric]
+        called = sum(each["called"] for each in of)
+        at_99 = f", {sum(each['called_at_99'] for each in of)} at 99 %" if given.what == "same" else ""
+        sys.stdout.write(f"{metric}: {called} of {len(of)} called{at_99}\n")
+    if given.json:
+        result = {
+            "schema_version": 1,
+            "what": given.what,
+            "machine": describe_machine().model_dump(mode="json"),
+            "comparisons": rows,
+        }
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
