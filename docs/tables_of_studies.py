@@ -25,7 +25,7 @@ def study(result: dict[str, Any]) -> Iterator[str]:
     turns = f"{words.count(plan.rounds, 'slice')} of {plan.slice_s:g} s a load"
     designed = f"{found.design.kind} design, {words.count(len(found.design.rows), 'row')}"
     yield f"- {designed}; {words.count(found.trials, 'trial')}, {turns}"
-    base = found.rows[0].change.settings
+    base = found.confirmed.arms[0].settings if found.confirmed else found.rows[0].change.settings
     yield f"- settings of the base: {table.names(f'{name}={value}' for name, value in sorted(base.items()))}"
     if found.transactions:
         yield f"- {words.unit_sentence(found.transactions)}"
@@ -36,10 +36,10 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
     """A row a factor: what it does alone, last and as its share, to the metric and to the instructions of a query."""
     found = StudyResult.model_validate(result)
     counted = {(each.factor, each.level): each for each in found.by_instructions.factors} if found.by_instructions else {}
-    metric = table.METRICS[found.metric]
+    metric = _named(found, table.METRICS[found.metric])
     last = any(each.last for each in found.effects.factors)
     told = ("alone", "last", "share") if last else ("alone",)
-    more = ("instructions a query",) if counted else ()
+    more = (_named(found, "instructions a query"),) if counted else ()
     yield from table.head("factor", *(f"{metric}, {name}" for name in told), "verdict", *more)
     for each in found.effects.factors:
         name = each.factor if each.level == "on" else f"{each.factor}: {each.level}"
@@ -62,7 +62,9 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
             said = each.died.splitlines()[0] if each.died else f"the same server as {each.same_as}"
             yield table.row(each.name, said, *[""] * (len(found.loads) - 1))
         elif each is found.rows[0]:
-            yield table.row(each.name, *(f"{base_value(found, load)} {words.UNITS[found.metric]}" for load in found.loads))
+            yield table.row(
+                each.name, *(f"{base_value(found, load)} {_named(found, words.UNITS[found.metric])}" for load in found.loads)
+            )
         else:
             yield table.row(each.name, *(wording.change(cell.effect) for cell in row_cells(found, each.name)))
 
@@ -110,6 +112,13 @@ def called(result: dict[str, Any]) -> Iterator[str]:
         at_99 = (sum(one["called_at_99"] for one in of),) if same else ()
         figures = (f"{ratios[0]:.3f} to {ratios[-1]:.3f}", f"{100 * widest:.1f} %")
         yield table.row(table.METRICS[metric], len(of), sum(one["called"] for one in of), *at_99, *figures)
+
+
+def _named(found: StudyResult, figure: str) -> str:
+    """As the figure is called where all workloads count transactions."""
+    if {load.workload for load in found.loads} <= set(found.transactions):
+        return figure.replace("QPS", "transactions a second").replace("a query", "a transaction")
+    return figure
 
 
 KINDS = (called, study, factors, rows, confirmed, widths)

@@ -105,7 +105,8 @@ def planted(runs: int, percent: float, budget: str) -> Rows:
         for run in range(runs):
             metrics, wall_s = compared(rounds, "--until", "0.5%", "--budget", budget)
             for name in ("qps", "total_cpu_us_per_query"):
-                found.append({"run": run, "wall_s": wall_s, "rounds": rounds, **metrics[name]})
+                slower = metrics[name]["verdict"] == "slower"
+                found.append({"run": run, "wall_s": wall_s, "rounds": rounds, **metrics[name], "called": slower})
         return found
 
 

@@ -21,8 +21,12 @@ ROUND_IT = 4
 """What the compiler may need to keep the register, and to call the function rather than to inline it."""
 
 
+BY_VALGRIND = {"UPSHIFT_PERF": "off"}
+"""To the instruction: a processor's counters see interrupts, too."""
+
+
 def counted(cli: Cli, *arguments: str) -> Instructions:
-    done = cli("count", *arguments, "--json", "--no-install")
+    done = cli("count", *arguments, "--json", "--no-install", env=BY_VALGRIND)
     assert done.code == 0, done.stderr
     found = done.json()
     assert found.pop("schema_version") == 1
@@ -52,7 +56,8 @@ def test_the_new_server_needs_fewer_instructions(cli: Cli, plain: Path, tmp_path
     ratio = next(each.ratio for each in reported.ratios if (each.arm, each.workload) == ("optimised", "mix"))
     assert ratio < 0.9
     again = counted(cli, f"plain={plain}", f"optimised={installed}", "--workload", workload("mix"))
-    assert again.ratios[0].ratio == pytest.approx(ratio, abs=0.002), "in another folder, with other data, beside others"
+    within = 0.002 if reported.source == "callgrind" else 0.02
+    assert again.ratios[0].ratio == pytest.approx(ratio, abs=within), "in another folder, with other data, beside others"
 
 
 def test_a_planted_difference_is_found_to_the_instruction(cli: Cli, tmp_path: Path) -> None:

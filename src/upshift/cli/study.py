@@ -123,7 +123,9 @@ def _stages(asked: Study, plan: StudyPlan) -> int:
     from upshift.study.plan import group_names
 
     groups = len(group_names(tuple(arm.name for arm in plan.arms), plan.arms_at_once))
-    # Each row asks for its build, though rows that share one find it there; and each build for its source once more.
-    # One more where another layout is linked.
-    building = sum(len(building_stages(arm.recipe)) + 1 + (asked.layouts > 1) for arm in plan.arms if arm.recipe)
-    return (building + groups) * asked.times_built + 4 + (plan.confirm_trials > 0)
+    # Each row asks for its build, though rows that share one find it there; and each build for its source once more. One more
+    # where another layout is linked.
+    each = [len(building_stages(arm.recipe)) + 1 + (asked.layouts > 1) for arm in plan.arms if arm.recipe]
+    # What confirms asks for the servers of all off and of the recommended set.
+    confirming = 1 + 2 * max(each, default=0) if plan.confirm_trials else 0
+    return (sum(each) + groups) * asked.times_built + 4 + confirming
