@@ -25,8 +25,8 @@ def study(result: dict[str, Any]) -> Iterator[str]:
     turns = f"{words.count(plan.rounds, 'slice')} of {plan.slice_s:g} s a load"
     designed = f"{found.design.kind} design, {words.count(len(found.design.rows), 'row')}"
     yield f"- {designed}; {words.count(found.trials, 'trial')}, {turns}"
-    base = found.confirmed.arms[0].settings if found.confirmed else found.rows[0].change.settings
-    yield f"- settings of the base: {table.names(f'{name}={value}' for name, value in sorted(base.items()))}"
+    if base := found.settings or (found.confirmed.arms[0].settings if found.confirmed else {}):
+        yield f"- settings of the base: {table.names(f'{name}={value}' for name, value in sorted(base.items()))}"
     if found.transactions:
         yield f"- {words.unit_sentence(found.transactions)}"
     yield f"- what the report flags: {', '.join(flag.name for flag in found.flags) or 'nothing'}"

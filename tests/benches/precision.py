@@ -1,7 +1,7 @@
 """Does measuring find what is there, and nothing else?
 
-    .venv/bin/python tests/benches/precision.py same --server PATH/mysqld --runs 8 --json FILE
-    .venv/bin/python tests/benches/precision.py planted --runs 10 --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/precision.py same --server PATH/mysqld --runs 8 --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/precision.py planted --runs 10 --json FILE
 
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
@@ -62,7 +62,7 @@ def same(server: Path, runs: int) -> Rows:
     found = []
     loads = [word for name in WORKLOADS for word in ("--workload", name)]
     for run in range(runs):
-        rows, wall_s = measured(f"one={server}", f"other={server}", *loads, "-c", "8", "--trials", "4", "--rounds", "4")
+        rows, wall_s = measured(f"one={server}", f"other={server}", *loads, "-c", "8", "--trials", "4")
         for one in rows:
             if one["metric"] in ("qps", "total_cpu_us_per_query"):
                 found.append({"run": run, "wall_s": wall_s, "called_at_99": called_at(one, 0.99), **one})

@@ -14,7 +14,7 @@ from upshift.measure.variant import Variant
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
-from upshift.stages.measure import in_transactions
+from upshift.stages.measure import in_transactions, with_settings
 from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Analysis
@@ -58,6 +58,7 @@ def report_study(
         stages=lab.run.records(),
         design=plan.design,
         metric=study.metric,
+        settings=with_settings(lab, servers[:1], measuring)[0].settings,
         rows=tuple(_row(arm, server, same, measured) for arm, server in zip(plan.arms, servers, strict=True)),
         loads=loads_of(measuring),
         transactions=in_transactions(measuring),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from upshift.card.model import Card
@@ -72,6 +73,8 @@ class StudyResult(Value):
     stages: tuple[StageRecord, ...]
     design: Design
     metric: Metric
+    settings: Mapping[str, str] = {}
+    """All that the base's server runs with; a row's change comes on top."""
     rows: tuple[StudyRow, ...]
     loads: tuple[Load, ...]
     transactions: tuple[str, ...] = ()
