@@ -3,12 +3,10 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{ended, every_option_is_told, load, path};
 use serde_json::Value;
-use testserver::{Kind, Server, one, rows, run};
-use toml::de::DeTable;
+use testserver::{Kind, Server, one, run};
 
 /// What all servers understand.
 const BANK: &str = r#"
@@ -242,76 +240,4 @@ fn a_file_is_checked_without_a_server() {
     checked("[transactions.t]\nstatements = ['SELECT 1 # :x']\n").done();
     std::fs::remove_dir_all(&folder).expect("removes");
     ended(common::command("script /no/such.toml check", &[])).refused(1, &["/no/such.toml"]);
-}
-
-/// The commands of a workload of Upshift's, with its placeholders filled in.
-fn commands(workload: &Path, fill: &[(&str, &str)]) -> Vec<(String, Command)> {
-    let text = std::fs::read_to_string(workload).expect("a workload");
-    let table = DeTable::parse(&text).expect("TOML").into_inner();
-    let mut commands = Vec::new();
-    for name in ["fill", "load", "fixed"] {
-        let words = table[name].get_ref().get("command").expect("a command");
-        let words = words.get_ref().as_array().expect("a list").iter();
-        let words = words.map(|word| {
-            let word = word.get_ref().as_str().expect("a word").to_owned();
-            let filled = fill.iter();
-            filled.fold(word, |word, (key, value)| word.replace(key, value))
-        });
-        let words: Vec<String> = words.collect();
-        let mut command = Command::new(&words[0]);
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        command.args(&words[1..]).current_dir(root);
-        commands.push((name.to_owned(), command));
-    }
-    commands
-}
-
-#[test]
-#[ignore = "needs servers: run by ./upshift test"]
-fn the_tutorials_workload_runs() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let server = Server::mariadb(&[]);
-    let _ = server.create("t");
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_upshift-load"));
-    let socket = server.folder().join("s");
-    let fill = [
-        ("{programs}", path(program.parent().expect("a folder"))),
-        ("{database}", "t"),
-        ("{socket}", path(&socket)),
-        ("{connections}", "3"),
-        ("{seconds}", "2"),
-        ("{transactions}", "50"),
-        ("{seed}", "1"),
-    ];
-    for (name, command) in commands(&root.join("docs/tutorial/shop-workload.toml"), &fill) {
-        let ran = ended(command);
-        match name.as_str() {
-            "fill" => {
-                ran.done();
-            }
-            "load" => {
-                let result = ran.json(0);
-                let (looks, orders) = (
-                    count(&result, "transactions", "look", "count"),
-                    count(&result, "transactions", "order", "count"),
-                );
-                assert!(looks > 4 * orders && orders > 0, "{result:#}");
-            }
-            _ => {
-                let counts = ran.json(0);
-                let all = ["look", "order"].map(|kind| {
-                    count(&counts, "transactions", kind, "count")
-                        + count(&counts, "transactions", kind, "rolled_back")
-                });
-                assert_eq!(all.iter().sum::<u64>(), 50);
-            }
-        }
-    }
-    let mut connection = server.connect("t").expect("a login");
-    // Each connection's customers are its own: customers of three connections' thirds, all within the range.
-    let ends = rows(
-        &mut *connection,
-        "SELECT MIN(customer) >= 1, MAX(customer) <= 5000 FROM orders",
-    );
-    assert_eq!(ends, [[Some("1".to_owned()), Some("1".to_owned())]]);
 }

@@ -281,11 +281,10 @@ mod tests {
         assert!(own.is_ready(0) && own.is_ready(1));
         assert_eq!(own.next(0).map(|job| job.number), Some(3), "its own");
         let off = feed(Order::Off);
-        let numbers: Vec<u64> = [1, 1, 0, 1, 0, 0]
-            .iter()
-            .filter_map(|&connection| off.is_ready(connection).then(|| off.next(connection)))
-            .filter_map(|job| job.map(|job| job.number))
-            .collect();
+        let free = [1, 1, 0, 1, 0, 0].into_iter();
+        let taken = free.filter(|&connection| off.is_ready(connection));
+        let jobs = taken.filter_map(|connection| off.next(connection));
+        let numbers: Vec<u64> = jobs.map(|job| job.number).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6], "whoever is free");
         assert!(off.is_ready(0) && off.next(0).is_none());
     }
