@@ -12,6 +12,7 @@ pub mod measure;
 pub mod oltp;
 pub mod output;
 pub mod replay;
+pub mod script;
 pub mod session;
 pub mod sql;
 pub mod sys;

@@ -1,5 +1,7 @@
 //! How a server reads statements: where its quoted texts and comments end, and where parameters stand.
 
+use std::ops::Range;
+
 use crate::Family;
 
 /// What the text of a statement means depends on these.
@@ -26,12 +28,40 @@ impl Dialect {
     /// Where the `?` outside of quotes and comments are, in bytes, one call each. PostgreSQL's operators that contain a question mark
     /// are not known here; what MySQL runs inside of `/*! */` is.
     pub(crate) fn placeholders(self, sql: &str, mut found: impl FnMut(usize)) {
+        self.tokens(sql, |at| {
+            if sql.as_bytes()[at] == b'?' {
+                found(at);
+            }
+        });
+    }
+
+    /// Where parameters stand outside of quotes and comments, in bytes, one call each: `:name` with its colon, of ASCII letters,
+    /// digits and underscores, and each `?`. PostgreSQL's `::type` and MySQL's `:=` are none.
+    pub fn parameters(self, sql: &str, mut found: impl FnMut(Range<usize>)) {
+        let bytes = sql.as_bytes();
+        self.tokens(sql, |at| match bytes[at] {
+            b'?' => found(at..at + 1),
+            b':' if at == 0 || bytes[at - 1] != b':' => {
+                let name = bytes[at + 1..].iter();
+                let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+                let length = name.clone().take_while(is_part).count();
+                if bytes
+                    .get(at + 1)
+                    .is_some_and(|first| length > 0 && !first.is_ascii_digit())
+                {
+                    found(at..at + 1 + length);
+                }
+            }
+            _ => {}
+        });
+    }
+
+    /// Where everything that is no part of a quoted text or comment begins, in bytes, one call each.
+    fn tokens(self, sql: &str, mut found: impl FnMut(usize)) {
         let bytes = sql.as_bytes();
         let mut at = 0;
         while at < bytes.len() {
-            if bytes[at] == b'?' {
-                found(at);
-            }
+            found(at);
             at += match self.family {
                 Family::Mysql => self.mysql_token(&bytes[at..]),
                 Family::Postgres => self.postgres_token(&bytes[at..]),
@@ -219,16 +249,52 @@ mod tests {
         assert_eq!(marked(escaping, "'\\'?' ?"), "'\\'?' X");
     }
 
+    /// The parameters of a statement, separated by spaces.
+    fn named(dialect: Dialect, sql: &str) -> String {
+        let mut names = Vec::new();
+        dialect.parameters(sql, |range| names.push(&sql[range]));
+        names.join(" ")
+    }
+
+    #[test]
+    fn names_behind_colons() {
+        for (sql, expected) in [
+            ("a = :id AND b=:b_2,?", ":id :b_2 ?"),
+            ("':id' \"':id\" -- :id\n/* :id */ :x", ":x"),
+            ("'\\':id' :x", ":x"),
+            ("@a := 1, :a:=2", ":a"),
+            ("a::int, :b::bigint, '1' ::text", ":b"),
+            ("12:30, :1a, : a, a :", ""),
+            ("`:id` # :id\n:é :x", ":x"),
+            (":id", ":id"),
+            (":", ""),
+        ] {
+            assert_eq!(named(MYSQL, sql), expected, "{sql}");
+        }
+        for (sql, expected) in [
+            ("$$:id$$, $x$ :id $x$, :x::date", ":x"),
+            ("E'\\':id' :x --:id\n:y", ":x :y"),
+            ("'\\' :x", ":x"),
+            ("/* /* :id */ :id */ :x", ":x"),
+            ("\":id\"::text || :x", ":x"),
+        ] {
+            assert_eq!(named(POSTGRES, sql), expected, "{sql}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn only_question_marks_are_found(sql in "[?'\"`$/*#!EeM\\\\ é\n-]{0,24}", backslash_escapes: bool) {
+        fn only_question_marks_are_found(sql in "[?:a'\"`$/*#!EeM\\\\ é\n-]{0,24}", backslash_escapes: bool) {
             for family in [Family::Mysql, Family::Postgres] {
                 let mut last = None;
                 Dialect { family, backslash_escapes }.placeholders(&sql, |at| {
                     assert_eq!(sql.as_bytes()[at], b'?');
                     assert!(last.is_none_or(|last| last < at));
                     last = Some(at);
+                });
+                Dialect { family, backslash_escapes }.parameters(&sql, |range| {
+                    assert!(sql[range.clone()].len() > 1 || sql[range] == *"?");
                 });
             }
         }

@@ -3,6 +3,7 @@
 mod load;
 mod options;
 mod replay;
+mod script;
 mod server;
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ pub use load::{connector, run_workload};
 pub use options::{LoadOptions, ServerOptions};
 
 use replay::{ReplayOptions, replay_trace};
+use script::{ScriptArgs, script};
 
 use crate::commit::{self, Commit};
 use crate::failure::{Failure, Usage};
@@ -43,6 +45,8 @@ enum Command {
     Commit(CommitArgs),
     /// TPC-C: orders, payments, deliveries; `NewOrders` a minute.
     Tpcc(TpccArgs),
+    /// Your own statements, from a file with weights and variables.
+    Script(ScriptArgs),
     /// Send a trace's statements again, in order, and compare the answers.
     Replay(ReplayOptions),
 }
@@ -220,6 +224,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             }
         },
         Command::Tpcc(args) => tpcc::run(args),
+        Command::Script(args) => script(&args),
         Command::Replay(options) => replay_trace(&options),
     }
 }

@@ -198,7 +198,7 @@ pub(super) fn cpus() -> u32 {
 /// A week is longer than any load.
 const SECONDS_MAX: f64 = 604_800.0;
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
         _ => Err(format!("a number of seconds from 0 to {SECONDS_MAX}")),

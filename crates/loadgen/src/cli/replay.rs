@@ -5,17 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::load::{Target, interrupt_flag, perform, verdict};
-use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus};
+use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus, seconds};
 use super::server::look;
-use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
+use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
 use crate::failure::Failure;
 use crate::output::{self, About};
 use crate::replay::{
-    Answers, Choices, DigestHead, DigestReader, DigestWriter, Pace, Replay, Sent, Trace,
+    Answers, Choices, Differences, DigestHead, DigestReader, DigestWriter, Loop, Order, Pace,
+    Replay, Sent, Trace,
 };
 use crate::workload::Workload;
 
@@ -26,8 +28,7 @@ pub(super) struct ReplayOptions {
     trace: PathBuf,
     #[command(flatten)]
     server: ServerOptions,
-    /// Connections. A transaction begins when all that had ended before it began in the recording have ended; with 1, they run one
-    /// after the other in the order in which they ended.
+    /// Connections; with 1, transactions run one after the other in the order in which they ended, whatever --order says.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections: u32,
     /// Threads that drive the connections; default: as many as CPUs.
@@ -35,9 +36,25 @@ pub(super) struct ReplayOptions {
     client_threads: Option<u32>,
     #[command(flatten)]
     knobs: KnobOptions,
-    /// When transactions begin: each when the one before it has ended, or as when they were recorded, with latency counted from then.
-    #[arg(long, value_enum, default_value_t = Pace::Fast)]
+    /// Which transactions wait for which; default: serial with one connection, commit with more. `serial`: each for all that stand before
+    /// it. `own`: for those of its own connection. `commit`: for all that had ended when it began in the recording. `off`: for none; any
+    /// free connection takes the next.
+    #[arg(long, value_enum)]
+    order: Option<Order>,
+    /// When transactions begin: `fast`: each when --order lets it; `recorded`: as when they were recorded, with latency counted from
+    /// then; `2x`, `0.5x`: so many times as fast as recorded.
+    #[arg(long, default_value_t = Pace::Fast)]
     pace: Pace,
+    /// End after so many seconds; without it, with the trace.
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with_all = ["digest", "compare"])]
+    seconds: Option<f64>,
+    /// Begin again at the trace's end, until --seconds are over. `reads` (also without a value): only a trace that changes nothing;
+    /// `always`: any.
+    #[arg(long = "loop", value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reads", requires = "seconds")]
+    loops: Option<Loop>,
+    /// What to do when something went otherwise than in the recording: `fail` at the end, or `count` it and succeed.
+    #[arg(long, value_enum, default_value_t = OnDifference::Fail)]
+    on_difference: OnDifference,
     /// What to do when a connection is lost.
     #[arg(long, value_enum, default_value_t = OnDisconnect::Reconnect)]
     on_disconnect: OnDisconnect,
@@ -60,12 +77,22 @@ pub(super) struct ReplayOptions {
     output: OutputOptions,
 }
 
+/// What to do when a replay went otherwise than the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum OnDifference {
+    /// Exit with 1.
+    Fail,
+    /// Tell how many, and succeed.
+    Count,
+}
+
 impl ReplayOptions {
-    /// A replay as a run, until the trace has ended.
+    /// A replay as a run, until the trace or its time has ended.
     fn plan(&self, trace: &Trace) -> Plan {
         let arrivals = match (self.pace, trace.rate()) {
-            (Pace::Recorded, Some(rate)) => Arrivals::Open {
-                rate,
+            (Pace::Recorded(times), Some(rate)) => Arrivals::Open {
+                rate: rate * times,
                 process: ArrivalProcess::Recorded,
             },
             _ => Arrivals::Closed,
@@ -73,7 +100,7 @@ impl ReplayOptions {
         Plan {
             connections: self.connections,
             client_threads: self.client_threads.unwrap_or_else(cpus),
-            time: None,
+            time: self.seconds.map(Duration::from_secs_f64),
             warmup: Duration::ZERO,
             wait: Duration::from_secs(30),
             transactions: None,
@@ -90,12 +117,19 @@ impl ReplayOptions {
         files.insert("digest".to_owned(), json!(self.digest));
         files.insert("compare".to_owned(), json!(self.compare));
         files.insert("allow_truncated".to_owned(), self.allow_truncated.into());
+        files.insert("on_difference".to_owned(), json!(self.on_difference));
         files
     }
 
     fn choices(&self) -> Choices {
+        let order = match self.connections {
+            1 => Order::Serial,
+            _ => Order::Commit,
+        };
         Choices {
+            order: self.order.unwrap_or(order),
             pace: self.pace,
+            loops: self.loops,
             unordered: self.unordered,
             lenient: self.lenient,
         }
@@ -142,6 +176,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     let found_now = found.as_ref().ok().and_then(Option::as_ref);
     let mut about = About::from(&*driven);
     about.options.extend(options.files());
+    about.notes.extend(ended_early(options, finished));
     let mut result = ran.result(&about, server, &options.output);
     result.replay = Some(output::replay(&trace, &replay, found_now)?);
     ran.put_out(&result, &about, &options.output)?;
@@ -152,32 +187,64 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         );
     }
     let code = verdict(finished)?;
-    let differences = found?.map_or(0, |found| found.count);
-    judge(differences, &replay, complete)?;
+    if options.on_difference == OnDifference::Fail {
+        judge(found?, &replay, complete)?;
+    }
     Ok(code)
 }
 
-fn judge(differences: u64, replay: &Replay, complete: bool) -> Result<(), Failure> {
-    if differences > 0 {
+/// What to know of a replay whose trace was over before its time; nobody else has seen it end.
+fn ended_early(options: &ReplayOptions, finished: &Finished) -> Option<String> {
+    let seconds = options.seconds?;
+    let early = finished.failure.is_none()
+        && !finished.interrupted
+        && finished.duration_s < seconds
+        && options.loops.is_none();
+    early.then(|| {
+        format!(
+            "the trace ended after {:.1} of {seconds} s; --loop begins it again",
+            finished.duration_s
+        )
+    })
+}
+
+fn judge(found: Option<Differences>, replay: &Replay, complete: bool) -> Result<(), Failure> {
+    let found = found.unwrap_or_default();
+    if found.count > 0 {
+        let message = format!("{} requests were answered differently", found.count);
         return Err(Failure::new(
-            format!("{differences} requests were answered differently"),
+            message + &classes(found.count, found.overlapped),
             "the requests are above; --unordered if only the order of rows without ORDER BY differs, --lenient between two engines; both servers need equal tables before the replay",
         ));
     }
     let (ended, counted) = (replay.ended_otherwise(), replay.counted_otherwise());
-    if ended > 0 && complete {
+    if ended.count > 0 && complete {
+        let message = format!(
+            "{} transactions ended otherwise than when they were recorded",
+            ended.count
+        );
         return Err(Failure::new(
-            format!("{ended} transactions ended otherwise than when they were recorded"),
+            message + &classes(ended.count, ended.overlapped),
             "the errors are above; the replay needs the tables as they were when the recording began",
         ));
     }
-    if counted > 0 && complete {
+    if counted.count > 0 && complete {
+        let message = format!(
+            "{} requests returned or changed another number of rows than when they were recorded",
+            counted.count
+        );
         return Err(Failure::new(
-            format!(
-                "{counted} requests returned or changed another number of rows than when they were recorded"
-            ),
+            message + &classes(counted.count, counted.overlapped),
             "the replay needs the tables as they were when the recording began; transactions that overlapped in the recording can also come in another order",
         ));
     }
     Ok(())
+}
+
+/// How many may be timing, and how many may not.
+fn classes(count: u64, overlapped: u64) -> String {
+    let ordered = count - overlapped;
+    format!(
+        " ({ordered} ordered; {overlapped} overlapped others when they were recorded: that may be timing)"
+    )
 }

@@ -20,9 +20,13 @@ pub struct Replay {
     pub truncated: bool,
     pub requests: u64,
     pub overlapped: u64,
+    pub laps: u64,
     pub ended_otherwise: u64,
+    pub ended_otherwise_overlapped: u64,
     pub counted_otherwise: u64,
+    pub counted_otherwise_overlapped: u64,
     pub differences: Option<u64>,
+    pub differences_overlapped: Option<u64>,
     pub differing: Vec<DifferingRequest>,
 }
 
@@ -41,6 +45,7 @@ pub struct DifferingRequest {
     pub request: u64,
     pub statement: String,
     pub sql: String,
+    pub overlapped: bool,
     pub earlier: AnswerResult,
     pub now: AnswerResult,
 }
@@ -67,6 +72,7 @@ pub fn replay(
     differences: Option<&Differences>,
 ) -> anyhow::Result<Replay> {
     let listed = differences.map_or(&[][..], |found| &found.listed);
+    let (ended, counted) = (replay.ended_otherwise(), replay.counted_otherwise());
     Ok(Replay {
         trace: trace.path().display().to_string(),
         recorded_on: RecordedOn {
@@ -76,9 +82,13 @@ pub fn replay(
         truncated: !trace.whole,
         requests: trace.ending.statements,
         overlapped: trace.overlapped,
-        ended_otherwise: replay.ended_otherwise(),
-        counted_otherwise: replay.counted_otherwise(),
+        laps: replay.laps(),
+        ended_otherwise: ended.count,
+        ended_otherwise_overlapped: ended.overlapped,
+        counted_otherwise: counted.count,
+        counted_otherwise_overlapped: counted.overlapped,
         differences: differences.map(|found| found.count),
+        differences_overlapped: differences.map(|found| found.overlapped),
         differing: differing(trace, listed)?,
     })
 }
@@ -139,6 +149,7 @@ fn describe(
         request: difference.now.ordinal,
         statement,
         sql,
+        overlapped: difference.overlapped,
         earlier: answer(&difference.earlier),
         now: answer(&difference.now),
     }

@@ -203,19 +203,36 @@ fn replayed(text: &mut String, replay: &Replay) {
         };
         let _ = writeln!(
             text,
-            "{differences} of {} requests were answered differently{more}",
-            replay.requests
+            "{differences} of {} requests were answered differently{}{more}",
+            replay.requests,
+            timing(replay.differences_overlapped.unwrap_or_default())
         );
     }
-    for (count, what) in [
-        (replay.ended_otherwise, "transactions ended otherwise"),
+    for (count, overlapped, what) in [
+        (
+            replay.ended_otherwise,
+            replay.ended_otherwise_overlapped,
+            "transactions ended otherwise",
+        ),
         (
             replay.counted_otherwise,
+            replay.counted_otherwise_overlapped,
             "requests returned or changed another number of rows",
         ),
     ] {
         if count > 0 {
-            let _ = writeln!(text, "{count} {what} than when they were recorded");
+            let timing = timing(overlapped);
+            let _ = writeln!(text, "{count} {what} than when they were recorded{timing}");
+        }
+    }
+}
+
+/// How many of what differs ran beside others in the recording.
+fn timing(overlapped: u64) -> String {
+    match overlapped {
+        0 => String::new(),
+        overlapped => {
+            format!(", {overlapped} in transactions that overlapped others (may be timing)")
         }
     }
 }

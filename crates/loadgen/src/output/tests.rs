@@ -140,19 +140,26 @@ fn the_table_says_what_differs() {
             truncated: false,
             requests: 9,
             overlapped: 0,
+            laps: 1,
             ended_otherwise: 0,
+            ended_otherwise_overlapped: 0,
             counted_otherwise: 2,
+            counted_otherwise_overlapped: 1,
             differences: Some(1),
+            differences_overlapped: Some(0),
             differing: vec![DifferingRequest {
                 request: 4,
                 statement: "s".into(),
                 sql: "SELECT".into(),
+                overlapped: false,
                 earlier: same(),
                 now,
             }],
         });
         let text = table(&result, false);
-        assert!(text.contains("\n2 requests returned or changed another number of rows than"));
+        assert!(text.contains("\n1 of 9 requests were answered differently\n"));
+        let counted = "\n2 requests returned or changed another number of rows than when they were recorded, 1 in transactions that overlapped";
+        assert!(text.contains(counted), "{text}");
         let line = text.lines().find(|line| line.starts_with("request 4"));
         line.expect("a line").to_owned()
     };

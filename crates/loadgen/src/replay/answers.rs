@@ -17,7 +17,7 @@ struct State {
     /// The request whose answer is passed on next.
     next: u64,
     /// By their first request: answers of transactions that ended before an earlier one did.
-    waiting: BTreeMap<u64, Vec<Answer>>,
+    waiting: BTreeMap<u64, (bool, Vec<Answer>)>,
     digest: Option<DigestWriter>,
     earlier: Option<DigestReader>,
     found: Differences,
@@ -40,21 +40,21 @@ impl Answers {
         }
     }
 
-    /// The answers to all requests of a transaction, the first of which is `ordinal`.
-    pub(super) fn add(&self, ordinal: u64, answers: Vec<Answer>) {
+    /// The answers to all requests of a transaction, the first of which is `ordinal`, and whether it overlapped others in the recording.
+    pub(super) fn add(&self, ordinal: u64, overlapped: bool, answers: Vec<Answer>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.is_empty() {
             return;
         }
-        state.waiting.insert(ordinal, answers);
+        state.waiting.insert(ordinal, (overlapped, answers));
         loop {
             let next = state.next;
-            let Some(answers) = state.waiting.remove(&next) else {
+            let Some((overlapped, answers)) = state.waiting.remove(&next) else {
                 return;
             };
             state.next += answers.len() as u64;
             for answer in answers {
-                state.pass_on(answer);
+                state.pass_on(answer, overlapped);
             }
         }
     }
@@ -77,16 +77,16 @@ impl Answers {
 }
 
 impl State {
-    fn pass_on(&mut self, answer: Answer) {
+    fn pass_on(&mut self, answer: Answer, overlapped: bool) {
         if self.failure.is_some() {
             return;
         }
-        if let Err(error) = self.digest_and_compare(answer) {
+        if let Err(error) = self.digest_and_compare(answer, overlapped) {
             self.failure = Some(error);
         }
     }
 
-    fn digest_and_compare(&mut self, now: Answer) -> anyhow::Result<()> {
+    fn digest_and_compare(&mut self, now: Answer, overlapped: bool) -> anyhow::Result<()> {
         if let Some(digest) = &mut self.digest {
             digest.write(&now)?;
         }
@@ -96,10 +96,12 @@ impl State {
         let before = earlier.next_answer()?;
         if now.differs(&before, earlier.head().lenient) {
             self.found.count += 1;
+            self.found.overlapped += u64::from(overlapped);
             if self.found.listed.len() < LISTED_MAX {
                 self.found.listed.push(Difference {
                     earlier: before,
                     now,
+                    overlapped,
                 });
             }
         }

@@ -124,6 +124,8 @@ pub struct Difference {
     pub earlier: Answer,
     /// The answer now.
     pub now: Answer,
+    /// Its transaction overlapped others when it was recorded: it may be timing.
+    pub overlapped: bool,
 }
 
 /// What a comparison found.
@@ -131,6 +133,8 @@ pub struct Difference {
 pub struct Differences {
     /// How many requests were answered differently.
     pub count: u64,
+    /// How many of them belong to transactions that overlapped others when they were recorded.
+    pub overlapped: u64,
     /// The first of them.
     pub listed: Vec<Difference>,
 }

@@ -1,12 +1,29 @@
 //! Hands a trace's transactions out to the connections that run them again: one pass over the file, whoever asks.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use super::tape::Event;
 use super::trace::{Reader, Trace};
 use crate::workload::TransactionKind;
+
+/// Which transactions have to have ended before one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// All that stand before it: one after the other, in the order in which they ended.
+    Serial,
+    /// Those before it on its own connection.
+    Own,
+    /// All that had ended when it began in the recording.
+    Commit,
+    /// None: any free connection takes the next.
+    Off,
+}
 
 /// The trace is read so many requests ahead of the oldest transaction that has not ended: what bounds the memory of a replay in which
 /// one connection waits and the others go on.
@@ -17,13 +34,15 @@ const AHEAD_REQUESTS: u64 = 1 << 20;
 pub(super) struct Job {
     /// Its own number, counted from 1.
     number: u64,
-    /// The first so many transactions of the trace had ended when it began: they have to before it begins again.
+    /// The first so many transactions have to have ended before it begins.
     after: u64,
     /// The number of its first request, counted from 1 over the whole trace.
     pub(super) ordinal: u64,
     pub(super) kind: TransactionKind,
-    /// When it began, after the first of the trace.
+    /// When it began, after the first of the trace's first lap.
     pub(super) since_first: Duration,
+    /// It ran beside others in the recording: nobody knows in which order the server did.
+    pub(super) overlapped: bool,
     /// Whether the recorded server refused it.
     pub(super) refused: bool,
     pub(super) events: Vec<Event>,
@@ -36,6 +55,12 @@ pub(super) struct Feed {
 }
 
 struct State {
+    trace: Arc<Trace>,
+    order: Order,
+    /// Begin again at the end of the trace.
+    loops: bool,
+    /// How often it was read to its end.
+    laps: u64,
     reader: Reader,
     /// By connection.
     queues: Vec<VecDeque<Job>>,
@@ -50,9 +75,19 @@ struct State {
 impl Feed {
     /// # Errors
     /// A file that has changed since it was opened.
-    pub(super) fn new(trace: &Trace, connections: u32) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        trace: &Arc<Trace>,
+        connections: u32,
+        order: Order,
+        loops: bool,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             state: Mutex::new(State {
+                trace: Arc::clone(trace),
+                order,
+                // Without a transaction there is nothing to begin again with.
+                loops: loops && trace.ending.transactions > 0,
+                laps: 0,
                 reader: trace.reader()?,
                 queues: (0..connections).map(|_| VecDeque::new()).collect(),
                 unended: BTreeMap::new(),
@@ -70,11 +105,17 @@ impl Feed {
         self.with(|state| state.look_for(connection, self.ahead) && state.is_in_order(connection))
     }
 
+    /// How often the trace was read to its end.
+    pub(super) fn laps(&self) -> u64 {
+        self.with(|state| state.laps)
+    }
+
     /// A connection's next transaction; none at the end of the trace.
     pub(super) fn next(&self, connection: usize) -> Option<Job> {
         self.with(|state| {
             state.look_for(connection, u64::MAX);
-            state.queues[connection].pop_front()
+            let queue = state.queue(connection);
+            state.queues[queue].pop_front()
         })
     }
 
@@ -94,9 +135,18 @@ impl Feed {
 }
 
 impl State {
+    /// Where a connection's transactions wait.
+    fn queue(&self, connection: usize) -> usize {
+        match self.order {
+            Order::Off => 0,
+            Order::Serial | Order::Own | Order::Commit => connection % self.queues.len(),
+        }
+    }
+
     /// Read on until a connection has a transaction or there is none; false if that would be too far ahead.
     fn look_for(&mut self, connection: usize, ahead: u64) -> bool {
-        while self.queues[connection].is_empty() && !self.at_end {
+        let queue = self.queue(connection);
+        while self.queues[queue].is_empty() && !self.at_end {
             let oldest = self.unended.first_key_value();
             let oldest = oldest.map_or(self.next, |(_, ordinal)| *ordinal);
             if self.next - oldest > ahead {
@@ -110,10 +160,10 @@ impl State {
         true
     }
 
-    /// Whether all that had ended when a connection's next transaction was recorded have ended now.
+    /// Whether all that have to end before a connection's next transaction have ended.
     fn is_in_order(&self, connection: usize) -> bool {
         let oldest = self.unended.first_key_value();
-        match (self.queues[connection].front(), oldest) {
+        match (self.queues[self.queue(connection)].front(), oldest) {
             (Some(job), Some((oldest, _))) => *oldest > job.after,
             _ => true,
         }
@@ -121,22 +171,36 @@ impl State {
 
     fn read(&mut self) -> anyhow::Result<()> {
         let Some(recorded) = self.reader.next_transaction()? else {
-            self.at_end = true;
+            self.laps += 1;
+            self.at_end = !self.loops;
+            if self.loops {
+                self.reader = self.trace.reader()?;
+            }
             return Ok(());
         };
-        let place = recorded.connection as usize % self.queues.len();
+        // The numbers go on from lap to lap, so that one begins when the one before it has ended.
+        let trace = &self.trace;
+        let earlier = self.laps * trace.ending.transactions;
+        let lap = u32::try_from(self.laps).unwrap_or(u32::MAX);
         let job = Job {
-            number: recorded.number,
-            after: recorded.after,
-            ordinal: recorded.ordinal,
+            number: earlier + recorded.number,
+            after: match self.order {
+                Order::Serial => earlier + recorded.number - 1,
+                Order::Commit => earlier + recorded.after,
+                Order::Own | Order::Off => 0,
+            },
+            ordinal: self.laps * trace.ending.statements + recorded.ordinal,
             kind: recorded.kind,
-            since_first: recorded.since_first(),
+            since_first: trace.lap().saturating_mul(lap) + recorded.since_first(),
+            overlapped: trace.is_overlapped(recorded.number),
             refused: recorded.refused,
             events: recorded.events()?,
         };
-        self.next = recorded.ordinal + recorded.events;
+        let connection = recorded.connection as usize;
+        self.next = job.ordinal + recorded.events;
         self.unended.insert(job.number, job.ordinal);
-        self.queues[place].push_back(job);
+        let queue = self.queue(connection);
+        self.queues[queue].push_back(job);
         Ok(())
     }
 }
@@ -147,12 +211,17 @@ mod tests {
     use super::*;
 
     /// A trace of six connections, two requests a transaction; each transaction began when the one before it ended, or all at once.
-    fn feed(name: &str, connections: u32, ahead: u64, in_turn: bool) -> Feed {
+    fn trace(name: &str, in_turn: bool) -> (Scratch, Arc<Trace>) {
         let scratch = Scratch::new(name);
         let transactions = vec![vec![Event::Begin, Event::Commit]; 6];
         write(&scratch.0, &transactions, in_turn);
         let trace = Trace::open(&scratch.0, false).expect("whole");
-        let mut feed = Feed::new(&trace, connections).expect("opens");
+        (scratch, Arc::new(trace))
+    }
+
+    fn feed(name: &str, connections: u32, ahead: u64, in_turn: bool) -> Feed {
+        let (_scratch, trace) = trace(name, in_turn);
+        let mut feed = Feed::new(&trace, connections, Order::Commit, false).expect("opens");
         feed.ahead = ahead;
         feed
     }
@@ -197,5 +266,65 @@ mod tests {
         assert!(!feed.is_ready(1), "six requests lie between");
         feed.ended(&stuck);
         assert!(feed.is_ready(1));
+    }
+    #[test]
+    fn each_order_holds_back_what_it_says() {
+        let (_scratch, trace) = trace("feed-orders", true);
+        let feed = |order| Feed::new(&trace, 2, order, false).expect("opens");
+        let serial = feed(Order::Serial);
+        let first = serial.next(0).expect("a transaction");
+        assert!(!serial.is_ready(1));
+        serial.ended(&first);
+        assert!(serial.is_ready(1));
+        let own = feed(Order::Own);
+        own.next(0).expect("a transaction");
+        assert!(own.is_ready(0) && own.is_ready(1));
+        assert_eq!(own.next(0).map(|job| job.number), Some(3), "its own");
+        let off = feed(Order::Off);
+        let free = [1, 1, 0, 1, 0, 0].into_iter();
+        let taken = free.filter(|&connection| off.is_ready(connection));
+        let jobs = taken.filter_map(|connection| off.next(connection));
+        let numbers: Vec<u64> = jobs.map(|job| job.number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6], "whoever is free");
+        assert!(off.is_ready(0) && off.next(0).is_none());
+    }
+
+    #[test]
+    fn what_overlapped_on_either_side_is_marked() {
+        let (_scratch, in_turn) = trace("feed-beside-turn", true);
+        let (_scratch, at_once) = trace("feed-beside-once", false);
+        for (trace, expected) in [(in_turn, false), (at_once, true)] {
+            let feed = Feed::new(&trace, 1, Order::Commit, false).expect("opens");
+            let jobs: Vec<bool> = std::iter::from_fn(|| feed.next(0))
+                .map(|job| job.overlapped)
+                .collect();
+            assert_eq!(jobs, [expected; 6]);
+            assert_eq!(trace.overlapped, 6 * u64::from(expected));
+        }
+    }
+
+    #[test]
+    fn a_lap_begins_when_the_one_before_has_ended_and_keeps_the_pace() {
+        let (_scratch, trace) = trace("feed-laps", false);
+        let feed = Feed::new(&trace, 1, Order::Commit, true).expect("opens");
+        let jobs: Vec<Job> = (0..14).filter_map(|_| feed.next(0)).collect();
+        assert_eq!(feed.laps(), 2);
+        let told: Vec<_> = [0, 5, 6, 13]
+            .map(|place: usize| {
+                let job = &jobs[place];
+                let since_us = job.since_first.as_micros();
+                (job.number, job.after, job.ordinal, since_us)
+            })
+            .into();
+        // Transactions began 250 us after each other, six a lap.
+        assert_eq!(
+            told,
+            [
+                (1, 0, 1, 0),
+                (6, 0, 11, 1250),
+                (7, 6, 13, 1500),
+                (14, 12, 27, 3250)
+            ]
+        );
     }
 }

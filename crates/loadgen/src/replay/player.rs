@@ -1,5 +1,7 @@
 //! A trace as a workload: its transactions run again, each after all that had ended when it began.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +14,8 @@ use wire::{BatchWay, Connection, Done, Error};
 use super::answers::Answers;
 use super::canonical::ResultHash;
 use super::digest::{Answer, Differences, State};
-use super::feed::{Feed, Job};
+use super::feed::{Feed, Job, Order};
+use super::reads;
 use super::tape::Event;
 use super::trace::Trace;
 use crate::failure::Failure;
@@ -20,27 +23,67 @@ use crate::session::{RowsMode, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// When a replay's transactions begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// Each when the one before it on its connection has ended.
     Fast,
-    /// As long after the first as when it was recorded, or as soon after that as its connection is free.
-    Recorded,
+    /// So many times as fast as they were recorded: after the first by that part of the recorded time, or as soon after that as a
+    /// connection is free and their order lets them.
+    Recorded(f64),
+}
+
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fast" => return Ok(Self::Fast),
+            "recorded" => return Ok(Self::Recorded(1.0)),
+            _ => {}
+        }
+        let times = text.strip_suffix('x').and_then(|times| times.parse().ok());
+        let times = times.filter(|times| (0.001..=1000.0).contains(times));
+        let times = times.map(Self::Recorded);
+        times.ok_or_else(|| "fast, recorded, or 0.001x to 1000x as fast as recorded".to_owned())
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fast => formatter.write_str("fast"),
+            Self::Recorded(times) if *times == 1.0 => formatter.write_str("recorded"),
+            Self::Recorded(times) => write!(formatter, "{times}x"),
+        }
+    }
+}
+
+/// Whether a trace begins again at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// If its statements change nothing, so that each lap has the same answers.
+    Reads,
+    /// Whatever its statements do.
+    Always,
 }
 
 /// How a trace is to be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choices {
+    /// Which transactions wait for which.
+    pub order: Order,
     /// When transactions begin.
     pub pace: Pace,
+    /// Whether it begins again at its end.
+    pub loops: Option<Loop>,
     /// Rows may come in any order.
     pub unordered: bool,
     /// What two engines write differently counts as equal.
     pub lenient: bool,
 }
 
-/// A trace that is run again. Recorded connection n runs on connection n modulo their number.
+/// A trace that is run again. Recorded connection n runs on connection n modulo their number, unless there is no order to keep.
 pub struct Replay {
     name: String,
     trace: Arc<Trace>,
@@ -57,17 +100,62 @@ struct Shared {
     feed: Feed,
     answers: Mutex<Option<Arc<Answers>>>,
     /// Transactions that ended well when they were recorded and not now, or the other way round.
-    ended_otherwise: AtomicU64,
+    ended_otherwise: Divergence,
     /// Requests that returned or changed another number of rows than when they were recorded.
-    counted_otherwise: AtomicU64,
+    counted_otherwise: Divergence,
+}
+
+/// What went otherwise than in the recording, in two classes.
+#[derive(Debug, Default)]
+struct Divergence {
+    ordered: AtomicU64,
+    /// In transactions that ran beside others: it may be timing.
+    overlapped: AtomicU64,
+}
+
+impl Divergence {
+    fn add(&self, overlapped: bool, count: u64) {
+        let class = if overlapped {
+            &self.overlapped
+        } else {
+            &self.ordered
+        };
+        class.fetch_add(count, Ordering::SeqCst);
+    }
+
+    fn counts(&self) -> Otherwise {
+        let overlapped = self.overlapped.load(Ordering::SeqCst);
+        Otherwise {
+            count: self.ordered.load(Ordering::SeqCst) + overlapped,
+            overlapped,
+        }
+    }
+}
+
+/// How much went otherwise than in the recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Otherwise {
+    /// In all.
+    pub count: u64,
+    /// In transactions that overlapped others when they were recorded: it may be timing.
+    pub overlapped: u64,
 }
 
 impl Replay {
     /// Replay `trace` on so many connections.
     ///
     /// # Errors
-    /// A file that has changed since it was opened.
+    /// A file that has changed since it was opened; a trace that changes rows where only reads may begin again.
     pub fn new(trace: &Arc<Trace>, connections: u32, choices: Choices) -> anyhow::Result<Self> {
+        if choices.loops == Some(Loop::Reads)
+            && let Some(change) = reads::first_change(trace)?
+        {
+            let message = format!(
+                "the trace changes rows or the session ({change}): a second lap would not find what the first one found"
+            );
+            let hint = "--loop always begins again all the same; without --loop the replay ends with the trace";
+            return Err(Failure::new(message, hint).into());
+        }
         let kinds = trace.meta.transactions.iter();
         Ok(Self {
             name: format!("replay of {}", trace.meta.workload),
@@ -79,10 +167,10 @@ impl Replay {
             shared: Arc::new(Shared {
                 trace: Arc::clone(trace),
                 choices,
-                feed: Feed::new(trace, connections)?,
+                feed: Feed::new(trace, connections, choices.order, choices.loops.is_some())?,
                 answers: Mutex::new(None),
-                ended_otherwise: AtomicU64::new(0),
-                counted_otherwise: AtomicU64::new(0),
+                ended_otherwise: Divergence::default(),
+                counted_otherwise: Divergence::default(),
             }),
         })
     }
@@ -107,14 +195,20 @@ impl Replay {
 
     /// Transactions that ended well when they were recorded and not now, or the other way round.
     #[must_use]
-    pub fn ended_otherwise(&self) -> u64 {
-        self.shared.ended_otherwise.load(Ordering::SeqCst)
+    pub fn ended_otherwise(&self) -> Otherwise {
+        self.shared.ended_otherwise.counts()
     }
 
     /// Requests that returned or changed another number of rows than when they were recorded.
     #[must_use]
-    pub fn counted_otherwise(&self) -> u64 {
-        self.shared.counted_otherwise.load(Ordering::SeqCst)
+    pub fn counted_otherwise(&self) -> Otherwise {
+        self.shared.counted_otherwise.counts()
+    }
+
+    /// How often the trace was sent from its beginning to its end.
+    #[must_use]
+    pub fn laps(&self) -> u64 {
+        self.shared.feed.laps()
     }
 }
 
@@ -174,7 +268,9 @@ impl Workload for Replay {
 
     fn options(&self) -> Map<String, Value> {
         let Choices {
+            order,
             pace,
+            loops,
             unordered,
             lenient,
         } = self.shared.choices;
@@ -183,7 +279,9 @@ impl Workload for Replay {
             "trace".into(),
             self.trace.path().display().to_string().into(),
         );
-        options.insert("pace".into(), serde_json::json!(pace));
+        options.insert("order".into(), serde_json::json!(order));
+        options.insert("pace".into(), pace.to_string().into());
+        options.insert("loop".into(), serde_json::json!(loops));
         options.insert("unordered".into(), unordered.into());
         options.insert("lenient".into(), lenient.into());
         options
@@ -202,10 +300,16 @@ impl Workload for Replay {
             ));
         }
         if trace.overlapped > 0 {
-            let how = if self.connections == 1 {
-                "they ran one after the other, in the order in which they ended"
-            } else {
-                "what they read and change of each other can differ from the recording"
+            let how = match self.shared.choices.order {
+                _ if self.connections == 1 => ONE_BY_ONE,
+                Order::Serial => ONE_BY_ONE,
+                Order::Commit => {
+                    "what they read and change of each other can differ from the recording"
+                }
+                Order::Own | Order::Off => {
+                    "what they read and change of others can differ from the recording, \
+                     as it can for all others in this order"
+                }
             };
             notes.push(format!(
                 "{} of {} transactions overlapped another one when they were recorded: {how}",
@@ -215,6 +319,8 @@ impl Workload for Replay {
         notes
     }
 }
+
+const ONE_BY_ONE: &str = "they ran one after the other, in the order in which they ended";
 
 /// One connection.
 struct Player {
@@ -242,7 +348,10 @@ impl Client for Player {
     fn due(&self) -> Option<Duration> {
         match self.shared.choices.pace {
             Pace::Fast => None,
-            Pace::Recorded => self.job.as_ref().map(|job| job.since_first),
+            Pace::Recorded(times) => {
+                let job = self.job.as_ref()?;
+                Some(job.since_first.div_f64(times))
+            }
         }
     }
 
@@ -291,12 +400,12 @@ impl Client for Player {
     fn ended(&mut self, outcome: &Result<Outcome, Error>, _session: &mut Session) {
         let Some(job) = self.job.take() else { return };
         if outcome.is_err() != job.refused {
-            self.shared.ended_otherwise.fetch_add(1, Ordering::SeqCst);
+            self.shared.ended_otherwise.add(job.overlapped, 1);
         }
         let counted = &self.shared.counted_otherwise;
-        counted.fetch_add(self.counted_otherwise, Ordering::SeqCst);
+        counted.add(job.overlapped, self.counted_otherwise);
         if let Some(answers) = &self.answers {
-            answers.add(job.ordinal, std::mem::take(&mut self.kept));
+            answers.add(job.ordinal, job.overlapped, std::mem::take(&mut self.kept));
         }
         self.shared.feed.ended(&job);
     }

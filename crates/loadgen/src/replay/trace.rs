@@ -30,8 +30,10 @@ pub struct Trace {
     pub id: u64,
     /// When its first transaction began and its last, on the recording's clock; none where it has none.
     began_us: Option<(u64, u64)>,
-    /// Transactions that began before another one that stands before them had ended: their statements ran side by side.
+    /// Transactions that ran beside another one: one of the two began before the other had ended.
     pub overlapped: u64,
+    /// Which they are: a bit each.
+    beside: Vec<u64>,
 }
 
 /// One transaction of a trace, whose requests are still to be decoded.
@@ -103,6 +105,7 @@ impl Trace {
             id: 0,
             began_us: None,
             overlapped: 0,
+            beside: Vec::new(),
         };
         let mut id = Xxh3::new();
         let mut cut = "it ends without its ending".to_owned();
@@ -187,9 +190,38 @@ impl Trace {
             let began_us = recorded.began_us;
             let (first_us, last_us) = self.began_us.unwrap_or((began_us, began_us));
             self.began_us = Some((first_us.min(began_us), last_us.max(began_us)));
-            self.overlapped += u64::from(recorded.after + 1 < number);
+            let after = recorded.after;
+            if after + 1 < number {
+                self.ran_side_by_side(after + 1, number);
+            }
         }
         Ok(())
+    }
+
+    /// The last of these transactions began before any other of them had ended.
+    fn ran_side_by_side(&mut self, first: u64, last: u64) {
+        self.beside.resize(last as usize / 64 + 1, 0);
+        for number in first..=last {
+            let (word, bit) = (number as usize / 64, 1 << (number % 64));
+            self.overlapped += u64::from(self.beside[word] & bit == 0);
+            self.beside[word] |= bit;
+        }
+    }
+
+    /// Whether a transaction ran beside another one: nobody knows in which order the server did.
+    #[must_use]
+    pub fn is_overlapped(&self, number: u64) -> bool {
+        let word = self.beside.get(number as usize / 64);
+        word.is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
+    /// How long it took, from its first transaction to where one more would have begun.
+    #[must_use]
+    pub fn lap(&self) -> Duration {
+        let (first_us, last_us) = self.began_us.unwrap_or_default();
+        let span = Duration::from_micros(last_us - first_us);
+        let gaps = u32::try_from(self.ending.transactions.saturating_sub(1)).unwrap_or(u32::MAX);
+        span + span.checked_div(gaps).unwrap_or_default()
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), Failure> {
