@@ -110,7 +110,9 @@ def _of_file(text: str, name: str, groups: tuple[str, ...]) -> dict[str, str]:
     try:
         parser.read_string("\n".join(lines), name)
     except configparser.Error as error:
-        raise UsageError(f"{name} is no option file", "it has sections such as [client], with lines such as user = me") from error
+        raise UsageError(
+            f"{name} is no option file", "it has sections such as [client], with lines such as user = me"
+        ) from error
     found: dict[str, str] = {}
     for group in groups:
         if parser.has_section(group):

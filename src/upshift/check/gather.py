@@ -67,8 +67,7 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
     family, version = _who(variables["version"], variables.get("version_comment", ""))
     status = _status(session)
     host, why_no_host = _host(session, variables, root)
-    known = {name: variables[name] for name in ("performance_schema",) if name in variables}
-    unseen: dict[Section, str] = {} if host else {"machine": why_no_host}
+    unseen: dict[Section, str] = _unseen_of(host, why_no_host)
 
     def part(name: Section, read: Callable[[], T], empty: T) -> T:
         try:
@@ -78,15 +77,14 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
             return empty
 
     mysql = family == "mysql"
-    watched = known.get("performance_schema") == "ON"
+    watched = variables.get("performance_schema") == "ON"
     if not watched:
-        for each in ("index use", "instruments"):
-            unseen[each] = "performance_schema is off"  # type: ignore[index]
+        unseen["index use"] = unseen["instruments"] = "performance_schema is off"
+    if not _sees_all(session):
+        unseen["all tables"] = "this login sees its own tables; GRANT SELECT ON *.* shows all"
     indexes = _INDEXES.format(visible=_visible(family, version), others=_OTHERS)
     processes = "performance_schema.processlist" if mysql and watched else "information_schema.processlist"
-    metrics = _METRICS.format(
-        count="count", enabled="status = 'enabled'" if mysql or version < (10, 6, 0) else "enabled = 1"
-    )
+    metrics = _METRICS.format(count="count", enabled="status = 'enabled'" if mysql or version < (10, 6, 0) else "enabled = 1")
     transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(_TRANSACTIONS))), ())
     if "transactions" in unseen:
         # Without PROCESS the list has only our own statements, and that looks like a quiet server.
@@ -145,6 +143,12 @@ def _running(session: Session, sleep: Callable[[float], None]) -> tuple[int, ...
     return tuple(looks)
 
 
+def _sees_all(session: Session) -> bool:
+    """Whether information_schema has every table for this login: it leaves the others out without a word."""
+    grants = [str(row[0]) for row in session.ask("SHOW GRANTS")]
+    return any(re.match(r"GRANT (ALL PRIVILEGES|.*\bSELECT\b.*) ON \*\.\* ", each) for each in grants)
+
+
 def _origins(session: Session, family: Family) -> dict[str, str]:
     """Where settings come from; empty where the server does not tell."""
     if family == "mysql":
@@ -177,6 +181,14 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
         return machine.describe(pid, variables["datadir"], variables.get("plugin_dir", ""), root), ""
     except (OSError, KeyError, ValueError) as error:
         return None, f"/proc of the server's process cannot be read: {error}"
+
+
+def _unseen_of(host: Host | None, why_not: str) -> dict[Section, str]:
+    if host is None:
+        return {"machine": why_not, "disk": why_not}
+    if host.disk is None or host.disk.rotational is None:
+        return {"disk": "the kernel does not say whether the disk turns"}
+    return {}
 
 
 def _absolute(path: str, folder: str) -> str:

@@ -9,7 +9,18 @@ from upshift.values import Value
 
 Family = Literal["mysql", "mariadb"]
 Section = Literal[
-    "tables", "indexes", "columns", "statistics", "index use", "instruments", "metrics", "transactions", "statements", "machine"
+    "tables",
+    "all tables",
+    "indexes",
+    "columns",
+    "statistics",
+    "index use",
+    "instruments",
+    "metrics",
+    "transactions",
+    "statements",
+    "machine",
+    "disk",
 ]
 """A part of the facts that a login, a server or a machine may keep from us."""
 Severity = Literal["error", "warning", "note"]
@@ -221,6 +232,8 @@ class Found(Value):
     """The figures that it stands on, in one or two sentences."""
     settings: Mapping[str, str] = {}
     """The fix as settings for my.cnf: name, value."""
+    now: Mapping[str, str] = {}
+    """How it is, of those settings that are no global variables."""
     statements: tuple[str, ...] = ()
     """The fix as SQL."""
     commands: tuple[str, ...] = ()

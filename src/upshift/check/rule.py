@@ -92,10 +92,8 @@ def too_little_traffic(facts: Facts) -> str:
 
 
 def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
-    now = {name: facts.variables[name] for name in found.settings if name in facts.variables}
-    where = "".join(
-        f" {name} comes from {facts.origins[name]}." for name in found.settings if facts.origins.get(name)
-    )
+    now = {**{name: facts.variables[name] for name in found.settings if name in facts.variables}, **found.now}
+    where = "".join(f" {name} comes from {facts.origins[name]}." for name in found.settings if facts.origins.get(name))
     return Finding(
         id=rule.id,
         title=rule.title,

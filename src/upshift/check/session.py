@@ -9,7 +9,7 @@ from typing import Any
 
 import pymysql
 
-from upshift.check.address import Address
+from upshift.check.address import PASSWORD, Address
 from upshift.errors import ServerFailed, UsageError
 
 _READS = re.compile(r"(SELECT|SHOW|SET SESSION)\s", re.I)
@@ -60,11 +60,12 @@ def opened(address: Address) -> Iterator[Session]:
 
 
 def _bound(session: Session) -> None:
-    """Statements that take long are given up by the server itself; tables are looked at, and not in a cache that is written."""
+    """Statements that take long are given up by the server itself; nothing is hidden; no cache of statistics is written."""
     for setting in (
         f"max_execution_time = {STATEMENT_S * 1000}",
         f"max_statement_time = {STATEMENT_S}",
         "information_schema_stats_expiry = 0",
+        "show_gipk_in_create_table_and_information_schema = ON",
     ):
         with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.InternalError):  # the other family's
             session.ask(f"SET SESSION {setting}")
@@ -90,8 +91,10 @@ def _connect(address: Address) -> Any:
         if code in _DENIED:
             raise UsageError(
                 f"{address.shown()} refuses the login of {address.user}: {said}",
-                "name the login in an option file, a login path or the URL, its password in one of the first two or in MYSQL_PWD",
+                f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
             ) from error
-        raise ServerFailed(f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs") from error
+        raise ServerFailed(
+            f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs"
+        ) from error
     except (RuntimeError, OSError, ValueError) as error:
         raise ServerFailed(f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS") from error

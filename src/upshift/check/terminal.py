@@ -14,6 +14,7 @@ from upshift.report import words
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 _INDENT = 4
+_LINES = 10
 
 
 def show(report: Report, console: Console) -> None:
@@ -48,8 +49,10 @@ def _show_finding(finding: Finding, console: Console) -> None:
     table.add_column(overflow="fold")
     table.add_row("found", Text(finding.evidence))
     for name, lines in (("my.cnf", finding.my_cnf), ("SQL", finding.sql), ("shell", finding.shell)):
-        for number, line in enumerate(lines):
-            table.add_row("" if number else name, Text(line, style="bold" if name == "my.cnf" else ""))
+        for number, line in enumerate(lines[:_LINES]):
+            table.add_row("" if number else name, Text(line + (";" if name == "SQL" else "")))
+        if len(lines) > _LINES:
+            table.add_row("", Text(f"and {len(lines) - _LINES} more, which --json has", style="dim"))
     table.add_row("effect", Text(finding.effect))
     table.add_row("risk", Text(finding.risk))
     table.add_row("says", Text(finding.source, style="dim"))

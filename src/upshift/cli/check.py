@@ -28,7 +28,8 @@ def check(
         str | None, typer.Option(metavar="URL", help="The server, as mysql://user@host:port or mysql://user@/?socket=PATH.")
     ] = None,
     defaults_file: Annotated[
-        Path | None, typer.Option(help="Take address and login from this option file; default: those that MySQL's clients read.")
+        Path | None,
+        typer.Option(help="Take address and login from this option file; default: those that MySQL's clients read."),
     ] = None,
     login_path: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take address and login from this login path of mysql_config_editor.")

@@ -66,7 +66,7 @@ def _connections_above_memory(facts: Facts) -> Found | None:
             evidence=f"{told}; there are {size(memory)}. That many connections are in use.",
             settings={"sort_buffer_size": "256K", "join_buffer_size": "256K", "read_rnd_buffer_size": "256K"},
         )
-    told = f"{told}; there are {size(memory)}. {facts.counted('max_used_connections'):,} were used at most."
+    told = f"{told}; there are {size(memory)}. The most at once were {facts.counted('max_used_connections'):,}."
     return Found(evidence=told, settings={"max_connections": str(fitting)})
 
 
@@ -84,7 +84,9 @@ def _swappiness(facts: Facts) -> Found | None:
     assert host
     if not host.swap_bytes or host.swappiness <= 10 or facts.number("innodb_buffer_pool_size") < host.memory_bytes / 2:
         return None
-    told = f"vm.swappiness is {host.swappiness}, there are {size(host.swap_bytes)} of swap, and the pool is over half of memory."
+    told = (
+        f"vm.swappiness is {host.swappiness}, there are {size(host.swap_bytes)} of swap, and the pool is over half of memory."
+    )
     return Found(evidence=told, commands=("sysctl -w vm.swappiness=1",))
 
 
@@ -98,11 +100,12 @@ def _numa(facts: Facts) -> Found | None:
 
 
 def _huge_pages(facts: Facts) -> Found | None:
-    assert facts.host
-    if facts.host.huge_pages != "always":
+    host, pool = facts.host, facts.number("innodb_buffer_pool_size")
+    assert host
+    if host.huge_pages != "always" or (pool < 0.6 * host.memory_bytes and not host.limited):
         return None
     return Found(
-        evidence="/sys/kernel/mm/transparent_hugepage/enabled is always.",
+        evidence=f"Transparent huge pages are always, and the pool leaves {size(host.memory_bytes - pool)} for all else.",
         commands=("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",),
     )
 
@@ -112,7 +115,9 @@ def _dedicated(facts: Facts) -> Found | None:
     assert host
     if not facts.on("innodb_dedicated_server") or host.limited or host.others_bytes < host.memory_bytes / 4:
         return None
-    told = f"Other processes hold {size(host.others_bytes)} of {size(host.memory_bytes)}: the machine is not the server's alone."
+    told = (
+        f"Other processes hold {size(host.others_bytes)} of {size(host.memory_bytes)}: the machine is not the server's alone."
+    )
     fixed = {"innodb_dedicated_server": "OFF", "innodb_buffer_pool_size": amount(room_for_pool(host))}
     return Found(evidence=told, settings=fixed)
 
@@ -202,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         severity="warning",
         source="MySQL manual: Configuring InnoDB Buffer Pool Size",
         variables=("innodb_buffer_pool_size",),
-        needs=("machine", "tables"),
+        needs=("machine", "all tables"),
         condition=_pool_below_data,
         effect="Pages stay in memory that are now read from the disk.",
         risk="Memory that nothing else can use; leave some to the page cache of binary logs and backups.",
@@ -258,10 +263,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="huge-pages-always",
-        title="The kernel gives huge pages without being asked",
+        title="The kernel gives huge pages unasked where memory is short",
         cause="memory",
         severity="note",
         source="Linux kernel, Documentation/admin-guide/mm/transhuge.rst",
+        variables=("innodb_buffer_pool_size",),
         needs=("machine",),
         condition=_huge_pages,
         effect="Small allocations do not hold 2 MiB each, and no statement waits while the kernel makes room for one.",
@@ -309,7 +315,7 @@ RULES: tuple[Rule, ...] = (
         severity="note",
         source="MySQL manual: The MyISAM Key Cache",
         variables=("key_buffer_size",),
-        needs=("tables",),
+        needs=("all tables",),
         condition=_key_buffer,
         effect="The memory is free for InnoDB's buffer pool.",
         risk="None that is known; MyISAM tables that come later read their indexes from the page cache.",
