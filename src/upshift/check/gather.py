@@ -85,7 +85,8 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
     indexes = _INDEXES.format(visible=_visible(family, version), others=_OTHERS)
     processes = "performance_schema.processlist" if mysql and watched else "information_schema.processlist"
     metrics = _METRICS.format(count="count", enabled="status = 'enabled'" if mysql or version < (10, 6, 0) else "enabled = 1")
-    transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(_TRANSACTIONS))), ())
+    none: tuple[Transaction, ...] = ()
+    transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(_TRANSACTIONS))), none)
     if "transactions" in unseen:
         # Without PROCESS the list has only our own statements, and that looks like a quiet server.
         unseen["statements"] = unseen["transactions"]

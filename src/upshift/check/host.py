@@ -60,12 +60,20 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096),
         disk=_disk(process, inside, datadir, root),
         thread_pool=(inside / plugin_dir.lstrip("/") / "thread_pool.so").is_file(),
+        program=_program(process),
     )
 
 
 def _read(file: Path) -> str:
     try:
         return file.read_text()
+    except OSError:
+        return ""
+
+
+def _program(process: Path) -> str:
+    try:
+        return str((process / "exe").readlink())
     except OSError:
         return ""
 

@@ -167,6 +167,8 @@ class Host(Value):
     disk: Disk | None
     thread_pool: bool
     """Whether ``thread_pool.so`` lies in the server's plugin folder."""
+    program: str = ""
+    """The file that the process executes; empty where that cannot be seen."""
 
 
 class Facts(Value):

@@ -75,7 +75,7 @@ def _connect(address: Address) -> Any:
     where = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     try:
         return pymysql.connect(
-            **where,  # type: ignore[arg-type]
+            **where,
             user=address.user,
             password=address.password,
             ssl_ca=address.ca or None,
