@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from upshift import interrupts
 from upshift.cli import listing, optimize, programs, single
 from upshift.cli.card import card
+from upshift.cli.check import check
 from upshift.cli.clean import clean
 from upshift.cli.count import count
 from upshift.cli.doctor import doctor
@@ -72,6 +73,7 @@ app.command()(single.train)
 app.command()(single.measure)
 app.command()(count)
 app.command()(explain)
+app.command()(check)
 app.command()(study)
 app.command()(listing.report)
 app.add_typer(listing.runs_app, name="runs")

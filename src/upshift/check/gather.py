@@ -1,0 +1,275 @@
+"""From a session to facts. Each part that cannot be read is named with its reason; the rest is read all the same."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pymysql
+
+from upshift.check import host as machine
+from upshift.check.model import (
+    Column,
+    Facts,
+    Family,
+    Host,
+    Index,
+    IndexColumn,
+    IndexUse,
+    Running,
+    Section,
+    StoredStatistics,
+    Table,
+    Transaction,
+)
+from upshift.check.session import STATEMENT_S, Session
+from upshift.errors import UsageError
+
+T = TypeVar("T")
+_LOOKS, _BETWEEN_LOOKS_S = 5, 0.1
+_OLDEST: Mapping[Family, tuple[int, int, int]] = {"mysql": (8, 0, 0), "mariadb": (10, 5, 0)}
+_NAMES: Mapping[Family, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
+
+_OTHERS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+_TABLES = f"""SELECT table_schema, table_name, engine, row_format, table_rows, data_length, index_length, data_free,
+    auto_increment, table_collation, create_options
+  FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN {_OTHERS}"""
+_INDEXES = """SELECT table_schema, table_name, index_name, non_unique, index_type, {visible}, column_name, sub_part, collation,
+    nullable
+  FROM information_schema.statistics WHERE table_schema NOT IN {others}
+  ORDER BY table_schema, table_name, index_name, seq_in_index"""
+_COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.character_set_name, c.extra
+  FROM information_schema.columns c JOIN information_schema.tables t
+    ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'
+  WHERE c.table_schema NOT IN {_OTHERS} AND (c.character_set_name IS NOT NULL OR c.extra LIKE '%auto_increment%')"""
+_REFERENCES = f"""SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage
+  WHERE referenced_table_name IS NOT NULL AND table_schema NOT IN {_OTHERS}"""
+_STATISTICS = f"""SELECT database_name, table_name, n_rows, TIMESTAMPDIFF(SECOND, last_update, NOW())
+  FROM mysql.innodb_table_stats WHERE database_name NOT IN {_OTHERS}"""
+_INDEX_USE = f"""SELECT object_schema, object_name, index_name, count_read
+  FROM performance_schema.table_io_waits_summary_by_index_usage
+  WHERE index_name IS NOT NULL AND object_schema NOT IN {_OTHERS}"""
+_INSTRUMENTS = """SELECT COUNT(*) FROM performance_schema.setup_instruments
+  WHERE name LIKE 'wait/synch/%' AND enabled = 'YES' AND timed = 'YES'"""
+_METRICS = "SELECT name, {count} FROM information_schema.innodb_metrics WHERE {enabled}"
+_TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked, trx_rows_modified
+  FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
+_STATEMENTS = """SELECT id, time, SUBSTRING_INDEX(TRIM(info), ' ', 1) FROM {processes}
+  WHERE command IN ('Query', 'Execute') AND info IS NOT NULL AND id <> CONNECTION_ID()"""
+
+
+def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")) -> Facts:
+    """All that this login may see. Raises UsageError for a server that no rule holds for."""
+    variables = {name.lower(): value for name, value in session.ask("SHOW GLOBAL VARIABLES")}
+    family, version = _who(variables["version"], variables.get("version_comment", ""))
+    status = _status(session)
+    host, why_no_host = _host(session, variables, root)
+    unseen: dict[Section, str] = _unseen_of(host, why_no_host)
+
+    def part(name: Section, read: Callable[[], T], empty: T) -> T:
+        try:
+            return read()
+        except pymysql.MySQLError as error:
+            unseen[name] = _why(error)
+            return empty
+
+    mysql = family == "mysql"
+    watched = variables.get("performance_schema") == "ON"
+    if not watched:
+        unseen["index use"] = unseen["instruments"] = "performance_schema is off"
+    if not _sees_all(session):
+        unseen["all tables"] = "this login sees its own tables; GRANT SELECT ON *.* shows all"
+    indexes = _INDEXES.format(visible=_visible(family, version), others=_OTHERS)
+    processes = "performance_schema.processlist" if mysql and watched else "information_schema.processlist"
+    metrics = _METRICS.format(count="count", enabled="status = 'enabled'" if mysql or version < (10, 6, 0) else "enabled = 1")
+    none: tuple[Transaction, ...] = ()
+    transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(_TRANSACTIONS))), none)
+    if "transactions" in unseen:
+        # Without PROCESS the list has only our own statements, and that looks like a quiet server.
+        unseen["statements"] = unseen["transactions"]
+    return Facts(
+        family=family,
+        version=version,
+        version_text=f"{_NAMES[family]} {variables['version']}",
+        variables=variables,
+        status=status,
+        origins=_origins(session, family),
+        threads_running=_running(session, sleep),
+        tables=part("tables", lambda: tuple(map(_table, session.ask(_TABLES))), ()),
+        indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
+        columns=part("columns", lambda: tuple(map(_column, session.ask(_COLUMNS))), ()),
+        references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(_REFERENCES)), ()),
+        statistics=part("statistics", lambda: tuple(map(_stored, session.ask(_STATISTICS))), ()),
+        index_use=part("index use", lambda: tuple(map(_use, session.ask(_INDEX_USE))), ()) if watched else (),
+        instruments=part("instruments", lambda: int(session.ask(_INSTRUMENTS)[0][0]), 0) if watched else 0,
+        performance_schema_bytes=part("instruments", lambda: _memory(session), 0) if watched else 0,
+        metrics=part("metrics", lambda: {name: int(count) for name, count in session.ask(metrics)}, {}),
+        transactions=transactions,
+        statements=()
+        if "statements" in unseen
+        else part("statements", lambda: tuple(map(_statement, session.ask(_STATEMENTS.format(processes=processes)))), ()),
+        host=host,
+        unseen=unseen,
+    )
+
+
+def _who(version: str, comment: str) -> tuple[Family, tuple[int, int, int]]:
+    family: Family = "mariadb" if "mariadb" in f"{version} {comment}".lower() else "mysql"
+    # MariaDB's may begin with 5.5.5- for the sake of old replicas.
+    numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", version.removeprefix("5.5.5-"))
+    if numbers is None:
+        raise UsageError(f"the server calls itself '{version}', which is no version", "name a MySQL or MariaDB")
+    found = (int(numbers[1]), int(numbers[2]), int(numbers[3]))
+    oldest = _OLDEST[family]
+    if found < oldest:
+        least = ".".join(map(str, oldest[:2]))
+        raise UsageError(f"the server is {_NAMES[family]} {version}", f"the rules hold from {_NAMES[family]} {least} on")
+    return family, found
+
+
+def _status(session: Session) -> dict[str, str]:
+    return {name.lower(): value for name, value in session.ask("SHOW GLOBAL STATUS")}
+
+
+def _running(session: Session, sleep: Callable[[float], None]) -> tuple[int, ...]:
+    looks = []
+    for number in range(_LOOKS):
+        if number:
+            sleep(_BETWEEN_LOOKS_S)
+        ((_name, value),) = session.ask("SHOW GLOBAL STATUS LIKE 'Threads_running'")
+        looks.append(max(0, int(value) - 1))
+    return tuple(looks)
+
+
+def _sees_all(session: Session) -> bool:
+    """Whether information_schema has every table for this login: it leaves the others out without a word."""
+    grants = [str(row[0]) for row in session.ask("SHOW GRANTS")]
+    return any(re.match(r"GRANT (ALL PRIVILEGES|.*\bSELECT\b.*) ON \*\.\* ", each) for each in grants)
+
+
+def _origins(session: Session, family: Family) -> dict[str, str]:
+    """Where settings come from; empty where the server does not tell."""
+    if family == "mysql":
+        asked = """SELECT variable_name, variable_source, variable_path FROM performance_schema.variables_info
+          WHERE variable_source <> 'COMPILED'"""
+    else:
+        asked = """SELECT LOWER(variable_name), global_value_origin, global_value_path FROM information_schema.system_variables
+          WHERE global_value_origin NOT IN ('COMPILE-TIME', 'AUTO')"""
+    try:
+        rows = session.ask(asked)
+    except pymysql.MySQLError:
+        return {}
+    words = {"COMMAND_LINE": "the command line", "COMMAND-LINE": "the command line", "DYNAMIC": "a SET", "SQL": "a SET"}
+    return {name: path or words.get(source, source.lower()) for name, source, path in rows}
+
+
+def _visible(family: Family, version: tuple[int, int, int]) -> str:
+    if family == "mysql":
+        return "is_visible"
+    return "IF(ignored = 'YES', 'NO', 'YES')" if version >= (10, 6, 0) else "'YES'"
+
+
+def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[Host | None, str]:
+    pid = machine.server_process(session.socket, root)
+    if pid is None and session.local_port:
+        pid = machine.process_of(_absolute(variables["pid_file"], variables["datadir"]), root)
+    if pid is None:
+        return None, "the server runs on another machine, or in a container whose processes cannot be seen from here"
+    try:
+        return machine.describe(pid, variables["datadir"], variables.get("plugin_dir", ""), root), ""
+    except (OSError, KeyError, ValueError) as error:
+        return None, f"/proc of the server's process cannot be read: {error}"
+
+
+def _unseen_of(host: Host | None, why_not: str) -> dict[Section, str]:
+    if host is None:
+        return {"machine": why_not, "disk": why_not}
+    if host.disk is None or host.disk.rotational is None:
+        return {"disk": "the kernel does not say whether the disk turns"}
+    return {}
+
+
+def _absolute(path: str, folder: str) -> str:
+    return path if path.startswith("/") else f"{folder.rstrip('/')}/{path}"
+
+
+def _why(error: pymysql.MySQLError) -> str:
+    code, said = (*error.args, "", "")[:2]
+    if code in (3024, 1969):
+        return f"the server needed more than {STATEMENT_S} s for it"
+    if code in (1044, 1045, 1142, 1143, 1227):
+        return f"this login may not see it: {said}"
+    return str(said)
+
+
+def _table(row: tuple[Any, ...]) -> Table:
+    schema, name, engine, row_format, rows, data, index, free, auto_increment, collation, options = row
+    return Table(
+        schema_name=schema,
+        name=name,
+        engine=engine or "",
+        row_format=(row_format or "").upper(),
+        rows=rows or 0,
+        data_bytes=data or 0,
+        index_bytes=index or 0,
+        free_bytes=free or 0,
+        auto_increment=auto_increment,
+        collation=collation or "",
+        options=options or "",
+    )
+
+
+def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+    found: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault((row[0], row[1], row[2]), []).append(row)
+    return tuple(
+        Index(
+            schema_name=schema,
+            table=table,
+            name=name,
+            unique=not parts[0][3],
+            kind=parts[0][4],
+            visible=parts[0][5] == "YES",
+            columns=tuple(
+                IndexColumn(name=part[6] or "", prefix=part[7], descending=part[8] == "D", nullable=part[9] == "YES")
+                for part in parts
+            ),
+        )
+        for (schema, table, name), parts in found.items()
+    )
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    schema, table, name, kind, charset, extra = row
+    kind = kind.decode() if isinstance(kind, bytes) else kind
+    counts = "auto_increment" in (extra or "").lower()
+    return Column(schema_name=schema, table=table, name=name, type=kind, charset=charset or "", counts=counts)
+
+
+def _stored(row: tuple[Any, ...]) -> StoredStatistics:
+    schema, table, rows, age_s = row
+    return StoredStatistics(schema_name=schema, table=table, rows=rows, age_s=max(0, age_s or 0))
+
+
+def _use(row: tuple[Any, ...]) -> IndexUse:
+    schema, table, index, reads = row
+    return IndexUse(schema_name=schema, table=table, index=index, reads=reads)
+
+
+def _transaction(row: tuple[Any, ...]) -> Transaction:
+    thread, age_s, locked, modified = row
+    return Transaction(thread=thread, age_s=max(0, age_s or 0), rows_locked=locked, rows_modified=modified)
+
+
+def _statement(row: tuple[Any, ...]) -> Running:
+    thread, age_s, verb = row
+    return Running(thread=thread, age_s=max(0, age_s or 0), verb=verb.upper())
+
+
+def _memory(session: Session) -> int:
+    rows = session.ask("SHOW ENGINE PERFORMANCE_SCHEMA STATUS")
+    return next((int(value) for _kind, name, value in rows if name == "performance_schema.memory"), 0)

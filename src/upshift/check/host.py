@@ -1,0 +1,175 @@
+"""The machine that a server runs on, from /proc and /sys, as the server's own process sees it: it may run in a container."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from upshift.check.model import Disk, Host
+
+_SERVERS = ("mysqld", "mariadbd", "mysqld-debug")
+
+
+def server_process(connection: Any, root: Path = Path("/")) -> int | None:
+    """The process that listens at the other end of a unix socket; None where it is not a server of this machine."""
+    if connection is None or getattr(connection, "family", None) != socket.AF_UNIX:
+        return None
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid = struct.unpack("3i", peer)[0]
+    return pid if is_server(pid, root) else None
+
+
+def process_of(pid_file: str, root: Path = Path("/")) -> int | None:
+    """The server's process by its pid file, where both are this machine's."""
+    try:
+        pid = int((root / pid_file.lstrip("/")).read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if is_server(pid, root) else None
+
+
+def is_server(pid: int, root: Path = Path("/")) -> bool:
+    return pid > 0 and _read(root / f"proc/{pid}/comm").strip() in _SERVERS
+
+
+def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) -> Host:
+    """What the process of that number has around it."""
+    process = root / "proc" / str(pid)
+    memory = _fields(root / "proc/meminfo")
+    own = _fields(process / "status")
+    groups = _groups(process, root)
+    limits = [limit for each in groups if (limit := _memory_limit(each))]
+    total = memory["MemTotal"]
+    least = min([total, *limits])
+    inside = process / "root"  # a container's folders, seen from here
+    return Host(
+        memory_bytes=least,
+        limited=least < total,
+        resident_bytes=own.get("VmRSS", 0),
+        swapped_bytes=own.get("VmSwap", 0),
+        swap_bytes=memory.get("SwapTotal", 0),
+        others_bytes=max(0, total - memory.get("MemAvailable", total) - own.get("VmRSS", 0)),
+        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := _cpu_quota(each)))]),
+        numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
+        swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
+        huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096),
+        disk=_disk(process, inside, datadir, root),
+        thread_pool=(inside / plugin_dir.lstrip("/") / "thread_pool.so").is_file(),
+        program=_program(process),
+    )
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _program(process: Path) -> str:
+    try:
+        return str((process / "exe").readlink())
+    except OSError:
+        return ""
+
+
+def _fields(file: Path) -> dict[str, int]:
+    """``MemTotal:  24684100 kB`` and the like, in bytes."""
+    return {name: int(value) * 1024 for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", _read(file), re.M)}
+
+
+def _cpus(process: Path) -> int:
+    allowed = re.search(r"^Cpus_allowed_list:\s+(\S+)$", _read(process / "status"), re.M)
+    if not allowed:
+        return os.cpu_count() or 1
+    ends = [part.split("-") for part in allowed[1].split(",")]
+    return sum(int(last[-1]) - int(last[0]) + 1 for last in ends)
+
+
+def _groups(process: Path, root: Path) -> list[Path]:
+    """The folders of the process's control groups and of those above them, of both versions."""
+    found = []
+    mounts = {each: root / "sys/fs/cgroup" / each for each in ("memory", "cpu", "cpu,cpuacct")}
+    for line in _read(process / "cgroup").splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controllers and controllers not in mounts:
+            continue
+        mount = mounts[controllers] if controllers else root / "sys/fs/cgroup"
+        # A path that is not there is another namespace's: the mount itself is then the process's group.
+        here = PurePosixPath(path.lstrip("/"))
+        found += [mount / each for each in (here, *here.parents)]
+    return list(dict.fromkeys(found))
+
+
+def _memory_limit(group: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        text = _read(group / name).strip()
+        if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
+            return int(text)
+    return None
+
+
+def _cpu_quota(group: Path) -> float | None:
+    if text := _read(group / "cpu.max").split():
+        return None if text[0] == "max" else int(text[0]) / int(text[1])
+    quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _chosen(text: str) -> str:
+    """``always [madvise] never``: the one in brackets."""
+    found = re.search(r"\[(\S+)\]", text)
+    return found[1] if found else ""
+
+
+def _disk(process: Path, inside: Path, datadir: str, root: Path) -> Disk | None:
+    mount = _mount(_read(process / "mountinfo"), PurePosixPath(datadir))
+    try:
+        room = os.statvfs(inside / datadir.lstrip("/"))
+    except OSError:
+        return None
+    if mount is None:
+        return None
+    number, options, file_system = mount
+    block = root / "sys/dev/block" / number
+    # A partition's queue is its disk's.
+    queue = next((each for each in (block / "queue", block.resolve().parent / "queue") if each.is_dir()), None)
+    name = block.resolve().name if block.exists() else ""
+    return Disk(
+        device=name,
+        rotational=_rotational(queue, root),
+        scheduler=_chosen(_read(queue / "scheduler")) if queue else "",
+        file_system=file_system,
+        mount_options=options,
+        free_bytes=room.f_bavail * room.f_frsize,
+        size_bytes=room.f_blocks * room.f_frsize,
+    )
+
+
+def _rotational(queue: Path | None, root: Path) -> bool | None:
+    said = _read(queue / "rotational").strip() if queue else ""
+    if said not in ("0", "1"):
+        return None
+    # A virtual disk turns unless its host was told otherwise, whatever it lies on.
+    return None if said == "1" and "hypervisor" in _read(root / "proc/cpuinfo") else said == "1"
+
+
+def _mount(text: str, folder: PurePosixPath) -> tuple[str, tuple[str, ...], str] | None:
+    """Device number, options and file system of the mount that a folder lies on: the longest mount point above it."""
+    best: tuple[int, tuple[str, tuple[str, ...], str]] | None = None
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 10 or "-" not in fields:
+            continue
+        at = PurePosixPath(fields[4].replace("\\040", " "))
+        behind = fields[fields.index("-") + 1 :]
+        if folder == at or at in folder.parents:
+            options = tuple(dict.fromkeys([*fields[5].split(","), *(behind[2].split(",") if len(behind) > 2 else [])]))
+            if best is None or len(at.parts) >= best[0]:
+                best = len(at.parts), (fields[2], options, behind[0])
+    return best[1] if best else None

@@ -1,0 +1,64 @@
+"""A finding as an experiment: the same server with the settings as they are, and as they should be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from upshift.check.model import Facts, Finding, NotJudged, Report
+from upshift.errors import UsageError
+from upshift.measure.variant import Variant
+from upshift.server.kind import Program
+
+NOW, FIXED = "now", "fixed"
+_OPTIONS = {"plugin_dir": "--plugin-dir", "lc_messages_dir": "--lc-messages-dir", "character_sets_dir": "--character-sets-dir"}
+"""Folders that a server does not find by itself where it was built and not installed."""
+_PROGRAMS = ("bin/mysqld", "sbin/mysqld", "libexec/mysqld", "runtime_output_directory/mysqld")
+
+
+def find_finding(report: Report, id: str) -> Finding:
+    """What the check found under this name. Raises UsageError when there is nothing that could be measured."""
+    finding = next((each for each in report.findings if each.id == id), None)
+    if finding is None:
+        unknown: NotJudged | None = next((each for each in report.not_judged if each.id == id), None)
+        why = f"it was not judged: {unknown.why}" if unknown else "the server is well there"
+        raise UsageError(f"there is no finding '{id}' to prove", why)
+    if not finding.provable:
+        raise UsageError(
+            f"'{id}' cannot be proven by a measurement", "only a fix by settings that change what a load costs can be"
+        )
+    return finding
+
+
+def find_binary(facts: Facts, named: Path | None) -> Path:
+    """The server's program: what ``--binary`` names, the running one's, or one in its folders. Raises UsageError."""
+    if facts.family != "mysql":
+        raise UsageError(
+            "the laboratory starts MySQL, and this server is a MariaDB", "change the setting, and measure it yourself"
+        )
+    if named is not None:
+        if not _executable(named):
+            raise UsageError(f"--binary {named} is not an executable", "name the server's program, mysqld")
+        return named.resolve()
+    if facts.host is None:
+        raise UsageError("the server runs on another machine", "name a program of the same version with --binary")
+    base = Path(facts.variables.get("basedir", "/usr"))
+    for program in (Path(facts.host.program or "/nowhere"), *(base / each for each in _PROGRAMS)):
+        if _executable(program):
+            return program.resolve()
+    raise UsageError(f"there is no server's program below {base}", "name it with --binary")
+
+
+def variants_of(finding: Finding, facts: Facts, binary: Path) -> tuple[Variant, Variant]:
+    """The server as it is and as it should be; all other settings are the laboratory's."""
+    folders = {option: facts.variables.get(name, "") for name, option in _OPTIONS.items()}
+    options = tuple(f"{option}={folder}" for option, folder in folders.items() if folder and Path(folder).is_dir())
+    program = Program(kind="mysql", binary=binary, options=options)
+    return (
+        Variant(name=NOW, program=program, settings=finding.settings_now),
+        Variant(name=FIXED, program=program, settings=finding.settings_then),
+    )
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

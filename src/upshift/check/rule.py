@@ -1,0 +1,112 @@
+"""What a rule is: data, and one pure condition. ``judge`` is the one place where rules meet facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from upshift.check.model import SEVERITIES, Cause, Facts, Family, Finding, Found, NotJudged, Passed, Report, Section, Severity
+
+Need = Section | Literal["traffic"]
+BOTH: tuple[Family, ...] = ("mysql", "mariadb")
+
+ENOUGH_S = 3600
+ENOUGH_STATEMENTS = 10_000
+"""Status counters of less than an hour or ten thousand statements speak of the start, not of the load."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that may be wrong."""
+
+    id: str
+    title: str
+    cause: Cause
+    severity: Severity
+    source: str
+    """A chapter of a manual, or a file of MySQL 9.7's source, that says so."""
+    condition: Callable[[Facts], Found | None]
+    """Called only where ``variables`` exist and ``needs`` were seen."""
+    effect: str
+    risk: str
+    variables: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    families: tuple[Family, ...] = BOTH
+    since: tuple[int, int, int] = (0, 0, 0)
+    """The first version, of each family that it holds for."""
+    provable: bool = field(default=False)
+    """Whether ``--prove`` can measure its fix: settings that change what a load costs."""
+
+    def holds_for(self, facts: Facts) -> bool:
+        known = all(name in facts.variables for name in self.variables)
+        return known and facts.family in self.families and facts.version >= self.since
+
+
+def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[str, ...] = ()) -> Report:
+    """The rules, applied. A rule for another server says nothing at all."""
+    findings: list[Finding] = []
+    well: list[Passed] = []
+    not_judged: list[NotJudged] = []
+    for rule in rules:
+        if not rule.holds_for(facts):
+            continue
+        if why := _unknown(rule, facts):
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=why))
+        elif found := rule.condition(facts):
+            findings.append(_finding(rule, found, facts))
+        else:
+            well.append(Passed(id=rule.id, title=rule.title))
+    return Report(
+        server=server,
+        family=facts.family,
+        version=facts.version_text,
+        uptime_s=facts.counted("uptime"),
+        on_this_machine=facts.host is not None,
+        findings=tuple(sorted(findings, key=lambda one: SEVERITIES.index(one.severity))),
+        well=tuple(well),
+        not_judged=tuple(not_judged),
+        unseen=facts.unseen,
+        ignored=ignored,
+    )
+
+
+def _unknown(rule: Rule, facts: Facts) -> str:
+    """Why the rule cannot be judged; empty when it can."""
+    for need in rule.needs:
+        if need == "traffic":
+            if why := too_little_traffic(facts):
+                return why
+        elif need in facts.unseen:
+            return facts.unseen[need]
+    return ""
+
+
+def too_little_traffic(facts: Facts) -> str:
+    up, statements = facts.counted_s, facts.counted("questions")
+    if up < ENOUGH_S:
+        return f"the counters cover {up:,} s; an hour is the least that says something of the load"
+    if statements < ENOUGH_STATEMENTS:
+        return f"the counters cover {statements:,} statements; {ENOUGH_STATEMENTS:,} are the least"
+    return ""
+
+
+def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
+    now = {**{name: facts.variables[name] for name in found.settings if name in facts.variables}, **found.now}
+    where = "".join(f" {name} comes from {facts.origins[name]}." for name in found.settings if facts.origins.get(name))
+    return Finding(
+        id=rule.id,
+        title=rule.title,
+        cause=rule.cause,
+        severity=rule.severity,
+        evidence=found.evidence + where,
+        my_cnf=tuple(f"{name} = {value}" for name, value in found.settings.items()),
+        sql=found.statements,
+        shell=found.commands,
+        effect=rule.effect,
+        risk=rule.risk,
+        source=rule.source,
+        provable=rule.provable,
+        settings_now=now,
+        settings_then=dict(found.settings),
+    )

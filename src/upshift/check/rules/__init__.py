@@ -1,0 +1,27 @@
+"""All rules, in the order of their causes."""
+
+from __future__ import annotations
+
+from upshift.check.rule import Rule
+from upshift.check.rules import (
+    caches,
+    charsets,
+    connections,
+    disk,
+    durability,
+    memory,
+    observation,
+    schema,
+    statistics,
+    temporary,
+    transactions,
+)
+
+RULES: tuple[Rule, ...] = tuple(
+    rule
+    for module in (
+        *(memory, durability, disk, connections, temporary, caches),
+        *(schema, statistics, charsets, transactions, observation),
+    )
+    for rule in module.RULES
+)

@@ -1,0 +1,289 @@
+"""Connections, threads, files and time limits."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from upshift.check.model import Facts, Found
+from upshift.check.rule import Rule
+from upshift.check.rules.words import listed, share
+
+_NEAR = 0.85
+_THREADS_A_CPU = 4
+_NEW_THREADS = 0.1
+_FEW_CONNECTIONS = 1000
+_LEAST_FILES = 5000
+_LONG_S = 3600
+_LEAST_BACKLOG = 50
+_LONG_LOCK_WAIT_S = 600
+
+
+def _near_limit(facts: Facts) -> Found | None:
+    most, used = facts.number("max_connections"), facts.counted("max_used_connections")
+    refused = facts.counted("connection_errors_max_connections")
+    if used < _NEAR * most and not refused:
+        return None
+    said = f" {refused:,} were refused." if refused else ""
+    return Found(
+        evidence=f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}",
+        settings={"max_connections": str(max(2 * used, most))},
+    )
+
+
+def _thread_cache_off(facts: Facts) -> Found | None:
+    if facts.number("thread_cache_size") or facts.text("thread_handling") != "one-thread-per-connection":
+        return None
+    return Found(
+        evidence="thread_cache_size is 0: each connection makes a thread, and ends it.",
+        settings={"thread_cache_size": str(8 + facts.number("max_connections") // 100)},
+    )
+
+
+def _thread_cache_small(facts: Facts) -> Found | None:
+    made, all_ = facts.counted("threads_created"), facts.counted("connections")
+    now = facts.number("thread_cache_size")
+    if not now or all_ < _FEW_CONNECTIONS or made < _NEW_THREADS * all_:
+        return None
+    told = f"{made:,} threads were made for {all_:,} connections ({share(made, all_)}); the cache holds {now:,}."
+    return Found(evidence=told, settings={"thread_cache_size": str(max(2 * now, 64))})
+
+
+def _thread_pool(facts: Facts) -> Found | None:
+    host, running = facts.host, median(facts.threads_running or (0,))
+    assert host
+    if facts.text("thread_handling") != "one-thread-per-connection" or running < _THREADS_A_CPU * host.cpus:
+        return None
+    told = f"{running:g} threads work at once on {host.cpus:g} CPUs."
+    if facts.family == "mariadb":
+        return Found(evidence=told, settings={"thread_handling": "pool-of-threads"})
+    if not host.thread_pool:
+        return None
+    told += f" thread_pool.so lies in {facts.text('plugin_dir')}."
+    return Found(evidence=told, settings={"plugin_load_add": "thread_pool.so"})
+
+
+def _thread_concurrency(facts: Facts) -> Found | None:
+    assert facts.host
+    now = facts.number("innodb_thread_concurrency")
+    if not now or now >= 2 * facts.host.cpus:
+        return None
+    return Found(
+        evidence=f"InnoDB lets {now} threads in at once, on {facts.host.cpus:g} CPUs.",
+        settings={"innodb_thread_concurrency": "0"},
+    )
+
+
+def _backlog(facts: Facts) -> Found | None:
+    now, most = facts.number("back_log"), facts.number("max_connections")
+    if now >= min(_LEAST_BACKLOG, most):
+        return None
+    told = f"back_log is {now}: that many clients may wait for their connection, and max_connections is {most:,}."
+    return Found(evidence=told, settings={"back_log": str(max(_LEAST_BACKLOG, min(most, 900)))})
+
+
+def _somaxconn(facts: Facts) -> Found | None:
+    assert facts.host
+    now = facts.host.somaxconn
+    if now >= min(facts.number("back_log"), facts.number("max_connections"), 1024) or facts.on("skip_networking"):
+        return None
+    told = f"net.core.somaxconn is {now:,}, and back_log {facts.number('back_log'):,}: the kernel takes the smaller."
+    return Found(evidence=told, commands=("sysctl -w net.core.somaxconn=4096",))
+
+
+def _open_files(facts: Facts) -> Found | None:
+    limit, most, cache = facts.number("open_files_limit"), facts.number("max_connections"), facts.number("table_open_cache")
+    wanted = 10 + most + 2 * cache
+    # The server cuts the cache until it fits, so that the sum is then the limit, or above where the cache is at its least.
+    if limit >= max(_LEAST_FILES, 5 * most) or wanted < limit - 1:
+        return None
+    told = f"The server may open {limit:,} files: {most:,} connections and {cache:,} cached tables need {wanted:,}."
+    return Found(
+        evidence=told,
+        settings={"open_files_limit": str(max(_LEAST_FILES, 5 * most, wanted))},
+    )
+
+
+def _lock_wait(facts: Facts) -> Found | None:
+    now_s = facts.number("innodb_lock_wait_timeout")
+    if now_s <= _LONG_LOCK_WAIT_S:
+        return None
+    told = f"A statement waits for a row lock for up to {now_s:,} s, with its connection and its own locks."
+    return Found(evidence=told, settings={"innodb_lock_wait_timeout": "50"})
+
+
+def _deadlocks(facts: Facts) -> Found | None:
+    if facts.on("innodb_deadlock_detect"):
+        return None
+    wait_s = facts.number("innodb_lock_wait_timeout")
+    if wait_s < 10:
+        return None
+    told = f"innodb_deadlock_detect is OFF: two transactions that wait for each other do so for {wait_s:,} s."
+    return Found(evidence=told, settings={"innodb_deadlock_detect": "ON"})
+
+
+def _long_query(facts: Facts) -> Found | None:
+    limit = facts.variables.get("max_execution_time", facts.variables.get("max_statement_time", "0"))
+    long = [each for each in facts.statements if each.verb == "SELECT" and each.age_s >= _LONG_S]
+    if float(limit) or not long:
+        return None
+    named = listed([f"{each.thread} for {each.age_s:,} s" for each in long], "SELECT")
+    setting = {"max_execution_time": "600000"} if facts.family == "mysql" else {"max_statement_time": "600"}
+    return Found(
+        evidence=f"Nothing limits a statement's time, and there are {named} (thread, time).",
+        settings=setting,
+        statements=tuple(f"KILL QUERY {each.thread}" for each in long),
+    )
+
+
+def _prepared(facts: Facts) -> Found | None:
+    now, most = facts.counted("prepared_stmt_count"), facts.number("max_prepared_stmt_count")
+    if not most or now < 0.8 * most:
+        return None
+    told = f"{now:,} prepared statements are open, and {most:,} may be: clients prepare and do not close."
+    return Found(evidence=told, settings={"max_prepared_stmt_count": str(min(4 * most, 4_194_304))})
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="connections-near-limit",
+        title="Nearly all connections were in use",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Too many connections",
+        variables=("max_connections",),
+        needs=("traffic",),
+        condition=_near_limit,
+        effect="No client gets error 1040.",
+        risk="More statements at once need more memory; a pool in the application may be the better place.",
+    ),
+    Rule(
+        id="thread-pool",
+        title="Many more threads work than there are CPUs",
+        cause="connections",
+        severity="note",
+        source="MySQL 9.7 source: plugin/thread_pool",
+        variables=("thread_handling", "plugin_dir"),
+        needs=("machine", "traffic"),
+        condition=_thread_pool,
+        effect="Fewer statements at once that wait for the same CPU, latch and cache.",
+        risk="A statement may wait for a thread; long transactions hold one.",
+        provable=True,
+    ),
+    Rule(
+        id="thread-concurrency-low",
+        title="InnoDB lets few threads in",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Configuring Thread Concurrency for InnoDB",
+        variables=("innodb_thread_concurrency",),
+        needs=("machine",),
+        condition=_thread_concurrency,
+        effect="Threads do not queue before idle CPUs.",
+        risk="Under very many threads they get into each other's way.",
+        provable=True,
+    ),
+    Rule(
+        id="thread-cache-off",
+        title="Threads are not kept for the next connection",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Server System Variables, thread_cache_size",
+        variables=("thread_cache_size", "thread_handling"),
+        condition=_thread_cache_off,
+        effect="A connection takes a thread that is there.",
+        risk="Some idle threads.",
+        provable=True,
+    ),
+    Rule(
+        id="thread-cache-small",
+        title="Many connections make a thread of their own",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Server System Variables, thread_cache_size",
+        variables=("thread_cache_size",),
+        needs=("traffic",),
+        condition=_thread_cache_small,
+        effect="A connection takes a thread that is there.",
+        risk="Some idle threads.",
+        provable=True,
+    ),
+    Rule(
+        id="back-log-small",
+        title="Few clients may wait for their connection",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Server System Variables, back_log",
+        variables=("back_log", "max_connections"),
+        condition=_backlog,
+        effect="A burst of new connections is not refused.",
+        risk="None that is known.",
+    ),
+    Rule(
+        id="somaxconn",
+        title="The kernel cuts the queue of new connections",
+        cause="connections",
+        severity="note",
+        source="MySQL manual: Server System Variables, back_log",
+        variables=("back_log", "max_connections", "skip_networking"),
+        needs=("machine",),
+        condition=_somaxconn,
+        effect="A burst of new connections is not refused.",
+        risk="None that is known; write the line to /etc/sysctl.d to keep it.",
+    ),
+    Rule(
+        id="open-files-limit",
+        title="Too few open files cut the caches",
+        cause="connections",
+        severity="warning",
+        source="MySQL 9.7 source: sql/mysqld.cc, adjust_open_files_limit",
+        variables=("open_files_limit", "max_connections", "table_open_cache"),
+        condition=_open_files,
+        effect="The table cache has the size that the configuration says.",
+        risk="None that is known. The limit of its systemd unit, LimitNOFILE, must allow it.",
+    ),
+    Rule(
+        id="lock-wait-long",
+        title="Statements wait very long for a row",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: InnoDB Startup Options and System Variables, innodb_lock_wait_timeout",
+        variables=("innodb_lock_wait_timeout",),
+        condition=_lock_wait,
+        effect="One stuck transaction does not gather all connections behind it.",
+        risk="Clients get error 1205, and must be ready for it.",
+    ),
+    Rule(
+        id="deadlock-detect-off",
+        title="Deadlocks last until a time limit",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Deadlock Detection",
+        variables=("innodb_deadlock_detect", "innodb_lock_wait_timeout"),
+        condition=_deadlocks,
+        effect="A deadlock ends at once, with error 1213 for one of them.",
+        risk="CPU time where very many transactions want the same row.",
+        provable=True,
+    ),
+    Rule(
+        id="query-without-limit",
+        title="A statement has run for hours, and nothing stops it",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Server System Variables, max_execution_time",
+        needs=("statements",),
+        condition=_long_query,
+        effect="A runaway SELECT ends by itself; purge goes on.",
+        risk="Reports that take longer end with error 3024: raise the limit in their session.",
+    ),
+    Rule(
+        id="prepared-near-limit",
+        title="Prepared statements are running out",
+        cause="connections",
+        severity="warning",
+        source="MySQL manual: Server System Variables, max_prepared_stmt_count",
+        variables=("max_prepared_stmt_count",),
+        condition=_prepared,
+        effect="No client gets error 1461.",
+        risk="Memory; the clients that do not close their statements are the cause.",
+    ),
+)

@@ -1,0 +1,262 @@
+"""I/O: settings against the disk that the data lie on."""
+
+from __future__ import annotations
+
+from upshift.check.model import Disk, Facts, Found
+from upshift.check.rule import Rule
+from upshift.check.rules.words import share, size
+
+_SLOW_CAPACITY, _FAST_CAPACITY = 1000, 2000
+_IN_MEMORY = ("tmpfs", "ramfs")
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
+_FAIR_QUEUES = ("bfq", "cfq")
+_NO_BARRIERS = ("nobarrier", "barrier=0")
+_LITTLE_ROOM = 0.05
+_UNSAFE_FLUSH = ("littlesync", "nosync")
+_MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
+
+
+def _disk(facts: Facts) -> Disk | None:
+    return facts.host.disk if facts.host else None
+
+
+def _capacity_low(facts: Facts) -> Found | None:
+    disk, now = _disk(facts), facts.number("innodb_io_capacity")
+    if not disk or disk.rotational is not False or now >= _SLOW_CAPACITY:
+        return None
+    told = f"innodb_io_capacity is {now:,}, and {disk.device} is a solid-state disk."
+    most = max(2 * _FAST_CAPACITY, facts.number("innodb_io_capacity_max"))
+    fixed = {"innodb_io_capacity": str(_FAST_CAPACITY), "innodb_io_capacity_max": str(most)}
+    return Found(evidence=told, settings=fixed)
+
+
+def _capacity_high(facts: Facts) -> Found | None:
+    disk, now = _disk(facts), facts.number("innodb_io_capacity")
+    if not disk or not disk.rotational or now <= _SLOW_CAPACITY:
+        return None
+    told = f"innodb_io_capacity is {now:,}, and {disk.device} turns: it does some hundred operations a second."
+    return Found(evidence=told, settings={"innodb_io_capacity": "200", "innodb_io_capacity_max": "2000"})
+
+
+def _neighbors(facts: Facts) -> Found | None:
+    disk, now = _disk(facts), facts.text("innodb_flush_neighbors")
+    if not disk or disk.rotational is not False or now in ("0", "OFF"):
+        return None
+    told = f"innodb_flush_neighbors is {now}, and {disk.device} is a solid-state disk: neighbours cost as much as strangers."
+    return Found(evidence=told, settings={"innodb_flush_neighbors": "0"})
+
+
+def _flush_method(facts: Facts) -> Found | None:
+    now, disk = facts.text("innodb_flush_method"), _disk(facts)
+    if now not in ("fsync", "O_DSYNC") or (disk and disk.file_system in (*_IN_MEMORY, "zfs")):
+        return None
+    return Found(
+        evidence=f"innodb_flush_method is {now}: pages lie in the buffer pool and in the kernel's page cache.",
+        settings={"innodb_flush_method": "O_DIRECT"},
+    )
+
+
+def _flush_unsafe(facts: Facts) -> Found | None:
+    now = facts.text("innodb_flush_method")
+    if now not in _UNSAFE_FLUSH:
+        return None
+    told = f"innodb_flush_method is {now}: data files are not synced, and what the kernel held is lost with the machine."
+    return Found(evidence=told, settings={"innodb_flush_method": "O_DIRECT"})
+
+
+def _native_aio(facts: Facts) -> Found | None:
+    if facts.on("innodb_use_native_aio"):
+        return None
+    return Found(
+        evidence="innodb_use_native_aio is OFF: each of InnoDB's I/O threads waits for one operation at a time.",
+        settings={"innodb_use_native_aio": "ON"},
+    )
+
+
+def _scheduler(facts: Facts) -> Found | None:
+    disk = _disk(facts)
+    if not disk or disk.scheduler not in _FAIR_QUEUES or disk.rotational is not False:
+        return None
+    return Found(
+        evidence=f"{disk.device} is a solid-state disk with the scheduler {disk.scheduler}.",
+        commands=(f"echo none > /sys/block/{disk.device}/queue/scheduler",),
+    )
+
+
+def _barriers(facts: Facts) -> Found | None:
+    disk = _disk(facts)
+    off = [each for each in disk.mount_options if each in _NO_BARRIERS] if disk else []
+    if not disk or not off:
+        return None
+    return Found(
+        evidence=f"The data folder's {disk.file_system} is mounted with {off[0]}.",
+        commands=(f'mount -o remount,barrier=1 "$(findmnt -no TARGET -T {facts.text("datadir")})"',),
+    )
+
+
+def _in_memory(facts: Facts) -> Found | None:
+    disk = _disk(facts)
+    if not disk or disk.file_system not in _IN_MEMORY:
+        return None
+    return Found(
+        evidence=f"The data folder {facts.text('datadir')} lies on {disk.file_system}.",
+        settings={"datadir": "/var/lib/mysql"},
+    )
+
+
+def _network(facts: Facts) -> Found | None:
+    disk = _disk(facts)
+    if not disk or disk.file_system not in _NETWORK:
+        return None
+    return Found(
+        evidence=f"The data folder {facts.text('datadir')} lies on {disk.file_system}.",
+        settings={"datadir": "/var/lib/mysql"},
+    )
+
+
+def _full(facts: Facts) -> Found | None:
+    disk = _disk(facts)
+    if not disk or not disk.size_bytes or disk.free_bytes >= _LITTLE_ROOM * disk.size_bytes:
+        return None
+    told = f"{size(disk.free_bytes)} of {size(disk.size_bytes)} are free, {share(disk.free_bytes, disk.size_bytes)}."
+    if facts.variables.get("log_bin", "OFF") == "ON":
+        return Found(evidence=told, statements=("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 7 DAY",))
+    return Found(evidence=told, commands=(f"du -xh --max-depth=1 {facts.text('datadir')}",))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="flush-method-unsafe",
+        title="InnoDB does not sync its files",
+        cause="I/O",
+        severity="error",
+        source=f"{_MANUAL}, innodb_flush_method",
+        variables=("innodb_flush_method",),
+        condition=_flush_unsafe,
+        effect="Committed data survive a power failure.",
+        risk="Writes wait for the disk.",
+        provable=True,
+    ),
+    Rule(
+        id="data-in-memory",
+        title="The data lie in memory",
+        cause="I/O",
+        severity="error",
+        source="Linux kernel, Documentation/filesystems/tmpfs.rst",
+        variables=("datadir",),
+        needs=("machine",),
+        condition=_in_memory,
+        effect="The data survive a restart of the machine.",
+        risk="Move the files while the server is stopped.",
+    ),
+    Rule(
+        id="barriers-off",
+        title="The file system does not make the disk write",
+        cause="I/O",
+        severity="error",
+        source="Linux kernel, Documentation/admin-guide/ext4.rst: barrier",
+        variables=("datadir",),
+        needs=("machine",),
+        condition=_barriers,
+        effect="A sync reaches the disk, and not its cache alone.",
+        risk="Syncs take longer. Disks with a battery do not need it.",
+    ),
+    Rule(
+        id="disk-nearly-full",
+        title="The disk of the data is nearly full",
+        cause="I/O",
+        severity="error",
+        source="MySQL manual: How MySQL Handles a Full Disk",
+        variables=("datadir",),
+        needs=("machine",),
+        condition=_full,
+        effect="Writes do not stop.",
+        risk="Binary logs that a replica or a restore still needs are gone: look first.",
+    ),
+    Rule(
+        id="data-on-network",
+        title="The data lie on a network file system",
+        cause="I/O",
+        severity="warning",
+        source="MySQL manual: Using NFS with MySQL",
+        variables=("datadir",),
+        needs=("machine",),
+        condition=_network,
+        effect="Syncs do not cross the network, and locks hold.",
+        risk="Move the files while the server is stopped.",
+    ),
+    Rule(
+        id="flush-method",
+        title="Pages are cached twice",
+        cause="I/O",
+        severity="warning",
+        source=f"{_MANUAL}, innodb_flush_method",
+        variables=("innodb_flush_method",),
+        condition=_flush_method,
+        effect="The page cache's memory is free, and pages are not copied through it.",
+        risk="Without the page cache a small buffer pool reads more from the disk.",
+        provable=True,
+    ),
+    Rule(
+        id="io-capacity-low",
+        title="Background writes are held back on a fast disk",
+        cause="I/O",
+        severity="warning",
+        source="MySQL manual: Configuring InnoDB I/O Capacity",
+        variables=("innodb_io_capacity", "innodb_io_capacity_max"),
+        needs=("disk",),
+        condition=_capacity_low,
+        effect="Dirty pages are written before the redo log fills up.",
+        risk="More writes a second; pages that change often are written more often.",
+        provable=True,
+    ),
+    Rule(
+        id="io-capacity-high",
+        title="Background writes are more than the disk can do",
+        cause="I/O",
+        severity="warning",
+        source="MySQL manual: Configuring InnoDB I/O Capacity",
+        variables=("innodb_io_capacity", "innodb_io_capacity_max"),
+        needs=("disk",),
+        condition=_capacity_high,
+        effect="Background writes leave the disk to reads and commits.",
+        risk="Dirty pages pile up under many writes. A RAID of many disks can do more.",
+        provable=True,
+    ),
+    Rule(
+        id="flush-neighbors",
+        title="Neighbouring pages are written on a solid-state disk",
+        cause="I/O",
+        severity="warning",
+        source="MySQL manual: Configuring Buffer Pool Flushing",
+        variables=("innodb_flush_neighbors",),
+        needs=("disk",),
+        condition=_neighbors,
+        effect="Only pages that must be are written.",
+        risk="None that is known on such a disk.",
+        provable=True,
+    ),
+    Rule(
+        id="native-aio-off",
+        title="InnoDB does not use the kernel's asynchronous I/O",
+        cause="I/O",
+        severity="warning",
+        source="MySQL manual: Using Asynchronous I/O on Linux",
+        variables=("innodb_use_native_aio",),
+        condition=_native_aio,
+        effect="Read-ahead and flushing keep more operations under way.",
+        risk="The server does not start when fs.aio-max-nr is used up.",
+        provable=True,
+    ),
+    Rule(
+        id="io-scheduler",
+        title="A scheduler for turning disks on a solid-state disk",
+        cause="I/O",
+        severity="note",
+        source="MySQL manual: Optimizing InnoDB Disk I/O",
+        needs=("disk",),
+        condition=_scheduler,
+        effect="Requests go to the disk as they come.",
+        risk="One program's requests may crowd out another's. A udev rule keeps the line after a restart.",
+    ),
+)

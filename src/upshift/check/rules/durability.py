@@ -1,0 +1,288 @@
+"""Redo log and durability: what a crash loses, and what a commit costs."""
+
+from __future__ import annotations
+
+from upshift.check.model import Facts, Found
+from upshift.check.rule import Rule
+from upshift.check.rules.words import GIB, MIB, amount, size
+
+_ATOMIC_WRITES = ("zfs",)
+"""File systems that never leave half a page."""
+_REDO_S = 1800
+"""A redo log that holds less than half an hour of writes makes InnoDB flush pages sooner than it must."""
+_GROUP_DELAY_US = 10_000
+_MOST_REDO = 128 * GIB
+
+
+def _redo(facts: Facts) -> Found | None:
+    capacity = facts.number("innodb_redo_log_capacity")
+    return _small_redo(facts, capacity, "innodb_redo_log_capacity")
+
+
+def _redo_mariadb(facts: Facts) -> Found | None:
+    files = facts.number("innodb_log_files_in_group") if "innodb_log_files_in_group" in facts.variables else 1
+    return _small_redo(facts, facts.number("innodb_log_file_size") * files, "innodb_log_file_size")
+
+
+def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
+    written = facts.counted("innodb_os_log_written")
+    a_second = written / facts.counted_s
+    if a_second * _REDO_S <= capacity:
+        return None
+    told = f"{size(a_second)} of redo a second fill {size(capacity)} in {capacity / a_second / 60:.0f} minutes."
+    return Found(evidence=told, settings={setting: amount(min(2 * a_second * _REDO_S, _MOST_REDO))})
+
+
+def _log_waits(facts: Facts) -> Found | None:
+    waits = facts.counted("innodb_log_waits")
+    if waits < facts.counted_s / 3600:
+        return None
+    now = facts.number("innodb_log_buffer_size")
+    told = f"The log buffer of {size(now)} was full {waits:,} times in {facts.counted_s / 3600:.0f} h."
+    return Found(evidence=told, settings={"innodb_log_buffer_size": amount(min(2 * now, GIB))})
+
+
+def _log_buffer(facts: Facts) -> Found | None:
+    now = facts.number("innodb_log_buffer_size")
+    if now >= 4 * MIB:
+        return None
+    return Found(
+        evidence=f"innodb_log_buffer_size is {size(now)}: a transaction that writes more waits for the disk before its commit.",
+        settings={"innodb_log_buffer_size": "16M"},
+    )
+
+
+def _pair(facts: Facts) -> Found | None:
+    redo, binlog = facts.text("innodb_flush_log_at_trx_commit"), facts.text("sync_binlog")
+    if not facts.on("log_bin") or (redo == "1") == (binlog == "1"):
+        return None
+    return Found(
+        evidence=f"innodb_flush_log_at_trx_commit is {redo}, sync_binlog {binlog}: after a power failure the two logs differ.",
+        settings={"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
+    )
+
+
+def _not_synced(facts: Facts) -> Found | None:
+    redo = facts.text("innodb_flush_log_at_trx_commit")
+    if redo != "2" or (facts.on("log_bin") and facts.text("sync_binlog") == "1"):
+        return None
+    return Found(
+        evidence="innodb_flush_log_at_trx_commit is 2: the log is synced once a second.",
+        settings={"innodb_flush_log_at_trx_commit": "1", **({"sync_binlog": "1"} if facts.on("log_bin") else {})},
+    )
+
+
+def _not_written(facts: Facts) -> Found | None:
+    if facts.text("innodb_flush_log_at_trx_commit") != "0":
+        return None
+    return Found(
+        evidence="innodb_flush_log_at_trx_commit is 0: the log stays in the server's memory for up to a second.",
+        settings={"innodb_flush_log_at_trx_commit": "2"},
+    )
+
+
+def _doublewrite(facts: Facts) -> Found | None:
+    now = facts.text("innodb_doublewrite").upper()
+    if now not in ("OFF", "0", "FALSE", "DETECT_ONLY"):
+        return None
+    disk = facts.host.disk if facts.host else None
+    if disk and disk.file_system in _ATOMIC_WRITES:
+        return None
+    where = f" The data lie on {disk.file_system}, which may leave half a page." if disk else ""
+    return Found(evidence=f"innodb_doublewrite is {now}.{where}", settings={"innodb_doublewrite": "ON"})
+
+
+def _checksums(facts: Facts) -> Found | None:
+    now = facts.text("innodb_checksum_algorithm")
+    if now not in ("none", "strict_none"):
+        return None
+    return Found(evidence=f"innodb_checksum_algorithm is {now}.", settings={"innodb_checksum_algorithm": "crc32"})
+
+
+def _redo_disabled(facts: Facts) -> Found | None:
+    if facts.status.get("innodb_redo_log_enabled", "ON").upper() != "OFF":
+        return None
+    return Found(evidence="Innodb_redo_log_enabled is OFF.", statements=("ALTER INSTANCE ENABLE INNODB REDO_LOG",))
+
+
+def _recovery(facts: Facts) -> Found | None:
+    level = facts.number("innodb_force_recovery")
+    return Found(evidence=f"innodb_force_recovery is {level}.", settings={"innodb_force_recovery": "0"}) if level else None
+
+
+def _shutdown(facts: Facts) -> Found | None:
+    if facts.text("innodb_fast_shutdown") != "2":
+        return None
+    return Found(
+        evidence="innodb_fast_shutdown is 2: a stop flushes nothing, and the next start recovers as after a crash.",
+        settings={"innodb_fast_shutdown": "1"},
+    )
+
+
+def _group_delay(facts: Facts) -> Found | None:
+    name = "binlog_group_commit_sync_delay"
+    delay_us = facts.number(name)
+    if not facts.on("log_bin") or delay_us < _GROUP_DELAY_US:
+        return None
+    return Found(evidence=f"Each commit waits for {delay_us / 1000:g} ms before its sync.", settings={name: "0"})
+
+
+_MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="doublewrite-off",
+        title="Pages are written without the doublewrite buffer",
+        cause="durability",
+        severity="error",
+        source="MySQL manual: Doublewrite Buffer",
+        variables=("innodb_doublewrite",),
+        condition=_doublewrite,
+        effect="A page that a power failure tore in half is repaired at the next start.",
+        risk="Pages are written twice.",
+        provable=True,
+    ),
+    Rule(
+        id="checksums-off",
+        title="Pages have no checksums",
+        cause="durability",
+        severity="error",
+        source=f"{_MANUAL}, innodb_checksum_algorithm",
+        variables=("innodb_checksum_algorithm",),
+        condition=_checksums,
+        effect="A damaged page is found when it is read.",
+        risk="A little CPU time for each page that is read or written.",
+        provable=True,
+    ),
+    Rule(
+        id="redo-log-disabled",
+        title="The redo log is off",
+        cause="durability",
+        severity="error",
+        source="MySQL manual: Disabling Redo Logging",
+        condition=_redo_disabled,
+        effect="A crash no longer costs the whole data folder.",
+        risk="Writes cost again what they should.",
+        families=("mysql",),
+    ),
+    Rule(
+        id="force-recovery",
+        title="InnoDB runs in its emergency mode",
+        cause="durability",
+        severity="error",
+        source="MySQL manual: Forcing InnoDB Recovery",
+        variables=("innodb_force_recovery",),
+        condition=_recovery,
+        effect="Purge, rollback and writes work as they should.",
+        risk="What made you set it may stop the server: dump the data first.",
+    ),
+    Rule(
+        id="log-not-written",
+        title="A crash of the server alone loses a second of commits",
+        cause="durability",
+        severity="warning",
+        source=f"{_MANUAL}, innodb_flush_log_at_trx_commit",
+        variables=("innodb_flush_log_at_trx_commit",),
+        condition=_not_written,
+        effect="Only a crash of the machine loses commits, or none with the value 1.",
+        risk="A write to the page cache at each commit.",
+        provable=True,
+    ),
+    Rule(
+        id="durability-pair",
+        title="Redo log and binary log are not equally durable",
+        cause="durability",
+        severity="warning",
+        source="MySQL manual: Binary Logging Options and Variables, sync_binlog",
+        variables=("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"),
+        condition=_pair,
+        effect="Both logs tell the same transactions after a crash. With 2 and 0 they are equally fast instead.",
+        risk="Each commit waits for two syncs.",
+        provable=True,
+    ),
+    Rule(
+        id="log-not-synced",
+        title="A power failure loses a second of commits",
+        cause="durability",
+        severity="note",
+        source=f"{_MANUAL}, innodb_flush_log_at_trx_commit",
+        variables=("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"),
+        condition=_not_synced,
+        effect="A commit that was answered is never lost.",
+        risk="Each commit waits for the disk. Leave it where a lost second is acceptable.",
+        provable=True,
+    ),
+    Rule(
+        id="redo-small",
+        title="The redo log is small for what is written",
+        cause="durability",
+        severity="warning",
+        source="MySQL manual: Redo Log, Configuring Redo Log Capacity",
+        variables=("innodb_redo_log_capacity",),
+        needs=("traffic",),
+        condition=_redo,
+        effect="Pages are flushed later, and so less often.",
+        risk="Disk space; recovery after a crash takes longer.",
+        provable=True,
+    ),
+    Rule(
+        id="redo-small-mariadb",
+        title="The redo log is small for what is written",
+        cause="durability",
+        severity="warning",
+        source="MariaDB documentation: InnoDB Redo Log",
+        variables=("innodb_log_file_size",),
+        needs=("traffic",),
+        condition=_redo_mariadb,
+        effect="Pages are flushed later, and so less often.",
+        risk="Disk space; recovery after a crash takes longer.",
+        families=("mariadb",),
+    ),
+    Rule(
+        id="log-buffer-waits",
+        title="Transactions wait for room in the log buffer",
+        cause="durability",
+        severity="warning",
+        source=f"{_MANUAL}, innodb_log_buffer_size",
+        variables=("innodb_log_buffer_size",),
+        needs=("traffic",),
+        condition=_log_waits,
+        effect="Large transactions no longer wait for the log before their commit.",
+        risk="That much memory.",
+        provable=True,
+    ),
+    Rule(
+        id="log-buffer-small",
+        title="The log buffer is very small",
+        cause="durability",
+        severity="warning",
+        source=f"{_MANUAL}, innodb_log_buffer_size",
+        variables=("innodb_log_buffer_size",),
+        condition=_log_buffer,
+        effect="Large transactions no longer wait for the log before their commit.",
+        risk="16 MiB of memory.",
+        provable=True,
+    ),
+    Rule(
+        id="group-commit-delay",
+        title="Commits wait on purpose",
+        cause="durability",
+        severity="warning",
+        source="MySQL manual: Binary Logging Options and Variables, binlog_group_commit_sync_delay",
+        variables=("binlog_group_commit_sync_delay", "log_bin"),
+        condition=_group_delay,
+        effect="A commit takes that much less time.",
+        risk="More syncs a second.",
+        provable=True,
+    ),
+    Rule(
+        id="shutdown-crash",
+        title="Each stop is a crash",
+        cause="durability",
+        severity="warning",
+        source=f"{_MANUAL}, innodb_fast_shutdown",
+        variables=("innodb_fast_shutdown",),
+        condition=_shutdown,
+        effect="Starts are short.",
+        risk="Stops take as long as the flushing of dirty pages.",
+    ),
+)

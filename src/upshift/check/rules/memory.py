@@ -1,0 +1,350 @@
+"""Memory: what the server takes, against what there is."""
+
+from __future__ import annotations
+
+from upshift.check.model import Facts, Found, Host
+from upshift.check.rule import Rule, too_little_traffic
+from upshift.check.rules.words import GIB, MIB, amount, share, size
+
+_OF_EACH_CONNECTION = ("sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "binlog_cache_size")
+"""What a statement may take of each, besides the connection's own buffer. Stacks are mapped, and hardly touched."""
+_FEW_MISSES = 0.001
+_WORTH_GROWING = 1.5
+_MOST_OF_MEMORY = 0.85
+_SWAPPED_BYTES = 64 * MIB
+
+
+def room_for_pool(host: Host) -> float:
+    """What a buffer pool may take: as innodb_dedicated_server reckons it, of what others leave."""
+    left = host.memory_bytes if host.limited else host.memory_bytes - host.others_bytes
+    return left * (0.25 if left < GIB else 0.5 if left <= 4 * GIB else 0.7)
+
+
+def data_bytes(facts: Facts) -> int:
+    return sum(each.data_bytes + each.index_bytes for each in facts.tables if each.engine == "InnoDB")
+
+
+def _pool_below_data(facts: Facts) -> Found | None:
+    assert facts.host
+    pool, data = facts.number("innodb_buffer_pool_size"), data_bytes(facts)
+    best = min(1.1 * data, room_for_pool(facts.host))
+    if data <= pool or best < _WORTH_GROWING * pool:
+        return None
+    read = ""
+    if not too_little_traffic(facts):
+        asked, missed = facts.counted("innodb_buffer_pool_read_requests"), facts.counted("innodb_buffer_pool_reads")
+        if missed < _FEW_MISSES * asked:
+            return None
+        read = f" {share(missed, asked)} of the page requests went to the disk."
+    told = f"{size(data)} of InnoDB data, a pool of {size(pool)}, and {size(facts.host.memory_bytes)} of memory.{read}"
+    return Found(evidence=told, settings={"innodb_buffer_pool_size": amount(best)})
+
+
+def _pool_above_memory(facts: Facts) -> Found | None:
+    assert facts.host
+    pool, memory = facts.number("innodb_buffer_pool_size"), facts.host.memory_bytes
+    others = 0 if facts.host.limited else facts.host.others_bytes
+    if pool <= _MOST_OF_MEMORY * memory and pool + others <= memory:
+        return None
+    beside = f", and other processes hold {size(others)}" if others else ""
+    limit = " by its control group" if facts.host.limited else ""
+    told = f"The pool may grow to {size(pool)}; the server has {size(memory)}{limit}{beside}."
+    return Found(evidence=told, settings={"innodb_buffer_pool_size": amount(max(room_for_pool(facts.host), 8 * MIB))})
+
+
+def _connections_above_memory(facts: Facts) -> Found | None:
+    assert facts.host
+    most, memory = facts.number("max_connections"), facts.host.memory_bytes
+    each = sum(facts.number(name) for name in (*_OF_EACH_CONNECTION, "net_buffer_length"))
+    shared = facts.number("innodb_buffer_pool_size") + facts.number("innodb_log_buffer_size") + facts.number("key_buffer_size")
+    if shared + most * each <= memory:
+        return None
+    told = f"{most:,} connections of {size(each)} beside {size(shared)} of shared buffers may take {size(shared + most * each)}"
+    fitting = max(10, int((0.9 * memory - shared) / each), facts.counted("max_used_connections") + 10)
+    if fitting >= most:  # buffers of a statement are what is too large
+        return Found(
+            evidence=f"{told}; there are {size(memory)}. That many connections are in use.",
+            settings={"sort_buffer_size": "256K", "join_buffer_size": "256K", "read_rnd_buffer_size": "256K"},
+        )
+    told = f"{told}; there are {size(memory)}. The most at once were {facts.counted('max_used_connections'):,}."
+    return Found(evidence=told, settings={"max_connections": str(fitting)})
+
+
+def _swapped(facts: Facts) -> Found | None:
+    assert facts.host
+    if facts.host.swapped_bytes < max(_SWAPPED_BYTES, facts.host.resident_bytes // 50):
+        return None
+    told = f"{size(facts.host.swapped_bytes)} of the server are in swap, {size(facts.host.resident_bytes)} in memory."
+    lower = amount(max(0.8 * facts.number("innodb_buffer_pool_size"), 8 * MIB))
+    return Found(evidence=told, settings={"innodb_buffer_pool_size": lower})
+
+
+def _swappiness(facts: Facts) -> Found | None:
+    host = facts.host
+    assert host
+    if not host.swap_bytes or host.swappiness <= 10 or facts.number("innodb_buffer_pool_size") < host.memory_bytes / 2:
+        return None
+    told = (
+        f"vm.swappiness is {host.swappiness}, there are {size(host.swap_bytes)} of swap, and the pool is over half of memory."
+    )
+    return Found(evidence=told, commands=("sysctl -w vm.swappiness=1",))
+
+
+def _numa(facts: Facts) -> Found | None:
+    host, pool = facts.host, facts.number("innodb_buffer_pool_size")
+    assert host
+    if host.numa_nodes < 2 or facts.on("innodb_numa_interleave") or pool < host.memory_bytes / host.numa_nodes / 2:
+        return None
+    told = f"{host.numa_nodes} NUMA nodes, and a pool of {size(pool)}: one node's memory fills up while others' is free."
+    return Found(evidence=told, settings={"innodb_numa_interleave": "ON"})
+
+
+def _huge_pages(facts: Facts) -> Found | None:
+    host, pool = facts.host, facts.number("innodb_buffer_pool_size")
+    assert host
+    if host.huge_pages != "always" or (pool < 0.6 * host.memory_bytes and not host.limited):
+        return None
+    return Found(
+        evidence=f"Transparent huge pages are always, and the pool leaves {size(host.memory_bytes - pool)} for all else.",
+        commands=("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",),
+    )
+
+
+def _dedicated(facts: Facts) -> Found | None:
+    host = facts.host
+    assert host
+    if not facts.on("innodb_dedicated_server") or host.limited or host.others_bytes < host.memory_bytes / 4:
+        return None
+    told = (
+        f"Other processes hold {size(host.others_bytes)} of {size(host.memory_bytes)}: the machine is not the server's alone."
+    )
+    fixed = {"innodb_dedicated_server": "OFF", "innodb_buffer_pool_size": amount(room_for_pool(host))}
+    return Found(evidence=told, settings=fixed)
+
+
+def _dedicated_ignored(facts: Facts) -> Found | None:
+    if not facts.on("innodb_dedicated_server") or "innodb_buffer_pool_size" not in facts.origins:
+        return None
+    return Found(
+        evidence="innodb_dedicated_server is ON, and innodb_buffer_pool_size is set: the server then takes the second.",
+        settings={"innodb_dedicated_server": "OFF"},
+    )
+
+
+def _container(facts: Facts) -> Found | None:
+    assert facts.host
+    if facts.on("container_aware") or not facts.host.limited or facts.number("server_memory"):
+        return None
+    told = f"A control group limits the server to {size(facts.host.memory_bytes)}, and container_aware is OFF."
+    return Found(evidence=told, settings={"container_aware": "ON"})
+
+
+def _key_buffer(facts: Facts) -> Found | None:
+    size_bytes = facts.number("key_buffer_size")
+    if size_bytes < 64 * MIB or any(each.engine == "MyISAM" for each in facts.tables):
+        return None
+    return Found(
+        evidence=f"key_buffer_size is {size(size_bytes)}, and no table of yours is MyISAM's.",
+        settings={"key_buffer_size": "8M"},
+    )
+
+
+def _no_warm_up(facts: Facts) -> Found | None:
+    names = ("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup")
+    off = [name for name in names if not facts.on(name)]
+    if not off or facts.number("innodb_buffer_pool_size") < GIB:
+        return None
+    return Found(evidence=f"{' and '.join(off)}: OFF.", settings=dict.fromkeys(off, "ON"))
+
+
+def _performance_schema_memory(facts: Facts) -> Found | None:
+    assert facts.host
+    if facts.performance_schema_bytes < 0.1 * facts.host.memory_bytes:
+        return None
+    held = f"{size(facts.performance_schema_bytes)} of {size(facts.host.memory_bytes)}"
+    return Found(evidence=f"performance_schema holds {held}.", settings={"performance_schema": "OFF"})
+
+
+def _session_buffer(name: str, most_bytes: int, better: str) -> Rule:
+    def condition(facts: Facts) -> Found | None:
+        now = facts.number(name)
+        if now <= most_bytes:
+            return None
+        told = f"{name} is {size(now)} for every connection, and statements take it each time that they need one."
+        return Found(evidence=told, settings={name: better})
+
+    return Rule(
+        id=f"{name.removesuffix('_size').replace('_', '-')}-global",
+        title=f"{name} is large for all connections",
+        cause="memory",
+        severity="warning",
+        source=f"MySQL manual: Server System Variables, {name}",
+        variables=(name,),
+        condition=condition,
+        effect="Less memory and less time to get it; statements that need more set it for their own session.",
+        risk="A few large statements get slower unless they set it themselves.",
+        provable=True,
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="buffer-pool-above-memory",
+        title="The buffer pool does not fit into memory",
+        cause="memory",
+        severity="error",
+        source="MySQL manual: InnoDB Startup Options and System Variables, innodb_buffer_pool_size",
+        variables=("innodb_buffer_pool_size",),
+        needs=("machine",),
+        condition=_pool_above_memory,
+        effect="The kernel neither swaps the server nor kills it.",
+        risk="More pages are read from the disk if the pool was full.",
+    ),
+    Rule(
+        id="buffer-pool-below-data",
+        title="The buffer pool is smaller than the data, and there is memory",
+        cause="memory",
+        severity="warning",
+        source="MySQL manual: Configuring InnoDB Buffer Pool Size",
+        variables=("innodb_buffer_pool_size",),
+        needs=("machine", "all tables"),
+        condition=_pool_below_data,
+        effect="Pages stay in memory that are now read from the disk.",
+        risk="Memory that nothing else can use; leave some to the page cache of binary logs and backups.",
+        provable=True,
+    ),
+    Rule(
+        id="connections-above-memory",
+        title="All connections at work need more memory than there is",
+        cause="memory",
+        severity="warning",
+        source="MySQL manual: How MySQL Uses Memory",
+        variables=(*_OF_EACH_CONNECTION, "net_buffer_length", "max_connections"),
+        needs=("machine",),
+        condition=_connections_above_memory,
+        effect="A burst of clients is refused, and does not bring the server down.",
+        risk="Clients above the limit get error 1040.",
+    ),
+    Rule(
+        id="server-swapped",
+        title="A part of the server is in swap",
+        cause="memory",
+        severity="error",
+        source="MySQL manual: How MySQL Uses Memory",
+        variables=("innodb_buffer_pool_size",),
+        needs=("machine",),
+        condition=_swapped,
+        effect="No statement waits for its own memory to come back from the disk.",
+        risk="A smaller pool holds fewer pages.",
+    ),
+    Rule(
+        id="swappiness",
+        title="The kernel would rather swap the server than drop its page cache",
+        cause="memory",
+        severity="note",
+        source="Linux kernel, Documentation/admin-guide/sysctl/vm.rst: swappiness",
+        variables=("innodb_buffer_pool_size",),
+        needs=("machine",),
+        condition=_swappiness,
+        effect="The buffer pool stays in memory when files are read.",
+        risk="Under pressure the kernel kills sooner; write the line to /etc/sysctl.d to keep it.",
+    ),
+    Rule(
+        id="numa-interleave",
+        title="The buffer pool may come from one NUMA node",
+        cause="memory",
+        severity="warning",
+        source="MySQL manual: InnoDB Startup Options and System Variables, innodb_numa_interleave",
+        variables=("innodb_numa_interleave", "innodb_buffer_pool_size"),
+        needs=("machine",),
+        condition=_numa,
+        effect="No node runs out of memory, and swaps, while others have some.",
+        risk="A page is more often another node's.",
+    ),
+    Rule(
+        id="huge-pages-always",
+        title="The kernel gives huge pages unasked where memory is short",
+        cause="memory",
+        severity="note",
+        source="Linux kernel, Documentation/admin-guide/mm/transhuge.rst",
+        variables=("innodb_buffer_pool_size",),
+        needs=("machine",),
+        condition=_huge_pages,
+        effect="Small allocations do not hold 2 MiB each, and no statement waits while the kernel makes room for one.",
+        risk="Loads on a large buffer pool may cost more: `upshift card` measures that.",
+    ),
+    Rule(
+        id="dedicated-server-shared",
+        title="innodb_dedicated_server on a machine that others use",
+        cause="memory",
+        severity="error",
+        source="MySQL manual: Enabling Automatic InnoDB Configuration for a Dedicated MySQL Server",
+        variables=("innodb_dedicated_server",),
+        needs=("machine",),
+        condition=_dedicated,
+        effect="The server takes what is left, not three quarters of all.",
+        risk="A smaller pool holds fewer pages.",
+    ),
+    Rule(
+        id="dedicated-server-ignored",
+        title="innodb_dedicated_server without effect on the buffer pool",
+        cause="memory",
+        severity="note",
+        source="MySQL 9.7 source: storage/innobase/handler/ha_innodb.cc, innodb_buffer_pool_size_init",
+        variables=("innodb_dedicated_server", "innodb_buffer_pool_size"),
+        condition=_dedicated_ignored,
+        effect="The configuration says what holds; or leave innodb_buffer_pool_size out instead.",
+        risk="innodb_redo_log_capacity falls back to its default unless it is set.",
+    ),
+    Rule(
+        id="container-unaware",
+        title="The server does not know of its container's limits",
+        cause="memory",
+        severity="warning",
+        source="MySQL 9.7 source: sql/mysqld.cc, setup_container_awareness",
+        variables=("container_aware", "server_memory"),
+        needs=("machine",),
+        condition=_container,
+        effect="What the server sizes by memory and CPUs is sized by the container's.",
+        risk="Defaults that follow from memory and CPUs become smaller.",
+    ),
+    Rule(
+        id="key-buffer-unused",
+        title="A large key buffer, and no MyISAM tables",
+        cause="memory",
+        severity="note",
+        source="MySQL manual: The MyISAM Key Cache",
+        variables=("key_buffer_size",),
+        needs=("all tables",),
+        condition=_key_buffer,
+        effect="The memory is free for InnoDB's buffer pool.",
+        risk="None that is known; MyISAM tables that come later read their indexes from the page cache.",
+    ),
+    Rule(
+        id="buffer-pool-cold",
+        title="The buffer pool is empty after each restart",
+        cause="memory",
+        severity="note",
+        source="MySQL manual: Saving and Restoring the Buffer Pool State",
+        variables=("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup"),
+        condition=_no_warm_up,
+        effect="The pages of yesterday are there minutes after a restart.",
+        risk="The disk is busy with them in that time.",
+    ),
+    Rule(
+        id="performance-schema-memory",
+        title="performance_schema takes much of a small memory",
+        cause="memory",
+        severity="warning",
+        source="MySQL manual: The Performance Schema Memory-Allocation Model",
+        variables=("performance_schema",),
+        needs=("machine", "instruments"),
+        condition=_performance_schema_memory,
+        effect="The memory is free for the buffer pool and connections.",
+        risk="No statement digests, waits or sys schema; smaller performance_schema_max_* keep some of them.",
+    ),
+    _session_buffer("sort_buffer_size", 4 * MIB, "256K"),
+    _session_buffer("join_buffer_size", 8 * MIB, "256K"),
+    _session_buffer("read_buffer_size", 4 * MIB, "128K"),
+    _session_buffer("read_rnd_buffer_size", 4 * MIB, "256K"),
+)

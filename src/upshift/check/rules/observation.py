@@ -1,0 +1,226 @@
+"""What the server writes down about itself: logs, performance_schema, the binary log."""
+
+from __future__ import annotations
+
+from upshift.check.model import Facts, Found
+from upshift.check.rule import Rule
+from upshift.check.rules.words import GIB
+
+_MANY_INSTRUMENTS = 20
+
+
+def _general(facts: Facts) -> Found | None:
+    if not facts.on("general_log"):
+        return None
+    return Found(evidence="general_log is ON: each statement is written to a log.", settings={"general_log": "OFF"})
+
+
+def _slow_all(facts: Facts) -> Found | None:
+    if not facts.on("slow_query_log"):
+        return None
+    if float(facts.text("long_query_time")) > 0:
+        return None
+    return Found(
+        evidence="slow_query_log is ON and long_query_time 0: each statement is written to a log.",
+        settings={"long_query_time": "1"},
+    )
+
+
+def _slow_unindexed(facts: Facts) -> Found | None:
+    if not (facts.on("slow_query_log") and facts.on("log_queries_not_using_indexes")):
+        return None
+    if facts.number("log_throttle_queries_not_using_indexes"):
+        return None
+    return Found(
+        evidence="log_queries_not_using_indexes is ON without a limit: each look at a small table is written to a log.",
+        settings={"log_throttle_queries_not_using_indexes": "10"},
+    )
+
+
+def _instruments(facts: Facts) -> Found | None:
+    if facts.instruments < _MANY_INSTRUMENTS:
+        return None
+    return Found(
+        evidence=f"{facts.instruments:,} instruments of latches (wait/synch) are on: each lock and unlock is timed.",
+        settings={"performance_schema_instrument": "wait/synch/%=OFF"},
+        now={"performance_schema_instrument": "wait/synch/%=ON"},
+    )
+
+
+def _off(facts: Facts) -> Found | None:
+    assert facts.host
+    if facts.on("performance_schema") or facts.host.memory_bytes < 2 * GIB:
+        return None
+    return Found(
+        evidence="performance_schema is OFF: nobody can tell which statements take the time, or which indexes are used.",
+        settings={"performance_schema": "ON"},
+    )
+
+
+def _monitor(facts: Facts) -> Found | None:
+    names = [name for name in ("innodb_status_output", "innodb_status_output_locks") if facts.on(name)]
+    if not names:
+        return None
+    told = f"{' and '.join(names)}: ON. InnoDB writes its monitor to the error log every 15 s."
+    return Found(evidence=told, settings=dict.fromkeys(names, "OFF"))
+
+
+def _expire(facts: Facts) -> Found | None:
+    if not facts.on("log_bin") or facts.number("binlog_expire_logs_seconds"):
+        return None
+    if facts.family == "mariadb" and float(facts.variables.get("expire_logs_days", "0")):
+        return None
+    return Found(
+        evidence="binlog_expire_logs_seconds is 0: binary logs stay until the disk is full.",
+        settings={"binlog_expire_logs_seconds": "604800"},
+    )
+
+
+def _no_purge(facts: Facts) -> Found | None:
+    if not facts.on("log_bin") or facts.on("binlog_expire_logs_auto_purge"):
+        return None
+    return Found(
+        evidence="binlog_expire_logs_auto_purge is OFF: binary logs stay until the disk is full.",
+        settings={"binlog_expire_logs_auto_purge": "ON"},
+    )
+
+
+def _format(facts: Facts) -> Found | None:
+    now = facts.text("binlog_format").upper()
+    if not facts.on("log_bin") or now != "STATEMENT":
+        return None
+    return Found(
+        evidence="binlog_format is STATEMENT: READ COMMITTED fails, and some statements give other rows on a replica.",
+        settings={"binlog_format": "ROW"},
+    )
+
+
+def _debug(facts: Facts) -> Found | None:
+    version = facts.version_text.lower()
+    if not any(each in version for each in ("-debug", "-asan", "-tsan", "-valgrind")):
+        return None
+    return Found(
+        evidence=f"The server is {facts.version_text}: a build that checks itself at each step.",
+        commands=("./upshift build plain",),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="debug-build",
+        title="The server is a debug build",
+        cause="observation",
+        severity="error",
+        source="MySQL manual: MySQL Source-Configuration Options, WITH_DEBUG",
+        condition=_debug,
+        effect="The same statements take a fraction of the time.",
+        risk="None: install a release build of the same version.",
+    ),
+    Rule(
+        id="general-log-on",
+        title="Each statement is written to the general log",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: The General Query Log",
+        variables=("general_log",),
+        condition=_general,
+        effect="Statements do not wait for the log, and the disk does not fill up.",
+        risk="Auditing may need it.",
+        provable=True,
+    ),
+    Rule(
+        id="slow-log-all",
+        title="Each statement is written to the slow query log",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: The Slow Query Log",
+        variables=("slow_query_log", "long_query_time"),
+        condition=_slow_all,
+        effect="Statements do not wait for the log, and the disk does not fill up.",
+        risk="Statements below the limit are no longer seen one by one.",
+        provable=True,
+    ),
+    Rule(
+        id="slow-log-unindexed",
+        title="Each statement without an index is written to the slow query log",
+        cause="observation",
+        severity="note",
+        source="MySQL manual: The Slow Query Log",
+        variables=("slow_query_log", "log_queries_not_using_indexes", "log_throttle_queries_not_using_indexes"),
+        condition=_slow_unindexed,
+        effect="Ten a minute tell as much.",
+        risk="Rare ones may be left out.",
+    ),
+    Rule(
+        id="instruments-many",
+        title="performance_schema times each latch",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: Performance Schema Startup Configuration",
+        variables=("performance_schema",),
+        needs=("instruments",),
+        condition=_instruments,
+        effect="Latches cost what they cost. Statements and table I/O are still counted.",
+        risk="Waits for latches are no longer seen.",
+        provable=True,
+    ),
+    Rule(
+        id="performance-schema-off",
+        title="performance_schema is off",
+        cause="observation",
+        severity="note",
+        source="MySQL manual: Performance Schema Quick Start",
+        variables=("performance_schema",),
+        needs=("machine",),
+        condition=_off,
+        effect="Statement digests, waits and index use can be seen, and the sys schema works.",
+        risk="Memory, some hundred MiB, and a few per cent of CPU time: measure it.",
+        families=("mysql",),
+        provable=True,
+    ),
+    Rule(
+        id="innodb-monitor-on",
+        title="InnoDB's monitor fills the error log",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: Enabling InnoDB Monitors",
+        variables=("innodb_status_output", "innodb_status_output_locks"),
+        condition=_monitor,
+        effect="The error log has errors in it.",
+        risk="None: SHOW ENGINE INNODB STATUS shows the same.",
+    ),
+    Rule(
+        id="binlog-kept-forever",
+        title="Binary logs are never removed",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: Binary Logging Options and Variables, binlog_expire_logs_seconds",
+        variables=("log_bin", "binlog_expire_logs_seconds"),
+        condition=_expire,
+        effect="The disk does not fill up.",
+        risk="Restores to a point in time need the logs since the last backup.",
+    ),
+    Rule(
+        id="binlog-purge-off",
+        title="Binary logs are not removed when they expire",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: Binary Logging Options and Variables, binlog_expire_logs_auto_purge",
+        variables=("log_bin", "binlog_expire_logs_auto_purge"),
+        condition=_no_purge,
+        effect="The disk does not fill up.",
+        risk="Restores to a point in time need the logs since the last backup.",
+    ),
+    Rule(
+        id="binlog-format-statement",
+        title="The binary log holds statements",
+        cause="observation",
+        severity="warning",
+        source="MySQL manual: Replication Formats",
+        variables=("log_bin", "binlog_format"),
+        condition=_format,
+        effect="Replicas have the same rows, and READ COMMITTED works.",
+        risk="A statement that changes many rows makes a large log.",
+        provable=True,
+    ),
+)

@@ -1,0 +1,100 @@
+"""A connection that cannot change anything: only SELECT, SHOW and SET SESSION go through it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+
+from upshift.check.address import PASSWORD, Address
+from upshift.errors import ServerFailed, UsageError
+
+_READS = re.compile(r"(SELECT|SHOW|SET SESSION)\s", re.I)
+STATEMENT_S = 20
+"""Longer than this no statement of ours may work."""
+LOCK_WAIT_S = 2
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_DENIED = (1044, 1045, 1130, 1698)
+
+
+class Session:
+    """Asks one server."""
+
+    def __init__(self, connection: Any, *, local_port: bool = False) -> None:
+        self._connection = connection
+        self.local_port = local_port
+        """Whether it goes to a port of this machine: its pid file may then be the server's."""
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement. Raises pymysql.MySQLError as the server says it."""
+        assert _READS.match(statement), statement
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    @property
+    def socket(self) -> Any:
+        """The socket of the connection, which knows what process listens at its other end."""
+        return self._connection._sock
+
+
+@contextlib.contextmanager
+def opened(address: Address) -> Iterator[Session]:
+    """A read-only session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
+    connection = _connect(address)
+    try:
+        session = Session(connection, local_port=address.host in _LOOPBACK)
+        session.ask("SET SESSION TRANSACTION READ ONLY")
+        session.ask("SET SESSION autocommit = 1")  # else the first SELECT opens a snapshot, which holds purge back
+        session.ask(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
+        _bound(session)
+        yield session
+    except (pymysql.err.InterfaceError, ConnectionError) as error:
+        raise ServerFailed(f"{address.shown()} went away: {error}", "its log says why") from error
+    finally:
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            connection.close()
+
+
+def _bound(session: Session) -> None:
+    """Statements that take long are given up by the server itself; nothing is hidden; no cache of statistics is written."""
+    for setting in (
+        f"max_execution_time = {STATEMENT_S * 1000}",
+        f"max_statement_time = {STATEMENT_S}",
+        "information_schema_stats_expiry = 0",
+        "show_gipk_in_create_table_and_information_schema = ON",
+    ):
+        with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.InternalError):  # the other family's
+            session.ask(f"SET SESSION {setting}")
+
+
+def _connect(address: Address) -> Any:
+    where = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
+    try:
+        return pymysql.connect(
+            **where,
+            user=address.user,
+            password=address.password,
+            ssl_ca=address.ca or None,
+            ssl_verify_cert=bool(address.ca) or None,
+            # None: as the server has it. A statement more than needed would be one that is not SET SESSION.
+            autocommit=None,
+            connect_timeout=10,
+            read_timeout=STATEMENT_S * 3,
+            program_name="upshift check",
+        )
+    except pymysql.MySQLError as error:
+        code, said = (*error.args, "", "")[:2]
+        if code in _DENIED:
+            raise UsageError(
+                f"{address.shown()} refuses the login of {address.user}: {said}",
+                f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
+            ) from error
+        raise ServerFailed(
+            f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs"
+        ) from error
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ServerFailed(f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS") from error

@@ -1,0 +1,97 @@
+"""`upshift check` on a real MariaDB: planted faults are named, a well-set server hears nothing, and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from real_server import READS, changes_of, checked, started
+
+WELL_SET = (
+    "--key-buffer-size=8M",
+    "--innodb-io-capacity=2000",
+    "--character-set-server=utf8mb4",
+    "--innodb-buffer-pool-size=64M",
+)
+OPTIONS = {
+    "durability-pair": ("--log-bin=b", "--sync-binlog=0"),
+    "doublewrite-off": ("--innodb-doublewrite=OFF",),
+    "log-buffer-small": ("--innodb-log-buffer-size=2M",),
+    "shutdown-crash": ("--innodb-fast-shutdown=2",),
+    "sort-buffer-global": ("--sort-buffer-size=64M",),
+    "join-buffer-global": ("--join-buffer-size=64M",),
+    "connections-above-memory": ("--max-connections=90000",),
+    "native-aio-off": ("--innodb-use-native-aio=OFF",),
+    "thread-cache-off": ("--thread-cache-size=0",),
+    "back-log-small": ("--back-log=5",),
+    "lock-wait-long": ("--innodb-lock-wait-timeout=7200",),
+    "deadlock-detect-off": ("--innodb-deadlock-detect=OFF",),
+    "tmp-table-pair": ("--tmp-table-size=32M", "--max-heap-table-size=16M"),
+    "query-cache": ("--query-cache-type=ON", "--query-cache-size=16M"),
+    "table-cache-below-connections": ("--table-open-cache=60",),
+    "statistics-never-updated": ("--innodb-stats-auto-recalc=OFF",),
+    "statistics-few-pages": ("--innodb-stats-persistent-sample-pages=2",),
+    "charset-server-old": ("--character-set-server=latin1",),
+    "isolation-serializable": ("--transaction-isolation=SERIALIZABLE",),
+    "autocommit-off": ("--autocommit=OFF",),
+    "general-log-on": ("--general-log=ON",),
+    "slow-log-all": ("--slow-query-log=ON", "--long-query-time=0"),
+    "innodb-monitor-on": ("--innodb-status-output=ON",),
+    "binlog-kept-forever": ("--binlog-expire-logs-seconds=0",),
+    "binlog-format-statement": ("--binlog-format=STATEMENT",),
+}
+TABLES = {
+    "no-primary-key": "CREATE TABLE no_key (a INT)",
+    "duplicate-index": "CREATE TABLE two (id INT PRIMARY KEY, a INT, b INT, KEY one (a, b), KEY other (a, b))",
+    "redundant-index": "CREATE TABLE short (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY a_b (a, b))",
+    "myisam-tables": "CREATE TABLE old (id INT PRIMARY KEY) ENGINE=MyISAM",
+    "row-format-old": "CREATE TABLE compact (id INT PRIMARY KEY) ROW_FORMAT=COMPACT",
+    "row-format-compressed": "CREATE TABLE compressed (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED",
+    "auto-increment-near-end": "CREATE TABLE ending (id TINYINT PRIMARY KEY AUTO_INCREMENT) AUTO_INCREMENT=120",
+    "statistics-frozen": "CREATE TABLE frozen (id INT PRIMARY KEY) STATS_AUTO_RECALC=0",
+    "charset-utf8mb3": "CREATE TABLE three (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb3, KEY (code))",
+    "charset-mixed": "CREATE TABLE four (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb4, KEY (code))",
+}
+PLANTED = {*OPTIONS, *TABLES}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new data folder."""
+    folder = tmp_path_factory.mktemp("mariadb") / "data"
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
+    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
+    return folder
+
+
+def test_a_well_set_server_hears_nothing_and_is_only_read(data: Path) -> None:
+    with started("mariadbd", data, WELL_SET) as server:
+        variables, counted = server.table("SHOW GLOBAL VARIABLES"), server.table("SHOW GLOBAL STATUS LIKE 'Com\\_%'")
+        report = checked(server.url)
+        ran = changes_of(counted, server.table("SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
+        assert server.table("SHOW GLOBAL VARIABLES") == variables
+    assert "Com_select" in ran and all(each.startswith(READS) for each in ran), ran
+    assert [each["id"] for each in report["findings"]] == []
+    assert report["on_this_machine"] and report["family"] == "mariadb"
+    assert len(report["well"]) > 40
+    assert all(
+        "the counters cover" in each["why"] or "performance_schema" in each["why"] or "disk" in each["why"]
+        for each in report["not_judged"]
+    )
+
+
+def test_planted_faults_are_named(data: Path) -> None:
+    assert len(PLANTED) >= 25
+    options = [each for given in OPTIONS.values() for each in given]
+    with started("mariadbd", data, [*WELL_SET, *options]) as server:
+        server.run("CREATE DATABASE shop", "USE shop", *TABLES.values())
+        found = {each["id"] for each in checked(server.url)["findings"]}
+        server.run("CREATE USER nobody@localhost")
+        little = checked(server.url.replace("root@", "nobody@"))
+    assert found - PLANTED == set()
+    assert PLANTED - found == set()
+    assert {"all tables", "transactions", "statistics"} <= little["unseen"].keys()
+    assert "GRANT SELECT" in little["unseen"]["all tables"]

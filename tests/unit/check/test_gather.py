@@ -1,0 +1,137 @@
+"""From a server's answers to facts: what a login may not see is named, and the rest is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from served import VARIABLES
+
+from upshift.check.gather import read_facts
+from upshift.check.session import Session
+from upshift.errors import UsageError
+
+Rows = list[tuple[Any, ...]]
+
+
+class Server(Session):
+    """Answers by a word that only one statement has."""
+
+    def __init__(self, version: str = "9.7.4", **variables: str) -> None:
+        self.asked: list[str] = []
+        self.local_port = False
+        self.answers: dict[str, Rows | Exception] = {
+            "GLOBAL VARIABLES": [*{**VARIABLES, "version": version, "pid_file": "x.pid", **variables}.items()],
+            "STATUS LIKE": [("Threads_running", "3")],
+            "GLOBAL STATUS": [("Uptime", "4000"), ("Questions", "20000")],
+            "SHOW GRANTS": [("GRANT SELECT, PROCESS ON *.* TO `check`@`%`",)],
+            "variables_info": [("sync_binlog", "GLOBAL", "/etc/my.cnf"), ("back_log", "COMMAND_LINE", "")],
+            "system_variables": [("sync_binlog", "CONFIG", "/etc/my.cnf")],
+            "information_schema.tables WHERE": [
+                ("shop", "orders", "InnoDB", "Dynamic", 10, 100, 50, 0, 11, "utf8mb4_0900_ai_ci", ""),
+                ("shop", "bad", None, None, None, None, None, None, None, None, None),
+            ],
+            "information_schema.statistics": [
+                ("shop", "orders", "PRIMARY", 0, "BTREE", "YES", "id", None, "A", ""),
+                ("shop", "orders", "words", 1, "BTREE", "NO", "a", 10, "D", "YES"),
+                ("shop", "orders", "words", 1, "BTREE", "NO", None, None, "A", "YES"),
+            ],
+            "column_type": [("shop", "orders", "id", b"bigint unsigned", None, "auto_increment")],
+            "key_column_usage": [("shop", "lines", "order_id")],
+            "innodb_table_stats": [("shop", "orders", 10, 60)],
+            "table_io_waits": [("shop", "orders", "PRIMARY", 7)],
+            "setup_instruments": [(4,)],
+            "SHOW ENGINE": [("performance_schema", "x.memory", "1"), ("performance_schema", "performance_schema.memory", "99")],
+            "innodb_metrics": [("trx_rseg_history_len", 12)],
+            "innodb_trx": [(9, 70, 1, 2)],
+            "processlist": [(9, 70, "select")],
+        }
+
+    def ask(self, statement: str) -> Rows:
+        self.asked.append(statement)
+        answer = next(rows for word, rows in self.answers.items() if word in statement)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @property
+    def socket(self) -> Any:
+        return None
+
+
+def read(server: Server) -> Any:
+    return read_facts(server, sleep=lambda _s: None, root=Path("/no/such"))
+
+
+def test_all_parts() -> None:
+    facts = read(Server())
+    assert (facts.family, facts.version, facts.version_text) == ("mysql", (9, 7, 4), "MySQL 9.7.4")
+    assert facts.counted("uptime") == 4000 and facts.threads_running == (2,) * 5
+    assert facts.origins == {"sync_binlog": "/etc/my.cnf", "back_log": "the command line"}
+    assert [each.engine for each in facts.tables] == ["InnoDB", ""]
+    primary, words = facts.indexes
+    assert primary.unique and primary.primary and not words.unique and not words.visible
+    assert [(part.name, part.prefix, part.descending) for part in words.columns] == [("a", 10, True), ("", None, False)]
+    assert facts.columns[0].counts and facts.columns[0].type == "bigint unsigned"
+    assert facts.references == (("shop", "lines", "order_id"),)
+    assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
+    assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
+    assert facts.host is None and set(facts.unseen) == {"machine", "disk"}
+
+
+def test_what_a_login_may_not_see() -> None:
+    server = Server()
+    server.answers |= {
+        "SHOW GRANTS": [("GRANT USAGE ON *.* TO `me`@`%`",), ("GRANT SELECT ON `shop`.* TO `me`@`%`",)],
+        "innodb_table_stats": pymysql.err.OperationalError(1142, "SELECT command denied"),
+        "innodb_trx": pymysql.err.OperationalError(1227, "you need PROCESS"),
+        "innodb_metrics": pymysql.err.OperationalError(1227, "you need PROCESS"),
+        "column_type": pymysql.err.OperationalError(3024, "maximum statement execution time exceeded"),
+        "variables_info": pymysql.err.OperationalError(1142, "SELECT command denied"),
+    }
+    facts = read(server)
+    assert facts.unseen["transactions"] == facts.unseen["statements"] == "this login may not see it: you need PROCESS"
+    assert "SELECT command denied" in facts.unseen["statistics"] and "20 s" in facts.unseen["columns"]
+    assert "GRANT SELECT" in facts.unseen["all tables"]
+    assert not facts.statements and not facts.origins and len(facts.tables) == 2
+    assert not any("processlist" in each for each in server.asked)
+
+
+@pytest.mark.parametrize(
+    "grant", ["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`", "GRANT INSERT, SELECT ON *.* TO `a`@`b`"]
+)
+def test_a_login_that_sees_all_tables(grant: str) -> None:
+    server = Server()
+    server.answers["SHOW GRANTS"] = [(grant,)]
+    assert "all tables" not in read(server).unseen
+
+
+@pytest.mark.parametrize(
+    ("version", "family", "numbers"),
+    [
+        ("8.4.6-6", "mysql", (8, 4, 6)),
+        ("10.11.14-MariaDB-0+deb12u2", "mariadb", (10, 11, 14)),
+        ("5.5.5-10.6.12-MariaDB-log", "mariadb", (10, 6, 12)),
+    ],
+)
+def test_which_server_it_is(version: str, family: str, numbers: tuple[int, int, int]) -> None:
+    facts = read(Server(version, performance_schema="OFF"))
+    assert (facts.family, facts.version) == (family, numbers)
+    assert facts.unseen["index use"] == "performance_schema is off"
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("5.7.44", "MySQL 5.7.44"), ("10.3.39-MariaDB", "MariaDB 10.3.39"), ("8", "is no version")]
+)
+def test_a_server_that_no_rule_holds_for(version: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read(Server(version))
+
+
+def test_only_statements_that_read_go_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(None)
+    for statement in ("DELETE FROM t", "SET GLOBAL x = 1", "FLUSH STATUS", "SELECTED", "KILL 1"):
+        with pytest.raises(AssertionError):
+            session.ask(statement)

@@ -1,0 +1,151 @@
+"""The machine, read from a /proc and a /sys that are written here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from upshift.check.host import describe, is_server, process_of, server_process
+from upshift.check.model import Host
+
+GIB, MIB = 1 << 30, 1 << 20
+PID = 77
+
+
+class Machine:
+    """A machine's files below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "srv/mysql").mkdir(parents=True)
+        (root / "plugins").mkdir()
+        self.write("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nSwapTotal: 1024 kB\n")
+        self.write(f"proc/{PID}/comm", "mysqld\n")
+        self.write(f"proc/{PID}/status", "VmRSS:\t 4194304 kB\nVmSwap:\t 2048 kB\nCpus_allowed_list:\t0-3,6\n")
+        self.write(f"proc/{PID}/cgroup", "0::/system.slice/mysql.service\n")
+        self.write(
+            f"proc/{PID}/mountinfo",
+            "22 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw\n"
+            "23 22 8:17 / /srv/mysql rw,noatime shared:1 - xfs /dev/sdb1 rw,nobarrier\n"
+            "24 22 0:5 / /srv/mysqlx rw - tmpfs tmpfs rw\n",
+        )
+        (root / f"proc/{PID}/root").symlink_to(root)
+        (root / f"proc/{PID}/exe").symlink_to("/usr/sbin/mysqld")
+        self.write("proc/sys/vm/swappiness", "10\n")
+        self.write("proc/sys/net/core/somaxconn", "128\n")
+        self.write("proc/cpuinfo", "flags : fpu vme\n")
+        self.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n")
+        self.write("sys/devices/pci/sdb/queue/rotational", "1\n")
+        self.write("sys/devices/pci/sdb/queue/scheduler", "none [mq-deadline] bfq\n")
+        (root / "sys/devices/pci/sdb/sdb1").mkdir()
+        (root / "sys/dev/block").mkdir(parents=True)
+        (root / "sys/dev/block/8:17").symlink_to(root / "sys/devices/pci/sdb/sdb1")
+
+    def write(self, name: str, text: str) -> None:
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def described(self, datadir: str = "/srv/mysql/") -> Host:
+        return describe(PID, datadir, "/plugins/", self.root)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_memory_cpus_and_disk(machine: Machine) -> None:
+    (machine.root / "plugins/thread_pool.so").touch()
+    found = machine.described()
+    assert (found.memory_bytes, found.limited) == (16 * GIB, False)
+    assert (found.resident_bytes, found.swapped_bytes, found.swap_bytes) == (4 * GIB, 2 * MIB, MIB)
+    assert found.others_bytes == 4 * GIB
+    assert (found.cpus, found.numa_nodes, found.swappiness, found.somaxconn) == (5, 1, 10, 128)
+    assert (found.huge_pages, found.thread_pool, found.program) == ("always", True, "/usr/sbin/mysqld")
+    assert found.disk
+    assert (found.disk.file_system, found.disk.device, found.disk.scheduler) == ("xfs", "sdb1", "mq-deadline")
+    assert found.disk.rotational is True and "nobarrier" in found.disk.mount_options and "noatime" in found.disk.mount_options
+    assert (
+        0
+        < found.disk.free_bytes
+        <= found.disk.size_bytes
+        == os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
+    )
+
+
+def test_a_virtual_disk_that_says_it_turns_is_not_believed(machine: Machine) -> None:
+    machine.write("proc/cpuinfo", "flags : fpu vme hypervisor\n")
+    disk = machine.described().disk
+    assert disk and disk.rotational is None
+    machine.write("sys/devices/pci/sdb/queue/rotational", "0\n")
+    disk = machine.described().disk
+    assert disk and disk.rotational is False
+
+
+def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
+    disk = machine.described("/srv").disk
+    assert disk and (disk.file_system, disk.device, disk.rotational, disk.scheduler) == ("ext4", "", None, "")
+    assert machine.described("/no/such").disk is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "memory", "cpus"),
+    [
+        (
+            "0::/a/b\n",
+            {"a/b/memory.max": "max", "a/memory.max": str(256 * MIB), "a/b/cpu.max": "150000 100000"},
+            256 * MIB,
+            1.5,
+        ),
+        ("0::/gone\n", {"memory.max": str(GIB), "cpu.max": "max 100000"}, GIB, 5),
+        (
+            "4:memory:/c\n3:cpuset:/\n1:cpu,cpuacct:/c\n",
+            {
+                "memory/c/memory.limit_in_bytes": str(512 * MIB),
+                "cpu,cpuacct/c/cpu.cfs_quota_us": "50000",
+                "cpu,cpuacct/c/cpu.cfs_period_us": "100000",
+            },
+            512 * MIB,
+            0.5,
+        ),
+        ("4:memory:/c\n", {"memory/c/memory.limit_in_bytes": "9223372036854771712"}, 16 * GIB, 5),
+    ],
+    ids=["version 2, the least of all above", "a namespace of its own", "version 1", "no limit"],
+)
+def test_control_groups(machine: Machine, groups: str, files: dict[str, str], memory: int, cpus: float) -> None:
+    machine.write(f"proc/{PID}/cgroup", groups)
+    for name, text in files.items():
+        machine.write(f"sys/fs/cgroup/{name}", text + "\n")
+    found = machine.described()
+    assert (found.memory_bytes, found.limited, found.cpus) == (memory, memory < 16 * GIB, cpus)
+
+
+def test_numa_nodes(machine: Machine) -> None:
+    for name in ("node0", "node1", "possible"):
+        machine.write(f"sys/devices/system/node/{name}/cpulist", "")
+    assert machine.described().numa_nodes == 2
+
+
+def test_the_process_by_its_pid_file(machine: Machine) -> None:
+    machine.write("run/mysqld.pid", f"{PID}\n")
+    assert process_of("/run/mysqld.pid", machine.root) == PID
+    machine.write(f"proc/{PID}/comm", "sshd\n")
+    assert process_of("/run/mysqld.pid", machine.root) is None
+    assert process_of("/run/none.pid", machine.root) is None
+    assert not is_server(0, machine.root)
+
+
+def test_the_process_by_the_socket_that_it_listens_on(tmp_path: Path, machine: Machine) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        client.connect(str(tmp_path / "s"))
+        assert server_process(client, machine.root) is None, "this process is no server"
+        machine.write(f"proc/{os.getpid()}/comm", "mariadbd\n")
+        assert server_process(client, machine.root) == os.getpid()
+    with socket.socket(socket.AF_INET) as network:
+        assert server_process(network, machine.root) is None

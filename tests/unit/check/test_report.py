@@ -1,0 +1,201 @@
+"""The report on a terminal and as JSON; the command's options; what is measured for a finding."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from served import MARIADB, WELL, changed, table
+
+from upshift import console, pipeline, plan
+from upshift.check import gather, session
+from upshift.check.model import Facts, Report
+from upshift.check.prove import find_binary, find_finding, variants_of
+from upshift.check.rule import judge
+from upshift.check.rules import RULES
+from upshift.check.terminal import show
+from upshift.cli import app as cli_app
+from upshift.cli import outcome
+from upshift.errors import UsageError
+
+Run = Callable[..., tuple[int, str, str]]
+BAD = changed(
+    variables={"innodb_doublewrite": "OFF", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
+    tables=tuple(table(f"old_{number}", engine="MyISAM") for number in range(30)),
+    status={"uptime": "60"},
+    unseen={"machine": "it runs elsewhere", "disk": "it runs elsewhere"},
+).model_copy(update={"host": None})
+
+
+def reported(facts: Facts) -> Report:
+    return judge(facts, RULES, server="db:3306")
+
+
+def printed(report: Report, width: int = 80) -> str:
+    stream = io.StringIO()
+    show(report, Console(file=stream, width=width, highlight=False, soft_wrap=True, emoji=False))
+    return stream.getvalue()
+
+
+def test_the_report_fits_80_columns_and_has_all_parts() -> None:
+    text = printed(reported(BAD))
+    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()
+    assert lines[0] == "MySQL 9.7.4 at db:3306, on another machine, up 1 min 00 s"
+    assert lines[2].startswith("ERROR doublewrite-off: ")
+    flat = " ".join(text.split())
+    assert "my.cnf innodb_doublewrite = ON effect A page" in flat
+    assert "ALTER TABLE `shop`.`old_9` ENGINE=InnoDB;" in flat and "and 20 more" in flat and "old_10` ENGINE" not in flat
+    assert "1 error, 2 warnings, 1 note" in flat
+    assert "looked at and well" in flat and "not judged: it runs elsewhere" in flat and "not seen: machine" in flat
+    assert "--prove doublewrite-off" in flat and "--prove myisam-tables" not in flat
+
+
+def test_nothing_found() -> None:
+    assert "nothing found" in printed(reported(WELL))
+
+
+@pytest.fixture
+def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs the command on the server ``BAD``; exit code, stdout and stderr."""
+
+    @contextlib.contextmanager
+    def opened(_address: Any) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(session, "opened", opened)
+    monkeypatch.setattr(gather, "read_facts", lambda _session: BAD)
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str, server: str = "mysql://db") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["upshift", "check", "--server", server, *arguments])
+        code: Any = 0
+        try:
+            cli_app.main()
+        except SystemExit as end:
+            code = end.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_json_is_the_report(upshift: Run) -> None:
+    code, out, err = upshift("--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "") and told["schema_version"] == 1
+    assert Report.model_validate(told) == reported(BAD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 0),
+        (("--fail-on", "error"), 1),
+        (("--fail-on", "error", "--ignore", "doublewrite-off"), 0),
+        (("--fail-on", "warning", "--ignore", "doublewrite-off"), 1),
+        (("--fail-on", "warning", "--only", "statistics-few-pages"), 0),
+        (("--fail-on", "warning", "--only", "general-log-on"), 1),
+    ],
+)
+def test_exit_codes(upshift: Run, arguments: tuple[str, ...], code: int) -> None:
+    assert upshift(*arguments)[0] == code
+
+
+def test_only_and_ignore(upshift: Run) -> None:
+    told = json.loads(
+        upshift("--json", "--only", "general-log-on", "--only", "doublewrite-off", "--ignore", "doublewrite-off")[1]
+    )
+    assert [each["id"] for each in told["findings"]] == ["general-log-on"]
+    assert len(told["ignored"]) == len(RULES) - 1 and not told["well"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--only", "doublewrite"), "did you mean doublewrite-off?"),
+        (("--ignore", "xyzzy"), "docs/reference/check.md lists the rules"),
+        (("--prove", "xyzzy"), "there is no rule 'xyzzy'"),
+        (("--prove", "flush-method"), "the server is well there"),
+        (("--prove", "redo-small"), "it was not judged: the counters cover 60 s"),
+        (("--prove", "myisam-tables"), "cannot be proven"),
+        (("--prove", "general-log-on"), "another machine"),
+        (("--prove", "general-log-on", "--binary", "/no/such"), "is not an executable"),
+        (("--prove", "general-log-on", "--connections", "many"), "--connections takes counts"),
+        (("--prove", "general-log-on", "--until", "much"), "--until"),
+        (("--fail-on", "note"), "'--fail-on'"),
+    ],
+)
+def test_what_cannot_be_meant(upshift: Run, arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = upshift(*arguments)
+    assert code == 2 and said in err and not out and "Traceback" not in err
+
+
+def test_postgresql_is_refused_with_a_hint(upshift: Run) -> None:
+    code, _out, err = upshift(server="postgres://db")
+    assert code == 2 and "not PostgreSQL" in err and "hint: " in err
+
+
+def test_a_server_that_is_not_there_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["upshift", "check", "--server", "mysql://me@/?socket=/no/such/socket"])
+    with pytest.raises(SystemExit) as end:
+        cli_app.main()
+    assert end.value.code == 1
+    assert "ERROR no server answers at /no/such/socket" in capsys.readouterr().err
+
+
+def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Any] = []
+
+    def measure_variants(_lab: Any, measuring: Any, variants: Any) -> Any:
+        measured.extend((measuring, variants))
+        return SimpleNamespace()
+
+    monkeypatch.setattr(plan, "prepare_measuring", lambda options, variants, **_named: options)
+    monkeypatch.setattr(pipeline, "measure_variants", measure_variants)
+    monkeypatch.setattr(outcome, "show_outcome", lambda result, run, as_json: console.result("measured"))
+    code, out, err = upshift("--prove", "general-log-on", "--binary", "/bin/true", "-c", "4", "--trials", "2")
+    assert code == 0 and out == "measured\n", err
+    options, (now, fixed) = measured
+    assert (options.workloads, options.connections, options.trials, options.held_out) == (("oltp_read_write",), (4,), 2, ())
+    assert (now.name, dict(now.settings)) == ("now", {"general_log": "ON"})
+    assert (fixed.name, dict(fixed.settings)) == ("fixed", {"general_log": "OFF"})
+    assert now.program == fixed.program and now.program.binary == Path("/bin/true").resolve()
+    assert "general_log=ON" in err and "general_log=OFF" in err
+
+
+def test_a_dry_run_measures_nothing(upshift: Run) -> None:
+    code, out, _err = upshift("--prove", "general-log-on", "--binary", "/bin/true", "--dry-run", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["dry_run"] and told["stages"][0]["name"] == "data"
+
+
+def test_settings_that_are_no_variables_are_measured_too() -> None:
+    facts = changed(instruments=300, variables={"plugin_dir": "/usr/lib", "lc_messages_dir": "/no/such"})
+    now, fixed = variants_of(find_finding(reported(facts), "instruments-many"), facts, Path("/bin/true"))
+    assert now.settings == {"performance_schema_instrument": "wait/synch/%=ON"}
+    assert fixed.settings == {"performance_schema_instrument": "wait/synch/%=OFF"}
+    assert now.program.options == ("--plugin-dir=/usr/lib",)
+
+
+def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "mysqld"
+    program.write_text("")
+    program.chmod(0o755)
+    assert find_binary(changed(host={"program": str(program)}), None) == program
+    moved = changed(host={"program": "/no/such (deleted)"}, variables={"basedir": str(tmp_path)})
+    assert find_binary(moved, None) == program
+    with pytest.raises(UsageError, match="no server's program below"):
+        find_binary(changed(variables={"basedir": "/no/such"}), None)
+    with pytest.raises(UsageError, match="MariaDB"):
+        find_binary(MARIADB, program)

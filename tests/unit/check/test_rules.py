@@ -1,0 +1,134 @@
+"""Each rule names what it is for, stays silent where it comes near, and well-set servers hear nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from examples import EXAMPLES
+from served import MARIADB, SMALL, WELL, changed
+
+from upshift.check.model import Facts, Report
+from upshift.check.rule import Rule, judge
+from upshift.check.rules import RULES
+
+BY_ID = {each.id: each for each in RULES}
+# What is wrong in one way may be in another as well: each pair with its reason.
+COMPANIONS = {
+    "container-unaware": set[str](),
+    "log-not-written": {"durability-pair"},  # the binary log is synced
+    "tmp-table-pair": {"tmp-engine-memory"},  # limits differ only for that engine
+    "statistics-on-metadata": {"statistics-not-kept"},  # it matters only for statistics that are not kept
+    "isolation-serializable": set(),
+}
+
+
+def reported(facts: Facts, *rules: Rule) -> Report:
+    return judge(facts, rules or RULES, server="localhost:3306")
+
+
+def ids(report: Report) -> set[str]:
+    return {each.id for each in report.findings}
+
+
+def test_every_rule_has_both_examples_and_no_other() -> None:
+    assert len(BY_ID) == len(RULES)
+    assert set(EXAMPLES) == set(BY_ID)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_names_what_it_is_for_with_a_fix(rule: Rule) -> None:
+    (finding,) = reported(EXAMPLES[rule.id].firing, rule).findings
+    assert EXAMPLES[rule.id].fix in (*finding.my_cnf, *finding.sql, *finding.shell)
+    assert finding.evidence.endswith(".")
+    assert not rule.provable or finding.settings_then, "what is measured is a setting"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_silent_where_it_comes_near(rule: Rule) -> None:
+    report = reported(EXAMPLES[rule.id].silent, rule)
+    assert not report.findings
+    assert [each.id for each in report.well] == [rule.id], "it was judged, and not left out"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_one_fault_alone_is_named_alone(rule: Rule) -> None:
+    assert ids(reported(EXAMPLES[rule.id].firing)) - {rule.id} <= COMPANIONS.get(rule.id, set())
+
+
+@pytest.mark.parametrize("facts", [WELL, SMALL, MARIADB], ids=["well set", "container of 256 MiB", "MariaDB"])
+def test_a_well_set_server_hears_nothing(facts: Facts) -> None:
+    assert ids(reported(facts)) == set()
+
+
+def test_every_rule_is_written_as_the_others_are() -> None:
+    for each in RULES:
+        assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", each.id)
+        assert re.match(r"(MySQL manual|MySQL 9\.7 source|MariaDB documentation|Linux kernel)[:, ]", each.source), each.id
+        assert not each.title.endswith(".") and each.effect.endswith(".") and each.risk.endswith(".")
+        assert len(f"WARNING {each.id}: {each.title}") <= 100
+
+
+def test_several_faults_at_once_are_all_named() -> None:
+    variables: dict[str, str] = {}
+    planted = [name for name, each in EXAMPLES.items() if not name.endswith("mariadb") and _only_variables(each.firing)]
+    for name in planted:
+        variables |= {key: value for key, value in EXAMPLES[name].firing.variables.items() if WELL.variables.get(key) != value}
+    found = ids(reported(changed(variables=variables)))
+    assert len(found & set(planted)) >= 25
+
+
+def _only_variables(facts: Facts) -> bool:
+    return facts.family == "mysql" and facts.model_copy(update={"variables": WELL.variables}) == WELL
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"uptime": "600", "uptime_since_flush_status": "600"}, "600 s"),
+        ({"uptime_since_flush_status": "60"}, "60 s"),
+        ({"questions": "9000"}, "9,000 statements"),
+    ],
+)
+def test_the_load_is_not_judged_before_there_was_one(status: dict[str, str], why: str) -> None:
+    of_load = [each for each in RULES if "traffic" in each.needs and each.families != ("mariadb",)]
+    assert len(of_load) > 10
+    for rule in of_load:
+        facts = EXAMPLES[rule.id].firing
+        report = reported(facts.model_copy(update={"status": {**facts.status, **status}}), rule)
+        assert not report.findings and not report.well
+        assert why in report.not_judged[0].why
+
+
+def test_what_cannot_be_seen_is_not_judged() -> None:
+    elsewhere = changed(unseen={"machine": "another machine", "disk": "another machine"}).model_copy(update={"host": None})
+    report = reported(elsewhere)
+    assert not report.findings and not report.on_this_machine
+    away = {each.id for each in report.not_judged}
+    assert away == {each.id for each in RULES if {"machine", "disk"} & set(each.needs) and each.holds_for(elsewhere)}
+    assert {each.why for each in report.not_judged} == {"another machine"}
+
+
+def test_a_rule_of_another_server_says_nothing() -> None:
+    known = {each.id for part in (reported(MARIADB).well, reported(MARIADB).not_judged) for each in part}
+    assert {"redo-small-mariadb", "query-cache", "doublewrite-off"} <= known
+    assert not known & {"redo-small", "tmp-engine-memory", "performance-schema-off", "container-unaware"}
+
+
+def test_evidence_says_where_a_setting_comes_from() -> None:
+    facts = changed(variables={"innodb_doublewrite": "OFF"}, origins={"innodb_doublewrite": "/etc/mysql/my.cnf"})
+    (finding,) = reported(facts).findings
+    assert finding.evidence.endswith("innodb_doublewrite comes from /etc/mysql/my.cnf.")
+    assert finding.settings_now == {"innodb_doublewrite": "OFF"} and finding.settings_then == {"innodb_doublewrite": "ON"}
+
+
+def test_the_worst_comes_first() -> None:
+    facts = changed(variables={"innodb_status_output": "ON", "innodb_doublewrite": "OFF", "character_set_server": "latin1"})
+    severities = [each.severity for each in reported(facts).findings]
+    assert severities == sorted(severities, key=["error", "warning", "note"].index) and severities[0] == "error"
+
+
+def test_names_are_quoted_as_sql_takes_them() -> None:
+    odd = WELL.tables[0].model_copy(update={"name": "o`dd", "engine": "MyISAM"})
+    (finding,) = reported(changed(tables=(odd,)), BY_ID["myisam-tables"]).findings
+    assert finding.sql == ("ALTER TABLE `shop`.`o``dd` ENGINE=InnoDB",)
