@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from examples import option_file
 from real_server import READS, changes_of, checked, started
+from served import WELL
 
 from upshift.cli.test import MYSQLD
 
@@ -111,3 +113,12 @@ def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -
     assert findings.keys() - planted == set()
     assert planted - findings.keys() == set()
     assert not left & of_tables
+
+
+def test_the_server_takes_the_lines_of_all_fixes(mysqld: str, tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text(option_file(WELL).replace("plugin_load_add", "loose_plugin_load_add"))
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    command = (mysqld, f"--defaults-file={file}", *as_root, *BASE, "--validate-config")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from examples import option_file
 from real_server import READS, changes_of, checked, started
+from served import MARIADB
 
 WELL_SET = (
     "--key-buffer-size=8M",
@@ -95,3 +97,14 @@ def test_planted_faults_are_named(data: Path) -> None:
     assert PLANTED - found == set()
     assert {"all tables", "transactions", "statistics"} <= little["unseen"].keys()
     assert "GRANT SELECT" in little["unseen"]["all tables"]
+
+
+def test_the_server_takes_the_lines_of_all_fixes(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text(option_file(MARIADB))
+    done = subprocess.run(("mariadbd", f"--defaults-file={file}", "--help", "--verbose"), capture_output=True, text=True)
+    assert done.returncode == 0 and "unknown" not in done.stderr, done.stderr
+    named = dict(
+        line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(("sync-binlog ", "sort-buffer-size "))
+    )
+    assert named["sync-binlog"] == "1", "the file was read"

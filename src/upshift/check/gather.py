@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -57,7 +58,7 @@ _INSTRUMENTS = """SELECT COUNT(*) FROM performance_schema.setup_instruments
 _METRICS = "SELECT name, {count} FROM information_schema.innodb_metrics WHERE {enabled}"
 _TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked, trx_rows_modified
   FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
-_STATEMENTS = """SELECT id, time, SUBSTRING_INDEX(TRIM(info), ' ', 1) FROM {processes}
+_STATEMENTS = """SELECT id, time, LEFT(TRIM(info), 40) FROM {processes}
   WHERE command IN ('Query', 'Execute') AND info IS NOT NULL AND id <> CONNECTION_ID()"""
 
 
@@ -174,7 +175,8 @@ def _visible(family: Family, version: tuple[int, int, int]) -> str:
 
 def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[Host | None, str]:
     pid = machine.server_process(session.socket, root)
-    if pid is None and session.local_port:
+    # A container's port may be this machine's, and its pid file have the same name.
+    if pid is None and session.local_port and variables.get("hostname") == platform.node():
         pid = machine.process_of(_absolute(variables["pid_file"], variables["datadir"]), root)
     if pid is None:
         return None, "the server runs on another machine, or in a container whose processes cannot be seen from here"
@@ -266,8 +268,9 @@ def _transaction(row: tuple[Any, ...]) -> Transaction:
 
 
 def _statement(row: tuple[Any, ...]) -> Running:
-    thread, age_s, verb = row
-    return Running(thread=thread, age_s=max(0, age_s or 0), verb=verb.upper())
+    thread, age_s, text = row
+    verb = re.search(r"\w+", text)
+    return Running(thread=thread, age_s=max(0, age_s or 0), verb=verb[0].upper() if verb else "")
 
 
 def _memory(session: Session) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,11 @@ _READS = re.compile(r"(SELECT|SHOW|SET SESSION)\s", re.I)
 STATEMENT_S = 20
 """Longer than this no statement of ours may work."""
 LOCK_WAIT_S = 2
+_LOGIN_S = 10
+_ANSWER_S = 3 * STATEMENT_S
+"""Beside the statement itself: the way there, and a server that gives up late."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_GONE = (2006, 2013, 2014, 2055)
 _DENIED = (1044, 1045, 1130, 1698)
 
 
@@ -29,11 +34,16 @@ class Session:
         """Whether it goes to a port of this machine: its pid file may then be the server's."""
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement. Raises pymysql.MySQLError as the server says it."""
+        """The rows of a statement. Raises pymysql.MySQLError as the server says it, ServerFailed when it is gone."""
         assert _READS.match(statement), statement
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall())
+        except (pymysql.err.InterfaceError, pymysql.err.OperationalError, OSError) as error:
+            if isinstance(error, pymysql.err.OperationalError) and error.args[0] not in _GONE:
+                raise
+            raise ServerFailed(f"the server went away while it was looked at: {error}", "its log says why") from error
 
     @property
     def socket(self) -> Any:
@@ -45,6 +55,7 @@ class Session:
 def opened(address: Address) -> Iterator[Session]:
     """A read-only session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
     connection = _connect(address)
+    connection._read_timeout = _ANSWER_S
     try:
         session = Session(connection, local_port=address.host in _LOOPBACK)
         session.ask("SET SESSION TRANSACTION READ ONLY")
@@ -52,8 +63,6 @@ def opened(address: Address) -> Iterator[Session]:
         session.ask(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
         _bound(session)
         yield session
-    except (pymysql.err.InterfaceError, ConnectionError) as error:
-        raise ServerFailed(f"{address.shown()} went away: {error}", "its log says why") from error
     finally:
         with contextlib.suppress(pymysql.MySQLError, OSError):
             connection.close()
@@ -82,8 +91,8 @@ def _connect(address: Address) -> Any:
             ssl_verify_cert=bool(address.ca) or None,
             # None: as the server has it. A statement more than needed would be one that is not SET SESSION.
             autocommit=None,
-            connect_timeout=10,
-            read_timeout=STATEMENT_S * 3,
+            connect_timeout=_LOGIN_S,
+            read_timeout=_LOGIN_S,
             program_name="upshift check",
         )
     except pymysql.MySQLError as error:
@@ -96,5 +105,5 @@ def _connect(address: Address) -> Any:
         raise ServerFailed(
             f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs"
         ) from error
-    except (RuntimeError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
         raise ServerFailed(f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS") from error

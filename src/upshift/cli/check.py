@@ -78,7 +78,7 @@ def check(
     from upshift.check.terminal import show
 
     if prove is not None:
-        choose(RULES, [prove], [])  # refuses a name that there is not
+        only, ignore = [prove], []
         options = options_of(workload, connections, trials, slice_seconds, until, budget)
     chosen = choose(RULES, only or [], ignore or [])
     address = find_address(server, defaults_file, login_path)

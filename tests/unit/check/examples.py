@@ -20,6 +20,7 @@ from served import (
 )
 
 from upshift.check.model import Facts, Running, Transaction
+from upshift.check.rules import RULES
 
 
 @dataclass(frozen=True)
@@ -435,3 +436,15 @@ EXAMPLES: dict[str, Example] = {
     ),
     "binlog-format-statement": _variable("binlog_format", "STATEMENT", "MIXED", "ROW"),
 }
+
+
+def option_file(base: Facts) -> str:
+    """The my.cnf lines of all fixes for a server of this family, as an option file."""
+    lines: dict[str, str] = {}
+    for rule in RULES:
+        if rule.holds_for(base):
+            found = rule.condition(EXAMPLES[rule.id].firing.model_copy(update={"family": base.family}))
+            assert found
+            lines |= found.settings
+    del lines["datadir"]  # a folder of this machine's
+    return "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in lines.items())

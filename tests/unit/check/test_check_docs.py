@@ -16,6 +16,7 @@ from upshift.paths import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "reference" / "check.md").read_text()
 NEEDS = {"traffic": "load"}
+NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 
 def rows() -> Iterator[str]:
@@ -31,7 +32,7 @@ def rows() -> Iterator[str]:
 
 
 def _needs(rule: Rule) -> str:
-    family = {("mysql",): ["MySQL"], ("mariadb",): ["MariaDB"]}.get(rule.families, [])
+    family = [] if len(rule.families) > 1 else [NAMES[rule.families[0]]]
     return ", ".join([*family, *(NEEDS.get(each, each) for each in rule.needs)])
 
 
