@@ -95,6 +95,9 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Pat
         report = checked(server.url)
         ran = changes_of(counted, server.table("SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
         assert server.table("SHOW GLOBAL VARIABLES") == variables
+        # What the how-to grants shows all that root sees.
+        server.run("CREATE USER checker@localhost", "GRANT SELECT, PROCESS ON *.* TO checker@localhost")
+        assert checked(server.url.replace("root@", "checker@"))["unseen"] == report["unseen"]
     assert "Com_select" in ran and all(each.startswith(READS) for each in ran), ran
     assert [each["id"] for each in report["findings"]] == []
     assert report["on_this_machine"] and len(report["well"]) > 70

@@ -5,6 +5,7 @@ from __future__ import annotations
 from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
 from upshift.check.rules.words import GIB, MIB, amount, size
+from upshift.report.words import duration
 
 _ATOMIC_WRITES = ("zfs",)
 """File systems that never leave half a page."""
@@ -29,8 +30,10 @@ def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
     a_second = written / facts.counted_s
     if a_second * _REDO_S <= capacity:
         return None
-    told = f"{size(a_second)} of redo a second fill {size(capacity)} in {capacity / a_second / 60:.0f} minutes."
-    return Found(evidence=told, settings={setting: amount(min(2 * a_second * _REDO_S, _MOST_REDO))})
+    told = f"{size(a_second)} of redo a second fill {size(capacity)} in {duration(capacity / a_second)}."
+    disk = facts.host.disk if facts.host else None
+    room = capacity + disk.free_bytes / 2 if disk else _MOST_REDO
+    return Found(evidence=told, settings={setting: amount(min(2 * a_second * _REDO_S, room, _MOST_REDO))})
 
 
 def _log_waits(facts: Facts) -> Found | None:
