@@ -106,4 +106,6 @@ def _connect(address: Address) -> Any:
             f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs"
         ) from error
     except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
-        raise ServerFailed(f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS") from error
+        raise ServerFailed(
+            f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS with a file of certificates (tls-ca)"
+        ) from error

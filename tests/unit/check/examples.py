@@ -154,7 +154,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "disk-nearly-full": Example(
         changed(disk={"free_bytes": 10 * GIB}),
-        changed(disk={"free_bytes": 30 * GIB}),
+        changed(disk={"free_bytes": 100 * GIB, "size_bytes": 9000 * GIB}),
         "PURGE BINARY LOGS BEFORE NOW() - INTERVAL 7 DAY",
     ),
     "data-on-network": Example(
@@ -262,7 +262,11 @@ EXAMPLES: dict[str, Example] = {
         changed(status={"open_tables": "900", "opened_tables": "9000000"}),  # FLUSH TABLES, not a full cache
         "table_open_cache = 8000",
     ),
-    "table-cache-below-connections": _variable("table_open_cache", "400", "500", "4000"),
+    "table-cache-below-connections": Example(
+        changed(variables={"table_open_cache": "400"}, status={"uptime_since_flush_status": "60"}),
+        changed(variables={"table_open_cache": "400"}),  # a week has shown that it is enough
+        "table_open_cache = 4000",
+    ),
     "definition-cache-small": Example(
         changed(variables={"table_definition_cache": "400"}, tables=_TABLES),
         changed(tables=_TABLES),
@@ -405,7 +409,7 @@ EXAMPLES: dict[str, Example] = {
     "general-log-on": _variable("general_log", "ON", "OFF", "OFF"),
     "slow-log-all": Example(
         changed(variables={"slow_query_log": "ON", "long_query_time": "0.000000"}),
-        changed(variables={"slow_query_log": "ON", "long_query_time": "0.500000"}),
+        changed(variables={"slow_query_log": "ON", "long_query_time": "0.000000", "log_slow_rate_limit": "100"}),
         "long_query_time = 1",
     ),
     "slow-log-unindexed": Example(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upshift.check.model import Facts, Found
-from upshift.check.rule import Rule
+from upshift.check.rule import Rule, too_little_traffic
 from upshift.check.rules.words import MIB, amount, share, size
 
 _OPENED_A_SECOND = 1.0
@@ -11,9 +11,12 @@ _FEW_HITS = 0.5
 _SOME = 1000
 
 
+def _opened_a_second(facts: Facts) -> float:
+    return facts.counted("opened_tables") / facts.counted_s
+
+
 def _table_cache(facts: Facts) -> Found | None:
-    cache, opened = facts.number("table_open_cache"), facts.counted("opened_tables")
-    a_second = opened / facts.counted_s
+    cache, a_second = facts.number("table_open_cache"), _opened_a_second(facts)
     if a_second < _OPENED_A_SECOND or facts.counted("open_tables") < 0.95 * cache:
         return None
     told = f"The cache of {cache:,} tables is full, and {a_second:.1f} tables are opened a second."
@@ -22,7 +25,7 @@ def _table_cache(facts: Facts) -> Found | None:
 
 def _table_cache_below(facts: Facts) -> Found | None:
     cache, most = facts.number("table_open_cache"), facts.number("max_connections")
-    if cache >= most:
+    if cache >= most or not (too_little_traffic(facts) or _opened_a_second(facts) >= _OPENED_A_SECOND):
         return None
     told = (
         f"table_open_cache is {cache:,}, max_connections {most:,}: each connection needs a table of its own for each it uses."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from upshift.check.model import Disk, Facts, Found
 from upshift.check.rule import Rule
-from upshift.check.rules.words import share, size
+from upshift.check.rules.words import GIB, share, size
 
 _SLOW_CAPACITY, _FAST_CAPACITY = 1000, 2000
 _IN_MEMORY = ("tmpfs", "ramfs")
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
 _FAIR_QUEUES = ("bfq", "cfq")
 _NO_BARRIERS = ("nobarrier", "barrier=0")
-_LITTLE_ROOM = 0.05
+_LITTLE_ROOM, _ENOUGH_ROOM = 0.05, 50 * GIB
 _UNSAFE_FLUSH = ("littlesync", "nosync")
 _MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
 
@@ -116,7 +116,7 @@ def _network(facts: Facts) -> Found | None:
 
 def _full(facts: Facts) -> Found | None:
     disk = _disk(facts)
-    if not disk or not disk.size_bytes or disk.free_bytes >= _LITTLE_ROOM * disk.size_bytes:
+    if not disk or not disk.size_bytes or disk.free_bytes >= min(_LITTLE_ROOM * disk.size_bytes, _ENOUGH_ROOM):
         return None
     told = f"{size(disk.free_bytes)} of {size(disk.size_bytes)} are free, {share(disk.free_bytes, disk.size_bytes)}."
     if facts.variables.get("log_bin", "OFF") == "ON":
@@ -201,7 +201,7 @@ RULES: tuple[Rule, ...] = (
         id="io-capacity-low",
         title="Background writes are held back on a fast disk",
         cause="I/O",
-        severity="warning",
+        severity="note",
         source="MySQL manual: Configuring InnoDB I/O Capacity",
         variables=("innodb_io_capacity", "innodb_io_capacity_max"),
         needs=("disk",),

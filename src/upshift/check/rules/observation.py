@@ -18,7 +18,8 @@ def _general(facts: Facts) -> Found | None:
 def _slow_all(facts: Facts) -> Found | None:
     if not facts.on("slow_query_log"):
         return None
-    if float(facts.text("long_query_time")) > 0:
+    sampled = float(facts.variables.get("log_slow_rate_limit", "1")) > 1  # Percona Server and MariaDB
+    if float(facts.text("long_query_time")) > 0 or sampled:
         return None
     return Found(
         evidence="slow_query_log is ON and long_query_time 0: each statement is written to a log.",
