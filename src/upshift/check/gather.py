@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from upshift.check import host as machine
+from upshift.check import questions
 from upshift.check.model import (
     Column,
     Facts,
@@ -34,33 +35,6 @@ _LOOKS, _BETWEEN_LOOKS_S = 5, 0.1
 _OLDEST: Mapping[Family, tuple[int, int, int]] = {"mysql": (8, 0, 0), "mariadb": (10, 5, 0)}
 _NAMES: Mapping[Family, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
-_OTHERS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
-_TABLES = f"""SELECT table_schema, table_name, engine, row_format, table_rows, data_length, index_length, data_free,
-    auto_increment, table_collation, create_options
-  FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN {_OTHERS}"""
-_INDEXES = """SELECT table_schema, table_name, index_name, non_unique, index_type, {visible}, column_name, sub_part, collation,
-    nullable
-  FROM information_schema.statistics WHERE table_schema NOT IN {others}
-  ORDER BY table_schema, table_name, index_name, seq_in_index"""
-_COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.character_set_name, c.extra
-  FROM information_schema.columns c JOIN information_schema.tables t
-    ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'
-  WHERE c.table_schema NOT IN {_OTHERS} AND (c.character_set_name IS NOT NULL OR c.extra LIKE '%auto_increment%')"""
-_REFERENCES = f"""SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage
-  WHERE referenced_table_name IS NOT NULL AND table_schema NOT IN {_OTHERS}"""
-_STATISTICS = f"""SELECT database_name, table_name, n_rows, TIMESTAMPDIFF(SECOND, last_update, NOW())
-  FROM mysql.innodb_table_stats WHERE database_name NOT IN {_OTHERS}"""
-_INDEX_USE = f"""SELECT object_schema, object_name, index_name, count_read
-  FROM performance_schema.table_io_waits_summary_by_index_usage
-  WHERE index_name IS NOT NULL AND object_schema NOT IN {_OTHERS}"""
-_INSTRUMENTS = """SELECT COUNT(*) FROM performance_schema.setup_instruments
-  WHERE name LIKE 'wait/synch/%' AND enabled = 'YES' AND timed = 'YES'"""
-_METRICS = "SELECT name, {count} FROM information_schema.innodb_metrics WHERE {enabled}"
-_TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked, trx_rows_modified
-  FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
-_STATEMENTS = """SELECT id, time, LEFT(TRIM(info), 40) FROM {processes}
-  WHERE command IN ('Query', 'Execute') AND info IS NOT NULL AND id <> CONNECTION_ID()"""
-
 
 def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")) -> Facts:
     """All that this login may see. Raises UsageError for a server that no rule holds for."""
@@ -77,17 +51,16 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
             unseen[name] = _why(error)
             return empty
 
-    mysql = family == "mysql"
     watched = variables.get("performance_schema") == "ON"
     if not watched:
         unseen["index use"] = unseen["instruments"] = "performance_schema is off"
     if not _sees_all(session):
         unseen["all tables"] = "this login sees its own tables; GRANT SELECT ON *.* shows all"
-    indexes = _INDEXES.format(visible=_visible(family, version), others=_OTHERS)
-    processes = "performance_schema.processlist" if mysql and watched else "information_schema.processlist"
-    metrics = _METRICS.format(count="count", enabled="status = 'enabled'" if mysql or version < (10, 6, 0) else "enabled = 1")
+    indexes = questions.INDEXES.format(visible=_visible(family, version), others=questions.OTHERS)
+    processes = "performance_schema.processlist" if family == "mysql" and watched else "information_schema.processlist"
+    statements = questions.STATEMENTS.format(processes=processes)
     none: tuple[Transaction, ...] = ()
-    transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(_TRANSACTIONS))), none)
+    transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(questions.TRANSACTIONS))), none)
     if "transactions" in unseen:
         # Without PROCESS the list has only our own statements, and that looks like a quiet server.
         unseen["statements"] = unseen["transactions"]
@@ -99,19 +72,19 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
         status=status,
         origins=_origins(session, family),
         threads_running=_running(session, sleep),
-        tables=part("tables", lambda: tuple(map(_table, session.ask(_TABLES))), ()),
+        tables=part("tables", lambda: tuple(map(_table, session.ask(questions.TABLES))), ()),
         indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
-        columns=part("columns", lambda: tuple(map(_column, session.ask(_COLUMNS))), ()),
-        references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(_REFERENCES)), ()),
-        statistics=part("statistics", lambda: tuple(map(_stored, session.ask(_STATISTICS))), ()),
-        index_use=part("index use", lambda: tuple(map(_use, session.ask(_INDEX_USE))), ()) if watched else (),
-        instruments=part("instruments", lambda: int(session.ask(_INSTRUMENTS)[0][0]), 0) if watched else 0,
+        columns=part("columns", lambda: tuple(map(_column, session.ask(questions.COLUMNS))), ()),
+        references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(questions.REFERENCES)), ()),
+        statistics=part("statistics", lambda: tuple(map(_stored, session.ask(questions.STATISTICS))), ()),
+        index_use=part("index use", lambda: tuple(map(_use, session.ask(questions.INDEX_USE))), ()) if watched else (),
+        instruments=part("instruments", lambda: int(session.ask(questions.INSTRUMENTS)[0][0]), 0) if watched else 0,
         performance_schema_bytes=part("instruments", lambda: _memory(session), 0) if watched else 0,
-        metrics=part("metrics", lambda: {name: int(count) for name, count in session.ask(metrics)}, {}),
+        metrics=part("metrics", lambda: {name: int(count) for name, count in session.ask(questions.METRICS)}, {}),
         transactions=transactions,
         statements=()
         if "statements" in unseen
-        else part("statements", lambda: tuple(map(_statement, session.ask(_STATEMENTS.format(processes=processes)))), ()),
+        else part("statements", lambda: tuple(map(_statement, session.ask(statements))), ()),
         host=host,
         unseen=unseen,
     )

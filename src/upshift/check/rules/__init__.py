@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from upshift.check.rule import Rule
 from upshift.check.rules import (
+    buffers,
     caches,
     charsets,
     connections,
     disk,
     durability,
+    indexes,
     memory,
     observation,
     schema,
@@ -20,8 +22,8 @@ from upshift.check.rules import (
 RULES: tuple[Rule, ...] = tuple(
     rule
     for module in (
-        *(memory, durability, disk, connections, temporary, caches),
-        *(schema, statistics, charsets, transactions, observation),
+        *(memory, buffers, durability, disk, connections, temporary, caches),
+        *(schema, indexes, statistics, charsets, transactions, observation),
     )
     for rule in module.RULES
 )

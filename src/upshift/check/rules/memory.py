@@ -6,8 +6,6 @@ from upshift.check.model import Facts, Found, Host
 from upshift.check.rule import Rule, too_little_traffic
 from upshift.check.rules.words import GIB, MIB, amount, share, size
 
-_OF_EACH_CONNECTION = ("sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "binlog_cache_size")
-"""What a statement may take of each, besides the connection's own buffer. Stacks are mapped, and hardly touched."""
 _FEW_MISSES = 0.001
 _WORTH_GROWING = 1.5
 _MOST_OF_MEMORY = 0.85
@@ -50,24 +48,6 @@ def _pool_above_memory(facts: Facts) -> Found | None:
     limit = " by its control group" if facts.host.limited else ""
     told = f"The pool may grow to {size(pool)}; the server has {size(memory)}{limit}{beside}."
     return Found(evidence=told, settings={"innodb_buffer_pool_size": amount(max(room_for_pool(facts.host), 8 * MIB))})
-
-
-def _connections_above_memory(facts: Facts) -> Found | None:
-    assert facts.host
-    most, memory = facts.number("max_connections"), facts.host.memory_bytes
-    each = sum(facts.number(name) for name in (*_OF_EACH_CONNECTION, "net_buffer_length"))
-    shared = facts.number("innodb_buffer_pool_size") + facts.number("innodb_log_buffer_size") + facts.number("key_buffer_size")
-    if shared + most * each <= memory:
-        return None
-    told = f"{most:,} connections of {size(each)} beside {size(shared)} of shared buffers may take {size(shared + most * each)}"
-    fitting = max(10, int((0.9 * memory - shared) / each), facts.counted("max_used_connections") + 10)
-    if fitting >= most:  # buffers of a statement are what is too large
-        return Found(
-            evidence=f"{told}; there are {size(memory)}. That many connections are in use.",
-            settings={"sort_buffer_size": "256K", "join_buffer_size": "256K", "read_rnd_buffer_size": "256K"},
-        )
-    told = f"{told}; there are {size(memory)}. The most at once were {facts.counted('max_used_connections'):,}."
-    return Found(evidence=told, settings={"max_connections": str(fitting)})
 
 
 def _swapped(facts: Facts) -> Found | None:
@@ -139,52 +119,12 @@ def _container(facts: Facts) -> Found | None:
     return Found(evidence=told, settings={"container_aware": "ON"})
 
 
-def _key_buffer(facts: Facts) -> Found | None:
-    size_bytes = facts.number("key_buffer_size")
-    if size_bytes < 64 * MIB or any(each.engine == "MyISAM" for each in facts.tables):
-        return None
-    return Found(
-        evidence=f"key_buffer_size is {size(size_bytes)}, and no table of yours is MyISAM's.",
-        settings={"key_buffer_size": "8M"},
-    )
-
-
 def _no_warm_up(facts: Facts) -> Found | None:
     names = ("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup")
     off = [name for name in names if not facts.on(name)]
     if not off or facts.number("innodb_buffer_pool_size") < GIB:
         return None
     return Found(evidence=f"{' and '.join(off)}: OFF.", settings=dict.fromkeys(off, "ON"))
-
-
-def _performance_schema_memory(facts: Facts) -> Found | None:
-    assert facts.host
-    if facts.performance_schema_bytes < 0.1 * facts.host.memory_bytes:
-        return None
-    held = f"{size(facts.performance_schema_bytes)} of {size(facts.host.memory_bytes)}"
-    return Found(evidence=f"performance_schema holds {held}.", settings={"performance_schema": "OFF"})
-
-
-def _session_buffer(name: str, most_bytes: int, better: str) -> Rule:
-    def condition(facts: Facts) -> Found | None:
-        now = facts.number(name)
-        if now <= most_bytes:
-            return None
-        told = f"{name} is {size(now)} for every connection, and statements take it each time that they need one."
-        return Found(evidence=told, settings={name: better})
-
-    return Rule(
-        id=f"{name.removesuffix('_size').replace('_', '-')}-global",
-        title=f"{name} is large for all connections",
-        cause="memory",
-        severity="warning",
-        source=f"MySQL manual: Server System Variables, {name}",
-        variables=(name,),
-        condition=condition,
-        effect="Less memory and less time to get it; statements that need more set it for their own session.",
-        risk="A few large statements get slower unless they set it themselves.",
-        provable=True,
-    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -212,18 +152,6 @@ RULES: tuple[Rule, ...] = (
         effect="Pages stay in memory that are now read from the disk.",
         risk="Memory that nothing else can use; leave some to the page cache of binary logs and backups.",
         provable=True,
-    ),
-    Rule(
-        id="connections-above-memory",
-        title="All connections at work need more memory than there is",
-        cause="memory",
-        severity="warning",
-        source="MySQL manual: How MySQL Uses Memory",
-        variables=(*_OF_EACH_CONNECTION, "net_buffer_length", "max_connections"),
-        needs=("machine",),
-        condition=_connections_above_memory,
-        effect="A burst of clients is refused, and does not bring the server down.",
-        risk="Clients above the limit get error 1040.",
     ),
     Rule(
         id="server-swapped",
@@ -309,18 +237,6 @@ RULES: tuple[Rule, ...] = (
         risk="Defaults that follow from memory and CPUs become smaller.",
     ),
     Rule(
-        id="key-buffer-unused",
-        title="A large key buffer, and no MyISAM tables",
-        cause="memory",
-        severity="note",
-        source="MySQL manual: The MyISAM Key Cache",
-        variables=("key_buffer_size",),
-        needs=("all tables",),
-        condition=_key_buffer,
-        effect="The memory is free for InnoDB's buffer pool.",
-        risk="None that is known; MyISAM tables that come later read their indexes from the page cache.",
-    ),
-    Rule(
         id="buffer-pool-cold",
         title="The buffer pool is empty after each restart",
         cause="memory",
@@ -331,20 +247,4 @@ RULES: tuple[Rule, ...] = (
         effect="The pages of yesterday are there minutes after a restart.",
         risk="The disk is busy with them in that time.",
     ),
-    Rule(
-        id="performance-schema-memory",
-        title="performance_schema takes much of a small memory",
-        cause="memory",
-        severity="warning",
-        source="MySQL manual: The Performance Schema Memory-Allocation Model",
-        variables=("performance_schema",),
-        needs=("machine", "instruments"),
-        condition=_performance_schema_memory,
-        effect="The memory is free for the buffer pool and connections.",
-        risk="No statement digests, waits or sys schema; smaller performance_schema_max_* keep some of them.",
-    ),
-    _session_buffer("sort_buffer_size", 4 * MIB, "256K"),
-    _session_buffer("join_buffer_size", 8 * MIB, "256K"),
-    _session_buffer("read_buffer_size", 4 * MIB, "128K"),
-    _session_buffer("read_rnd_buffer_size", 4 * MIB, "256K"),
 )

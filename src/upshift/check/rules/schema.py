@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from upshift.check.model import Column, Facts, Found, Index, Table
+from upshift.check.model import Facts, Found, Table
 from upshift.check.rule import Rule
 from upshift.check.rules.words import GIB, listed, name_of, share, size, tables_named
 
-_DAY_S = 86_400
 _NEAR_END = 0.75
 _LARGEST = {"tinyint": 2**7 - 1, "smallint": 2**15 - 1, "mediumint": 2**23 - 1, "int": 2**31 - 1, "bigint": 2**63 - 1}
 _NEXT = {"tinyint": "INT", "smallint": "INT", "mediumint": "INT", "int": "BIGINT"}
-
-
-def of_table(facts: Facts) -> dict[tuple[str, str], list[Index]]:
-    found: dict[tuple[str, str], list[Index]] = {}
-    for each in facts.indexes:
-        found.setdefault((each.schema_name, each.table), []).append(each)
-    return found
 
 
 def largest(kind: str) -> int | None:
@@ -27,111 +18,6 @@ def largest(kind: str) -> int | None:
     found = re.match(r"(\w+)", kind)
     most = _LARGEST.get(found[1].lower()) if found else None
     return most and (2 * most + 1 if "unsigned" in kind.lower() else most)
-
-
-def _no_key(facts: Facts) -> Found | None:
-    indexes, counting = of_table(facts), {(each.schema_name, each.table): each for each in facts.columns if each.counts}
-    bare = [
-        table
-        for table in facts.tables
-        if table.engine == "InnoDB"
-        and not any(
-            index.unique and all(part.name and not part.nullable for part in index.columns)
-            for index in indexes.get((table.schema_name, table.name), [])
-        )
-    ]
-    if not bare:
-        return None
-    return Found(
-        evidence=f"InnoDB keeps a hidden key for {tables_named(bare)}.",
-        statements=tuple(_key_for(facts, table, counting.get((table.schema_name, table.name))) for table in bare),
-    )
-
-
-def _key_for(facts: Facts, table: Table, counting: Column | None) -> str:
-    named = name_of(table.schema_name, table.name)
-    if counting:
-        return f"ALTER TABLE {named} ADD PRIMARY KEY ({name_of(counting.name)})"
-    hidden = "AUTO_INCREMENT INVISIBLE" if facts.family == "mysql" else "INVISIBLE AUTO_INCREMENT"
-    invisible = facts.family == "mariadb" or facts.version >= (8, 0, 23)
-    counts = hidden if invisible else "AUTO_INCREMENT"
-    return f"ALTER TABLE {named} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL {counts} PRIMARY KEY"
-
-
-def _comparable(index: Index) -> bool:
-    return index.kind == "BTREE" and index.visible and all(part.name for part in index.columns)
-
-
-def _parts(index: Index) -> tuple[tuple[str, int | None, bool], ...]:
-    return tuple((part.name.lower(), part.prefix, part.descending) for part in index.columns)
-
-
-def duplicates(facts: Facts) -> Iterator[tuple[Index, Index]]:
-    """Indexes that may go, each with one of the same columns that stays."""
-    for indexes in of_table(facts).values():
-        kept: dict[tuple[tuple[str, int | None, bool], ...], Index] = {}
-        # A primary key stays, then a unique index: it is a rule for the data, too.
-        for index in sorted(filter(_comparable, indexes), key=lambda one: (not one.primary, not one.unique, one.name)):
-            if (first := kept.setdefault(_parts(index), index)) is not index:
-                yield index, first
-
-
-def _duplicate(facts: Facts) -> Found | None:
-    found = list(duplicates(facts))
-    if not found:
-        return None
-    named = [f"{gone.schema_name}.{gone.table}: {gone.name} has the columns of {kept.name}" for gone, kept in found]
-    return Found(evidence=f"{listed(named, 'index')}.", statements=tuple(_drop(gone) for gone, _kept in found))
-
-
-def _redundant(facts: Facts) -> Found | None:
-    gone = {(each.schema_name, each.table, each.name) for each, _kept in duplicates(facts)}
-    found: list[tuple[Index, Index]] = []
-    for indexes in of_table(facts).values():
-        able = [each for each in indexes if _comparable(each) and (each.schema_name, each.table, each.name) not in gone]
-        for index in able:
-            mine = _parts(index)
-            longer = [each for each in able if len(each.columns) > len(mine) and _parts(each)[: len(mine)] == mine]
-            if longer and not index.unique:
-                found.append((index, longer[0]))
-    if not found:
-        return None
-    named = [f"{short.schema_name}.{short.table}: {short.name} begins {long.name}" for short, long in found]
-    return Found(evidence=f"{listed(named, 'index')}.", statements=tuple(_drop(short) for short, _long in found))
-
-
-def _drop(index: Index) -> str:
-    return f"ALTER TABLE {name_of(index.schema_name, index.table)} DROP INDEX {name_of(index.name)}"
-
-
-def _unused(facts: Facts) -> Found | None:
-    if facts.counted("uptime") < _DAY_S:
-        return None
-    reads = {(each.schema_name, each.table, each.index): each.reads for each in facts.index_use}
-    busy = {(schema, table) for (schema, table, _index), count in reads.items() if count}
-    held = set(facts.references)
-    gone = {(each.schema_name, each.table, each.name) for each, _kept in duplicates(facts)}
-    idle = [
-        index
-        for index in facts.indexes
-        if reads.get((index.schema_name, index.table, index.name)) == 0
-        and (index.schema_name, index.table) in busy
-        and not index.unique
-        and index.visible
-        and (index.schema_name, index.table, index.columns[0].name) not in held
-        and (index.schema_name, index.table, index.name) not in gone
-    ]
-    if not idle:
-        return None
-    days = facts.counted("uptime") / _DAY_S
-    named = [f"{each.schema_name}.{each.table}.{each.name}" for each in idle]
-    hide = "INVISIBLE" if facts.family == "mysql" else "IGNORED"
-    return Found(
-        evidence=f"Nobody read {listed(named, 'index')}, in {days:.0f} days, though their tables were read.",
-        statements=tuple(
-            f"ALTER TABLE {name_of(each.schema_name, each.table)} ALTER INDEX {name_of(each.name)} {hide}" for each in idle
-        ),
-    )
 
 
 def _myisam(facts: Facts) -> Found | None:
@@ -224,50 +110,6 @@ RULES: tuple[Rule, ...] = (
         condition=_myisam,
         effect="Row locks in place of table locks, transactions, recovery after a crash.",
         risk="The table is locked and rebuilt, and takes more room; COUNT(*) without WHERE reads it.",
-    ),
-    Rule(
-        id="no-primary-key",
-        title="InnoDB tables without a primary key",
-        cause="schema",
-        severity="warning",
-        source="MySQL manual: Clustered and Secondary Indexes",
-        needs=("tables", "indexes", "columns"),
-        condition=_no_key,
-        effect="Replicas find a row without reading the table; inserts share no lock for a hidden key.",
-        risk="The table is rebuilt. A key of the application's own is better than a hidden column.",
-    ),
-    Rule(
-        id="duplicate-index",
-        title="Indexes on the same columns",
-        cause="schema",
-        severity="warning",
-        source="MySQL manual: Optimization and Indexes",
-        needs=("indexes",),
-        condition=_duplicate,
-        effect="Each write changes one index less, and the buffer pool has room for other pages.",
-        risk="Statements that name the index in a hint fail.",
-    ),
-    Rule(
-        id="redundant-index",
-        title="Indexes that another one begins with",
-        cause="schema",
-        severity="note",
-        source="MySQL manual: Multiple-Column Indexes",
-        needs=("indexes",),
-        condition=_redundant,
-        effect="Each write changes one index less, and the buffer pool has room for other pages.",
-        risk="The longer index is larger to scan, and does not sort by the primary key behind those columns.",
-    ),
-    Rule(
-        id="unused-index",
-        title="Indexes that nobody reads",
-        cause="schema",
-        severity="note",
-        source="MySQL manual: The schema_unused_indexes View",
-        needs=("traffic", "indexes", "index use"),
-        condition=_unused,
-        effect="Each write changes one index less. Hidden first, it can be back at once; then drop it.",
-        risk="A report that runs once a month may need it.",
     ),
     Rule(
         id="row-format-old",
