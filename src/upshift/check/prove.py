@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.check.model import Facts, Finding, NotJudged, Report
 from upshift.errors import UsageError
+from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
+from upshift.report.words import count, measured
 from upshift.server.kind import Program
 
 NOW, FIXED = "now", "fixed"
@@ -57,6 +60,22 @@ def variants_of(finding: Finding, facts: Facts, binary: Path) -> tuple[Variant, 
     return (
         Variant(name=NOW, program=program, settings=finding.settings_now),
         Variant(name=FIXED, program=program, settings=finding.settings_then),
+    )
+
+
+def told(id: str, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """What was found about the throughput, a sentence a load. A fix for safety may cost some: that is no refutation."""
+    words = {
+        "faster": "proven here, the fix is faster",
+        "slower": "the fix costs throughput here",
+        "equivalent": "no difference here",
+        "inconclusive": "not settled here",
+    }
+    return tuple(
+        f"{id}: {words[each.verdict]} ({each.workload} at {count(each.connections, 'connection')}: "
+        f"{each.ratio:.2f}x, {measured(each)})"
+        for each in comparisons
+        if each.metric == "qps" and each.arm == FIXED
     )
 
 

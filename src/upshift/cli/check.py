@@ -155,7 +155,7 @@ def measure_finding(
 ) -> None:
     """The finding as two variants, by the pipeline of `upshift measure`."""
     from upshift import console
-    from upshift.check.prove import find_binary, find_finding, variants_of
+    from upshift.check.prove import find_binary, find_finding, told, variants_of
     from upshift.cli.dry_run import show
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
@@ -175,3 +175,5 @@ def measure_finding(
     with session("check", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
         result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=as_json)
+    for line in told(id, result.experiment.comparisons):
+        console.say(line)

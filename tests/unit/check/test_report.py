@@ -18,13 +18,14 @@ from served import MARIADB, WELL, changed, table
 from upshift import console, pipeline, plan
 from upshift.check import gather, session
 from upshift.check.model import Facts, Report
-from upshift.check.prove import find_binary, find_finding, variants_of
+from upshift.check.prove import find_binary, find_finding, told, variants_of
 from upshift.check.rule import judge
 from upshift.check.rules import RULES
 from upshift.check.terminal import show
 from upshift.cli import app as cli_app
 from upshift.cli import outcome
 from upshift.errors import UsageError
+from upshift.measure.model import Comparison, Verdict
 
 Run = Callable[..., tuple[int, str, str]]
 BAD = changed(
@@ -158,7 +159,7 @@ def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest
 
     def measure_variants(_lab: Any, measuring: Any, variants: Any) -> Any:
         measured.extend((measuring, variants))
-        return SimpleNamespace()
+        return SimpleNamespace(experiment=SimpleNamespace(comparisons=()))
 
     monkeypatch.setattr(plan, "prepare_measuring", lambda options, variants, **_named: options)
     monkeypatch.setattr(pipeline, "measure_variants", measure_variants)
@@ -171,6 +172,24 @@ def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest
     assert (fixed.name, dict(fixed.settings)) == ("fixed", {"general_log": "OFF"})
     assert now.program == fixed.program and now.program.binary == Path("/bin/true").resolve()
     assert "general_log=ON" in err and "general_log=OFF" in err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("faster", "proven here, the fix is faster"),
+        ("slower", "the fix costs throughput here"),
+        ("equivalent", "no difference here"),
+        ("inconclusive", "not settled here"),
+    ],
+)
+def test_what_was_measured_is_said_of_the_finding(verdict: Verdict, said: str) -> None:
+    compared = Comparison.model_construct(
+        workload="oltp_read_write", connections=8, metric="qps", arm="fixed", ratio=1.1, ci_low=1.05, ci_high=1.15
+    ).model_copy(update={"confidence": 0.95, "verdict": verdict})
+    other = compared.model_copy(update={"metric": "latency_ms_p99"})
+    (line,) = told("general-log-on", (other, compared))
+    assert line == f"general-log-on: {said} (oltp_read_write at 8 connections: 1.10x, 1.05 to 1.15 at 95 %)"
 
 
 def test_a_dry_run_measures_nothing(upshift: Run) -> None:
