@@ -15,11 +15,9 @@ from upshift.check.rules import RULES
 BY_ID = {each.id: each for each in RULES}
 # What is wrong in one way may be in another as well: each pair with its reason.
 COMPANIONS = {
-    "container-unaware": set[str](),
     "log-not-written": {"durability-pair"},  # the binary log is synced
     "tmp-table-pair": {"tmp-engine-memory"},  # limits differ only for that engine
     "statistics-on-metadata": {"statistics-not-kept"},  # it matters only for statistics that are not kept
-    "isolation-serializable": set(),
 }
 
 
