@@ -401,21 +401,24 @@ fn a_typed_transaction_counts_where_it_ends() {
 
 #[test]
 fn what_autocommit_made_permanent_is_not_run_again() {
-    let two = ["SELECT 1", "SELECT 2"].map(|sql| StatementSpec::new(sql, sql));
-    let knobs = Knobs {
-        autocommit: Some(true),
-        ..Knobs::default()
-    };
-    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
-    let clock = Arc::new(FakeClock::default());
-    let workload = Plain(two.to_vec(), Duration::ZERO);
-    // The second statement of every second transaction.
-    let (finished, asked) = against(workload, deadlocks(4), knobs, plan, clock);
-    let tally = finished.totals.transactions[0];
-    assert!(tally.errors > 200 && tally.retries == 0, "{tally:?}");
-    let begun = asked.first_statements.load(Ordering::SeqCst);
-    assert_eq!(begun, tally.count + tally.errors, "none was run twice");
-    assert!(finished.failure.is_none());
+    // Without BEGIN around them statements commit by themselves, also where nobody asked for autocommit.
+    for autocommit in [Some(true), None] {
+        let two = ["SELECT 1", "SELECT 2"].map(|sql| StatementSpec::new(sql, sql));
+        let knobs = Knobs {
+            autocommit,
+            ..Knobs::default()
+        };
+        let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+        let clock = Arc::new(FakeClock::default());
+        let workload = Plain(two.to_vec(), Duration::ZERO);
+        // The second statement of every second transaction.
+        let (finished, asked) = against(workload, deadlocks(4), knobs, plan, clock);
+        let tally = finished.totals.transactions[0];
+        assert!(tally.errors > 200 && tally.retries == 0, "{tally:?}");
+        let begun = asked.first_statements.load(Ordering::SeqCst);
+        assert_eq!(begun, tally.count + tally.errors, "none was run twice");
+        assert!(finished.failure.is_none());
+    }
 }
 
 #[test]

@@ -20,7 +20,9 @@ fn without_values(sql: &str) -> String {
     let mut text = String::with_capacity(sql.len());
     let mut rest = sql;
     while let Some(first) = rest.chars().next() {
-        let in_name = text.ends_with(|last: char| last.is_alphanumeric() || last == '_');
+        // Spaces go, and `LIMIT 10` is no name with digits.
+        let before = &sql[..sql.len() - rest.len()];
+        let in_name = before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
         let length = match first {
             '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
             '\'' => {
@@ -106,6 +108,14 @@ mod tests {
                     "EXECUTE UPDATE `t` SET `k` = `k` + ? WHERE `a` IN (...) AND `b` = ?",
                     "UPDATE `t` SET `k` = `k` + ? WHERE `a` IN (...) AND `b` = ?",
                     "UPDATE t SET k=k+$4 WHERE a IN ($1, $2, $3) AND b = $5",
+                ],
+            ),
+            (
+                "SELECT a FROM t1 WHERE b = ? ORDER BY a DESC LIMIT 10",
+                [
+                    "EXECUTE SELECT `a` FROM `t1` WHERE `b` = ? ORDER BY `a` DESC LIMIT ?",
+                    "SELECT `a` FROM `t1` WHERE `b` = ? ORDER BY `a` DESC LIMIT ?",
+                    "SELECT a FROM t1 WHERE b = $1 ORDER BY a DESC LIMIT $2",
                 ],
             ),
             (

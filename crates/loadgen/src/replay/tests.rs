@@ -237,9 +237,12 @@ fn other_files_are_refused_with_what_they_are() {
     let bytes = std::fs::read(&file.0).expect("reads");
     let mut newer = bytes.clone();
     newer[8] = 9;
+    let mut captured = bytes.clone();
+    captured[8] = 5;
     let meta_cut = bytes[..40].to_vec();
     for (content, said) in [
         (newer, "version 9"),
+        (captured, "version 5"),
         (b"SELECT 1;\n".to_vec(), "is not a trace"),
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed};
 use super::format::{
-    BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
+    BLOCK_HEAD_BYTES, BlockKind, CAPTURED, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
 };
 use super::tape::Event;
 use super::writer::Ended;
@@ -376,12 +376,20 @@ impl Blocks {
             return Err(no_trace(path));
         }
         if version != VERSION {
+            let hint = match version {
+                CAPTURED => {
+                    "upshift stack capture wrote it, and upshift stack reads it; replay takes what run --record writes"
+                }
+                _ => {
+                    "record it again with this upshift-load, or replay it with the one that recorded it"
+                }
+            };
             return Err(Failure::new(
                 format!(
                     "{} is a trace of version {version}, and this upshift-load reads version {VERSION}",
                     path.display()
                 ),
-                "record it again with this upshift-load, or replay it with the one that recorded it",
+                hint,
             ));
         }
         Ok(Self {

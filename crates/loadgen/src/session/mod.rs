@@ -42,6 +42,8 @@ pub struct Session {
     recorder: Recorder,
     /// A statement has succeeded since the transaction began.
     begun: bool,
+    /// The transaction began with [`Self::begin`]; otherwise each of its statements commits by itself where autocommit is on.
+    bounded: bool,
     /// When the last request was answered.
     answered_ns: u64,
     /// Where requests are noted, if they are.
@@ -62,6 +64,7 @@ impl Session {
             prepared,
             recorder,
             begun: false,
+            bounded: false,
             answered_ns: 0,
             tape: None,
         };
@@ -205,12 +208,13 @@ impl Session {
     /// Before each attempt at a transaction: nothing of it has been done.
     pub fn start(&mut self) {
         self.begun = false;
+        self.bounded = false;
     }
 
     /// Whether a part of the transaction at hand is permanent already, so that it must not be run again.
     #[must_use]
     pub fn is_partly_committed(&self) -> bool {
-        self.begun && self.shared.knobs.autocommit == Some(true)
+        self.begun && self.shared.knobs.autocommit.unwrap_or(!self.bounded)
     }
 
     /// Commit what a transaction without boundaries, of a single statement, has left open because autocommit is off.
@@ -233,6 +237,7 @@ impl Session {
         if let Some(tape) = &mut self.tape {
             tape.begin();
         }
+        self.bounded = true;
         match self.shared.knobs.autocommit {
             None => self.simple(Names::BEGIN, "BEGIN"),
             Some(_) => Ok(()),
