@@ -111,8 +111,8 @@ fn a_trace_of_reads_is_a_load_of_any_length() {
     fill.push(("/data/before.sql", path(&dump).to_owned()));
     fill.push(("/data/reads.trace", path(&trace).to_owned()));
     let workload = root().join("docs/tutorial/trace-workload.toml");
-    let [(_, filling), (_, replaying)] =
-        <[_; 2]>::try_from(commands(&workload, &fill)).expect("no fixed command");
+    let [(_, filling), (_, replaying), (_, fixed)] =
+        <[_; 3]>::try_from(commands(&workload, &fill)).expect("three commands");
     ended(filling).done();
     let record = |what: &str, to: &Path| {
         let line = format!(
@@ -131,7 +131,16 @@ fn a_trace_of_reads_is_a_load_of_any_length() {
     assert!(reads <= 100 * (laps + 2), "{laps} {reads}");
     assert!(result["duration_s"].as_f64() >= Some(2.0), "{result:#}");
     assert_eq!(result["replay"]["counted_otherwise"], 0);
+    let fixed = ended(fixed).json(0);
+    assert_eq!(count(&fixed, "transactions", "point_select", "count"), 50);
     let trace = path(&trace);
+    let line = format!("replay {trace} --loop --max-transactions 250 --json");
+    let counted = load(&line, &url).json(0);
+    assert_eq!(
+        count(&counted, "transactions", "point_select", "count"),
+        250
+    );
+    assert_eq!(counted["replay"]["laps"], 2);
     // Without --loop it ends with the trace, and says so.
     let short = load(&format!("replay {trace} --seconds 60 --json"), &url).json(0);
     assert_eq!(count(&short, "transactions", "point_select", "count"), 100);
@@ -156,7 +165,7 @@ fn a_trace_of_reads_is_a_load_of_any_length() {
         assert_eq!(paced["options"]["pace"], pace);
     }
     for (wrong, code, why) in [
-        ("--loop", 2, "--seconds"),
+        ("--loop", 2, "--max-transactions"),
         (
             "--loop --seconds 1 --digest /tmp/x",
             2,

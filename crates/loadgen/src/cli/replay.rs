@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,7 @@ use crate::workload::Workload;
 
 /// What to replay and what to do with the answers.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("until").multiple(true))]
 pub(super) struct ReplayOptions {
     /// The trace to replay.
     trace: PathBuf,
@@ -46,11 +47,14 @@ pub(super) struct ReplayOptions {
     #[arg(long, default_value_t = Pace::Fast)]
     pace: Pace,
     /// End after so many seconds; without it, with the trace.
-    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with_all = ["digest", "compare"])]
+    #[arg(long, value_name = "S", value_parser = seconds, group = "until", conflicts_with_all = ["digest", "compare"])]
     seconds: Option<f64>,
-    /// Begin again at the trace's end, until --seconds are over. `reads` (also without a value): only a trace that changes nothing;
+    /// End after so many transactions.
+    #[arg(long, value_name = "N", group = "until", conflicts_with_all = ["digest", "compare"])]
+    max_transactions: Option<u64>,
+    /// Begin again at the trace's end, until --seconds are over or --max-transactions were sent. `reads` (also without a value): only a trace that changes nothing;
     /// `always`: any.
-    #[arg(long = "loop", value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reads", requires = "seconds")]
+    #[arg(long = "loop", value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reads", requires = "until")]
     loops: Option<Loop>,
     /// What to do when something went otherwise than in the recording: `fail` at the end, or `count` it and succeed.
     #[arg(long, value_enum, default_value_t = OnDifference::Fail)]
@@ -103,7 +107,7 @@ impl ReplayOptions {
             time: self.seconds.map(Duration::from_secs_f64),
             warmup: Duration::ZERO,
             wait: Duration::from_secs(30),
-            transactions: None,
+            transactions: self.max_transactions,
             arrivals,
             on_disconnect: self.on_disconnect,
             on_error: OnError::Continue,
@@ -176,7 +180,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     let found_now = found.as_ref().ok().and_then(Option::as_ref);
     let mut about = About::from(&*driven);
     about.options.extend(options.files());
-    about.notes.extend(ended_early(options, finished));
+    about.notes.extend(ended_early(options, &replay, finished));
     let mut result = ran.result(&about, server, &options.output);
     result.replay = Some(output::replay(&trace, &replay, found_now)?);
     ran.put_out(&result, &about, &options.output)?;
@@ -194,13 +198,10 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
 }
 
 /// What to know of a replay whose trace was over before its time; nobody else has seen it end.
-fn ended_early(options: &ReplayOptions, finished: &Finished) -> Option<String> {
+fn ended_early(options: &ReplayOptions, replay: &Replay, finished: &Finished) -> Option<String> {
     let seconds = options.seconds?;
-    let early = finished.failure.is_none()
-        && !finished.interrupted
-        && finished.duration_s < seconds
-        && options.loops.is_none();
-    early.then(|| {
+    let early = finished.duration_s < seconds && options.max_transactions.is_none();
+    (early && options.loops.is_none() && replay.laps() > 0).then(|| {
         format!(
             "the trace ended after {:.1} of {seconds} s; --loop begins it again",
             finished.duration_s

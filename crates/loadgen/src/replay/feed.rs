@@ -68,6 +68,8 @@ struct State {
     unended: BTreeMap<u64, u64>,
     /// The first request that was not read.
     next: u64,
+    /// The last transaction that was.
+    last: u64,
     at_end: bool,
     failure: Option<String>,
 }
@@ -92,6 +94,7 @@ impl Feed {
                 queues: (0..connections).map(|_| VecDeque::new()).collect(),
                 unended: BTreeMap::new(),
                 next: 1,
+                last: 0,
                 at_end: false,
                 failure: None,
             }),
@@ -105,9 +108,14 @@ impl Feed {
         self.with(|state| state.look_for(connection, self.ahead) && state.is_in_order(connection))
     }
 
-    /// How often the trace was read to its end.
+    /// How often all of the trace's transactions have ended.
     pub(super) fn laps(&self) -> u64 {
-        self.with(|state| state.laps)
+        self.with(|state| {
+            let oldest = state.unended.first_key_value();
+            let ended = oldest.map_or(state.last, |(number, _)| number - 1);
+            let lap = state.trace.ending.transactions;
+            ended.checked_div(lap).unwrap_or_default()
+        })
     }
 
     /// A connection's next transaction; none at the end of the trace.
@@ -198,6 +206,7 @@ impl State {
         };
         let connection = recorded.connection as usize;
         self.next = job.ordinal + recorded.events;
+        self.last = job.number;
         self.unended.insert(job.number, job.ordinal);
         let queue = self.queue(connection);
         self.queues[queue].push_back(job);
@@ -308,7 +317,10 @@ mod tests {
         let (_scratch, trace) = trace("feed-laps", false);
         let feed = Feed::new(&trace, 1, Order::Commit, true).expect("opens");
         let jobs: Vec<Job> = (0..14).filter_map(|_| feed.next(0)).collect();
-        assert_eq!(feed.laps(), 2);
+        for (place, laps) in [(1, 0), (0, 0), (2, 0), (3, 0), (4, 0), (5, 1), (7, 1)] {
+            feed.ended(&jobs[place]);
+            assert_eq!(feed.laps(), laps, "{place}");
+        }
         let told: Vec<_> = [0, 5, 6, 13]
             .map(|place: usize| {
                 let job = &jobs[place];
