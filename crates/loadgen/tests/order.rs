@@ -129,6 +129,7 @@ fn tpcc_of_eight_connections_differs_only_where_transactions_overlapped() {
     let options = [
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-buffer-pool-size=256M",
+        "--skip-log-bin",
     ];
     let server = &mut Server::mysql(&options).unwrap_or_else(|| Server::mariadb(&options));
     let url = server.create("t");
@@ -149,7 +150,7 @@ fn tpcc_of_eight_connections_differs_only_where_transactions_overlapped() {
         path(&file(server, "digest")).to_owned(),
     );
     let line = format!(
-        "tpcc run --warehouses any -c 8 --rate 150 --record {trace} --max-transactions 300 --seconds 60"
+        "tpcc run --warehouses any -c 8 --rate 80 --arrivals uniform --record {trace} --max-transactions 200 --seconds 60"
     );
     load(&line, &url).done();
     let replay = |line: &str| -> (Ran, Value) {
@@ -166,8 +167,7 @@ fn tpcc_of_eight_connections_differs_only_where_transactions_overlapped() {
         number(what) - number(&format!("{what}_overlapped"))
     };
     let overlapped = told["overlapped"].as_u64().expect("a count");
-    // Some overlapped, most did not: zero differences are of many.
-    assert!(overlapped < 250, "{told:#}");
+    assert!(overlapped < 200, "nothing was ordered: {told:#}");
     for what in ["differences", "counted_otherwise", "ended_otherwise"] {
         assert_eq!(ordered(&told, what), 0, "{what}: {told:#}");
     }

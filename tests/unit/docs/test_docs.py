@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from upshift.paths import CHECKOUT
+from upshift.workload.library import read_workload
 from upshift.workload.model import Workload
 
 DOCS = sorted([*(CHECKOUT / "docs").rglob("*.md"), *CHECKOUT.glob("*.md")])
@@ -25,6 +26,12 @@ def test_every_key_of_a_workload_is_in_the_example() -> None:
     text = (CHECKOUT / "docs" / "reference" / "workloads.md").read_text()
     for key in set(Workload.model_fields) - {"name"}:
         assert re.search(rf"^(\[{key}\]|{key} = )", text, re.M), key
+
+
+@pytest.mark.parametrize("file", sorted((CHECKOUT / "docs").rglob("*-workload.toml")), ids=lambda file: file.name)
+def test_workloads_of_the_documents_are_read(file: Path) -> None:
+    workload = read_workload(file)
+    assert workload.needs_programs and workload.fixed
 
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
