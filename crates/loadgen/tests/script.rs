@@ -127,6 +127,8 @@ fn a_file_runs_on_every_server_and_in_every_protocol() {
             assert_eq!(result["notes"][0], note, "{result:#}");
             notes += given;
         }
+        script(&file, "run --autocommit --seconds 1", &url)
+            .refused(2, &["--autocommit", "transaction refuse", "rollback"]);
         // What rows gave arrived as it was, and what was rolled back did not stay.
         assert_eq!(ask("SELECT COUNT(*) FROM moved"), notes.to_string());
         let joined =

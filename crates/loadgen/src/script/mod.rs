@@ -22,7 +22,7 @@ use serde_json::{Map, Value as Json};
 use wire::{Connection, Error, Family};
 
 use crate::failure::Failure;
-use crate::session::StatementSpec;
+use crate::session::{Knobs, StatementSpec};
 use crate::workload::{Client, Workload};
 use client::ScriptClient;
 use file::File;
@@ -117,6 +117,24 @@ impl Script {
             }
         }
         Ok(())
+    }
+
+    /// Whether the knobs let every transaction end as the file says.
+    ///
+    /// # Errors
+    /// A share to be rolled back where each statement commits by itself.
+    pub fn check_knobs(&self, knobs: &Knobs) -> Result<(), Failure> {
+        let mut transactions = self.file.transactions.iter();
+        match transactions.find(|one| one.rollback > 0.0) {
+            Some(one) if knobs.autocommit == Some(true) => Err(Failure::new(
+                format!(
+                    "--autocommit commits each statement by itself, and a share of transaction {} is to be rolled back",
+                    one.name
+                ),
+                "leave --autocommit out, or rollback in the file",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// `FILE:LINE:COLUMN`.

@@ -6,7 +6,7 @@ use wire::{Connection, Done, Error, Family, Fetch, RowSink, Value};
 use super::Script;
 use super::client::{Flow, Sender, Values};
 use super::file::Setup;
-use super::step::{Kind, Step};
+use super::step::{Kind, Place, Step};
 use crate::drive::refused;
 use crate::failure::Failure;
 use crate::session::{Connector, StatementId, StatementSpec};
@@ -15,11 +15,14 @@ use crate::workload::Random;
 
 /// Rounds of a repeated step that are committed together.
 const ROUNDS: u64 = 1000;
+/// So many rounds are worth a line of progress.
+const TOLD: u64 = 100 * ROUNDS;
 
 /// Sends statements as text: servers prepare not all of those that make tables.
 struct Plain<'c> {
     connection: &'c mut dyn Connection,
     statements: &'c [StatementSpec],
+    places: &'c [Place],
     /// The statement that was sent last.
     last: StatementId,
 }
@@ -80,6 +83,7 @@ impl Script {
         let mut plain = Plain {
             connection: &mut *connection,
             statements: &setup.statements.specs,
+            places: &setup.statements.places,
             last: StatementId(0),
         };
         let mut values = Values::new(&self.file, 0, 1);
@@ -112,18 +116,22 @@ fn repeated(step: &Step, values: &mut Values, plain: &mut Plain<'_>) -> Result<(
     if rounds == 1 && matches!(step.kind, Kind::Statement(_)) {
         return values.round(step, plain).map(|_| ());
     }
-    let mut left = rounds;
-    while left > 0 {
-        let together = left.min(ROUNDS);
+    let mut done = 0;
+    let mut flow = Flow::On;
+    while done < rounds && flow == Flow::On {
         say(plain.connection, "BEGIN")?;
-        for _ in 0..together {
-            if values.round(step, plain)? == Flow::End {
-                left = together;
+        for _ in 0..ROUNDS.min(rounds - done) {
+            flow = values.round(step, plain)?;
+            if flow == Flow::End {
                 break;
             }
+            done += 1;
         }
         say(plain.connection, "COMMIT")?;
-        left -= together;
+        if (done > 0 && done % TOLD == 0) || (done == rounds && rounds >= ROUNDS) {
+            let place = &plain.places[usize::from(plain.last.0)];
+            eprintln!("{}: {done} of {rounds} times", place.what);
+        }
     }
     Ok(())
 }

@@ -159,7 +159,14 @@ impl Reader<'_> {
                     None
                 }
             },
-            (None, Some((_, group))) => Some(Kind::Group(self.all(&group, list))),
+            (None, Some((place, group))) => {
+                if group.is_empty() {
+                    let at = place.span().start;
+                    let hint = "write them, or leave the group out";
+                    self.problems.error(at, "a group has no statements", hint);
+                }
+                Some(Kind::Group(self.all(&group, list)))
+            }
             _ => {
                 let hint = "sql is one statement, statements a list that is repeated as a whole";
                 let message = "this has not one of sql and statements";

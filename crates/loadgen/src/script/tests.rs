@@ -225,6 +225,12 @@ fn each_error_has_its_place_and_a_hint() {
             "as a whole",
         ),
         (
+            "[transactions.t]\nstatements = [{ repeat = 2, statements = [] }]\n",
+            "2:42",
+            "a group has no statements",
+            "leave the group out",
+        ),
+        (
             "[transactions.t]\nstatements = [{ name = 'x' }]\n",
             "2:15",
             "not one of",
