@@ -6,6 +6,7 @@
 
 mod answers;
 mod canonical;
+mod choices;
 mod codec;
 mod digest;
 mod feed;
@@ -22,11 +23,12 @@ mod writer;
 
 pub use answers::Answers;
 pub use canonical::ResultHash;
+pub use choices::{Choices, Loop, Pace};
 pub use digest::{Answer, Difference, Differences, DigestReader, DigestWriter, State};
 pub use feed::Order;
 pub use format::{Ending, Meta, RecordedStatement};
 pub use head::{DigestHead, Sent};
-pub use player::{Choices, Loop, Otherwise, Pace, Replay};
+pub use player::{Otherwise, Replay};
 pub use record::Recording;
 pub use tape::{Counts, Event, Tape};
 pub use trace::{Reader, Recorded, Trace};

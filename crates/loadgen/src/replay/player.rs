@@ -1,18 +1,15 @@
 //! A trace as a workload: its transactions run again, each after all that had ended when it began.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::Serialize;
 use serde_json::{Map, Value};
 use wire::{BatchWay, Connection, Done, Error};
 
 use super::answers::Answers;
 use super::canonical::ResultHash;
+use super::choices::{Choices, Loop, Pace};
 use super::digest::{Answer, Differences, State};
 use super::feed::{Feed, Job, Order};
 use super::reads;
@@ -21,67 +18,6 @@ use super::trace::Trace;
 use crate::failure::Failure;
 use crate::session::{RowsMode, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
-
-/// When a replay's transactions begin.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    /// Each when the one before it on its connection has ended.
-    Fast,
-    /// So many times as fast as they were recorded: after the first by that part of the recorded time, or as soon after that as a
-    /// connection is free and their order lets them.
-    Recorded(f64),
-}
-
-impl FromStr for Pace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "fast" => return Ok(Self::Fast),
-            "recorded" => return Ok(Self::Recorded(1.0)),
-            _ => {}
-        }
-        let times = text.strip_suffix('x').and_then(|times| times.parse().ok());
-        let times = times.filter(|times| (0.001..=1000.0).contains(times));
-        let times = times.map(Self::Recorded);
-        times.ok_or_else(|| "fast, recorded, or 0.001x to 1000x as fast as recorded".to_owned())
-    }
-}
-
-impl fmt::Display for Pace {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fast => formatter.write_str("fast"),
-            Self::Recorded(times) if *times == 1.0 => formatter.write_str("recorded"),
-            Self::Recorded(times) => write!(formatter, "{times}x"),
-        }
-    }
-}
-
-/// Whether a trace begins again at its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loop {
-    /// If its statements change nothing, so that each lap has the same answers.
-    Reads,
-    /// Whatever its statements do.
-    Always,
-}
-
-/// How a trace is to be replayed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choices {
-    /// Which transactions wait for which.
-    pub order: Order,
-    /// When transactions begin.
-    pub pace: Pace,
-    /// Whether it begins again at its end.
-    pub loops: Option<Loop>,
-    /// Rows may come in any order.
-    pub unordered: bool,
-    /// What two engines write differently counts as equal.
-    pub lenient: bool,
-}
 
 /// A trace that is run again. Recorded connection n runs on connection n modulo their number, unless there is no order to keep.
 pub struct Replay {

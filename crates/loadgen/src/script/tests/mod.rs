@@ -1,0 +1,4 @@
+//! Files: what is wrong with them, and what is sent for them.
+
+mod errors;
+mod values;
