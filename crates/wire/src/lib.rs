@@ -13,6 +13,7 @@ mod dialect;
 mod error;
 pub mod fibers;
 mod mysql;
+pub mod passive;
 mod postgres;
 mod socket;
 mod text;

@@ -1,0 +1,4 @@
+//! Captures what passes between applications and a server, and hands it on for examination.
+
+pub mod dump;
+pub mod export;

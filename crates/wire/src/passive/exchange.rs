@@ -1,0 +1,189 @@
+//! A request with its complete answer.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// One request with its complete answer. What docs/reference/trace.md says of each field holds here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// Which request.
+    pub kind: Kind,
+    /// What its statement does; `None` where no statement belongs to it, or an unknown one.
+    pub verb: Option<Verb>,
+    /// The statement as sent; of an execute the prepared one.
+    pub text: Option<Text>,
+    /// An execute's.
+    pub parameters: Option<Parameters>,
+    /// Number of the transaction on its connection, from 0; `None` outside of any.
+    pub transaction: Option<u64>,
+    /// First byte of the request, in nanoseconds.
+    pub request_ns: u64,
+    /// Last byte of the request, in nanoseconds.
+    pub request_end_ns: u64,
+    /// First and last byte of the answer, in nanoseconds; `None` where there was none.
+    pub answer_ns: Option<(u64, u64)>,
+    /// Flights: times that the client sent something and then had to wait.
+    pub round_trips: u32,
+    /// Packets or messages of the client.
+    pub packets_sent: u64,
+    /// Packets or messages of the server.
+    pub packets_received: u64,
+    /// Bytes of the client on the connection.
+    pub bytes_sent: u64,
+    /// Bytes of the server on the connection.
+    pub bytes_received: u64,
+    /// Bytes of column and parameter definitions in the answer, with their headers.
+    pub definition_bytes: u64,
+    /// Rows of the answer.
+    pub rows: u64,
+    /// Rows changed.
+    pub affected: u64,
+    /// MySQL's warnings, PostgreSQL's notices.
+    pub warnings: u64,
+    /// Rows asked for: of a fetch, or of a PostgreSQL Execute with a limit.
+    pub fetch_size: Option<u64>,
+    /// The execute opened a cursor, or left its portal suspended.
+    pub cursor: bool,
+    /// The request ended a cursor or portal before its last row was fetched.
+    pub early_close: bool,
+    /// Results of the answer: statements of a text that had several.
+    pub results: u32,
+    /// The server's refusal.
+    pub error: Option<ServerError>,
+    /// Whether a transaction is open afterwards, where the server said so.
+    pub in_transaction_after: Option<bool>,
+    /// Whether autocommit is on afterwards, where the server said so; PostgreSQL's is always.
+    pub autocommit_after: Option<bool>,
+    /// MySQL: a statement of it used no index.
+    pub no_index_used: bool,
+    /// MySQL: a statement of it used no good index.
+    pub no_good_index_used: bool,
+    /// Hash of the rows' bytes; `None` without rows.
+    pub answer: Option<u64>,
+    /// How the session reads a backslash in a quoted text.
+    pub backslash_escapes: bool,
+    /// The connection ended, or bytes were lost, before the answer was whole.
+    pub incomplete: bool,
+}
+
+/// Which request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(
+    missing_docs,
+    reason = "the names say it; docs/reference/trace.md describes them"
+)]
+pub enum Kind {
+    Query,
+    Prepare,
+    Execute,
+    BulkExecute,
+    Fetch,
+    CloseStatement,
+    ResetStatement,
+    LongData,
+    Ping,
+    ResetConnection,
+    ChangeUser,
+    InitDb,
+    Statistics,
+    Quit,
+    Copy,
+    Other,
+}
+
+/// What a statement does, by its first words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(
+    missing_docs,
+    reason = "the names say it; docs/reference/trace.md describes them"
+)]
+pub enum Verb {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Replace,
+    Call,
+    Set,
+    Begin,
+    Commit,
+    Rollback,
+    Savepoint,
+    Show,
+    Explain,
+    Ddl,
+    Load,
+    Use,
+    Other,
+}
+
+/// A statement's text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text {
+    /// As sent, in the session's character set, up to a bound; literals of a statement with a secret are `?`.
+    pub bytes: Arc<[u8]>,
+    /// How long it was, in bytes.
+    pub length: u64,
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", String::from_utf8_lossy(&self.bytes))
+    }
+}
+
+/// The parameters of an execute.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parameters {
+    /// One row; of a bulk execute several.
+    pub rows: Vec<Vec<Parameter>>,
+    /// More were sent than are kept.
+    pub cut: bool,
+}
+
+/// A parameter as it was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// MySQL: the type's number, 0x8000 added where it is unsigned. PostgreSQL: pg_type's oid, 0 where it was not said.
+    pub kind: u32,
+    /// What was sent.
+    pub value: ParameterValue,
+}
+
+/// A parameter's value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParameterValue {
+    /// SQL NULL.
+    Null,
+    /// MariaDB's bulk execution: the column's default.
+    Default,
+    /// MariaDB's bulk execution: the column is left as it is.
+    Ignore,
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    UInt(u64),
+    /// A FLOAT.
+    Float(f32),
+    /// A DOUBLE.
+    Double(f64),
+    /// Text, decimals, points in time as the server's text.
+    Text(Vec<u8>),
+    /// Binary data, or PostgreSQL's binary format of a type that is not read here.
+    Binary(Vec<u8>),
+    /// Sent before as long data: its length in bytes.
+    Long(u64),
+    /// Not kept: its length in bytes.
+    Masked(u64),
+    /// Not read: its type, or where it begins, was not seen.
+    Unknown,
+}
+
+/// The server's refusal. Its words are not kept: they repeat values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// MySQL's error number; 0 on PostgreSQL.
+    pub code: u16,
+    /// Five characters.
+    pub sqlstate: String,
+}
