@@ -112,7 +112,7 @@ fn word(rest: &[u8]) -> usize {
 }
 
 /// Quoted text with both its quotes; a doubled one belongs to it.
-fn quoted(rest: &[u8], escapes: bool) -> usize {
+pub(crate) fn quoted(rest: &[u8], escapes: bool) -> usize {
     let quote = rest[0];
     let mut at = 1;
     while at < rest.len() {
@@ -129,13 +129,13 @@ fn quoted(rest: &[u8], escapes: bool) -> usize {
     at
 }
 
-fn through(rest: &[u8], end: &[u8]) -> usize {
+pub(crate) fn through(rest: &[u8], end: &[u8]) -> usize {
     rest.windows(end.len())
         .position(|window| window == end)
         .map_or(rest.len(), |position| position + end.len())
 }
 
-fn nested_comment(rest: &[u8]) -> usize {
+pub(crate) fn nested_comment(rest: &[u8]) -> usize {
     let mut depth = 0;
     let mut at = 0;
     while at < rest.len() {
@@ -158,7 +158,7 @@ fn nested_comment(rest: &[u8]) -> usize {
 }
 
 /// `$tag$ ... $tag$`; a lone `$` is 0 long.
-fn dollar_quoted(rest: &[u8]) -> usize {
+pub(crate) fn dollar_quoted(rest: &[u8]) -> usize {
     let Some(tag_bytes) = rest[1..].iter().position(|byte| *byte == b'$') else {
         return 0;
     };

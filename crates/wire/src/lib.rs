@@ -16,6 +16,7 @@ mod mysql;
 pub mod passive;
 mod postgres;
 mod socket;
+pub mod sql;
 mod text;
 mod tls;
 mod transport;

@@ -3,10 +3,10 @@
 use crate::Error;
 
 /// Takes a payload apart from its begin.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
         if count > self.0.len() {
             return Err(Error::Protocol("a packet ends too early".to_owned()));
         }
@@ -15,25 +15,25 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let bytes = self.bytes(N)?;
         Ok(bytes.try_into().expect("as many as asked for"))
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Error> {
+    pub(crate) fn u8(&mut self) -> Result<u8, Error> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Error> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Error> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_le_bytes)
     }
 
     /// Text up to a zero byte, or to the end.
-    pub(super) fn zero_ended(&mut self) -> &'a [u8] {
+    pub(crate) fn zero_ended(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|byte| *byte == 0);
         let text = &self.0[..end.unwrap_or(self.0.len())];
         self.0 = &self.0[end.map_or(self.0.len(), |end| end + 1)..];
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number that says in its first byte how long it is.
-    pub(super) fn length(&mut self) -> Result<u64, Error> {
+    pub(crate) fn length(&mut self) -> Result<u64, Error> {
         match self.u8()? {
             small @ 0..=0xFA => Ok(u64::from(small)),
             0xFC => self.u16().map(u64::from),
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Bytes after their length.
-    pub(super) fn text(&mut self) -> Result<&'a [u8], Error> {
+    pub(crate) fn text(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.bytes(usize::try_from(length).unwrap_or(usize::MAX))
     }
@@ -88,15 +88,15 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// How a statement or a result set ended.
-pub(super) struct End {
-    pub(super) affected: u64,
-    pub(super) last_insert_id: u64,
-    pub(super) status: u16,
-    pub(super) warnings: u16,
+pub(crate) struct End {
+    pub(crate) affected: u64,
+    pub(crate) last_insert_id: u64,
+    pub(crate) status: u16,
+    pub(crate) warnings: u16,
 }
 
 /// An OK packet, whatever its first byte.
-pub(super) fn end(payload: &[u8]) -> Result<End, Error> {
+pub(crate) fn end(payload: &[u8]) -> Result<End, Error> {
     let mut fields = Fields(payload);
     fields.u8()?;
     Ok(End {

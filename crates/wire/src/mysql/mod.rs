@@ -2,7 +2,7 @@
 
 mod binary;
 mod definitions;
-mod field;
+pub(crate) mod field;
 mod ids;
 mod load;
 mod login;

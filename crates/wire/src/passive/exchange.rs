@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Dialect;
+pub use crate::sql::Verb;
+use crate::sql::{has_secret, mask_secret};
+
 /// One request with its complete answer. What docs/reference/trace.md says of each field holds here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
@@ -66,6 +70,44 @@ pub struct Exchange {
     pub incomplete: bool,
 }
 
+impl Exchange {
+    /// A request that began then, and nothing else is known.
+    #[must_use]
+    pub fn new(kind: Kind, request_ns: u64) -> Self {
+        Self {
+            kind,
+            verb: None,
+            text: None,
+            parameters: None,
+            transaction: None,
+            request_ns,
+            request_end_ns: request_ns,
+            answer_ns: None,
+            round_trips: 0,
+            packets_sent: 0,
+            packets_received: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            definition_bytes: 0,
+            rows: 0,
+            affected: 0,
+            warnings: 0,
+            fetch_size: None,
+            cursor: false,
+            early_close: false,
+            results: 0,
+            error: None,
+            in_transaction_after: None,
+            autocommit_after: None,
+            no_index_used: false,
+            no_good_index_used: false,
+            answer: None,
+            backslash_escapes: true,
+            incomplete: false,
+        }
+    }
+}
+
 /// Which request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(
@@ -91,32 +133,6 @@ pub enum Kind {
     Other,
 }
 
-/// What a statement does, by its first words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(
-    missing_docs,
-    reason = "the names say it; docs/reference/trace.md describes them"
-)]
-pub enum Verb {
-    Select,
-    Insert,
-    Update,
-    Delete,
-    Replace,
-    Call,
-    Set,
-    Begin,
-    Commit,
-    Rollback,
-    Savepoint,
-    Show,
-    Explain,
-    Ddl,
-    Load,
-    Use,
-    Other,
-}
-
 /// A statement's text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Text {
@@ -124,6 +140,18 @@ pub struct Text {
     pub bytes: Arc<[u8]>,
     /// How long it was, in bytes.
     pub length: u64,
+}
+
+impl Text {
+    /// A text of which so much was kept; its literals are left out where it may have a secret, and then this is true.
+    pub(crate) fn of(dialect: Dialect, kept: &[u8], length: u64) -> (Self, bool) {
+        let is_secret = has_secret(kept);
+        let bytes = match is_secret {
+            true => mask_secret(dialect, kept).into(),
+            false => kept.into(),
+        };
+        (Self { bytes, length }, is_secret)
+    }
 }
 
 impl fmt::Debug for Text {
@@ -148,6 +176,29 @@ pub struct Parameter {
     pub kind: u32,
     /// What was sent.
     pub value: ParameterValue,
+}
+
+impl Parameter {
+    /// Leave of it the type and length alone.
+    pub fn hide(&mut self) {
+        let bytes = match &self.value {
+            ParameterValue::Int(_) | ParameterValue::UInt(_) | ParameterValue::Double(_) => 8,
+            ParameterValue::Float(_) => 4,
+            ParameterValue::Text(bytes) | ParameterValue::Binary(bytes) => bytes.len() as u64,
+            _ => return,
+        };
+        self.value = ParameterValue::Masked(bytes);
+    }
+}
+
+impl ParameterValue {
+    /// Bytes that are text where they can be.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.as_bytes().to_vec()),
+            Err(_) => Self::Binary(bytes.to_vec()),
+        }
+    }
 }
 
 /// A parameter's value.

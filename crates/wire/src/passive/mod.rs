@@ -6,7 +6,9 @@
 //! then only counts.
 
 mod exchange;
+mod mysql;
 mod session;
+mod transactions;
 
 pub use exchange::{
     Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
@@ -14,6 +16,7 @@ pub use exchange::{
 pub use session::{Compression, SessionFacts, Totals, Why};
 
 use crate::Family;
+use mysql::Mysql;
 
 /// Who sent bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,55 +46,102 @@ pub enum Observed {
 
 /// One connection, MySQL's, MariaDB's or PostgreSQL's.
 pub struct Stream {
+    protocol: Protocol,
     totals: Totals,
+}
+
+enum Protocol {
+    Mysql(Box<Mysql>),
+    /// Passed through.
+    Unread,
 }
 
 impl Stream {
     /// A connection from its first byte on.
     #[must_use]
     pub fn new(family: Family) -> Self {
-        let _ = family;
-        Self {
-            totals: Totals::default(),
-        }
+        Self::of(family, false)
     }
 
     /// A connection that was there before: statements that were prepared before have no text, and what passes before the next
     /// boundary of packets is unread.
     #[must_use]
     pub fn joined_late(family: Family) -> Self {
-        Self::new(family)
+        Self::of(family, true)
+    }
+
+    fn of(family: Family, joined_late: bool) -> Self {
+        Self {
+            protocol: match family {
+                Family::Mysql => Protocol::Mysql(Box::new(Mysql::new(joined_late))),
+                Family::Postgres => Protocol::Unread,
+            },
+            totals: Totals::default(),
+        }
     }
 
     /// The caller ends TLS itself: after the request for it, [`Self::bytes`] gets what was decrypted. Without this a stream is
     /// [`Why::Encrypted`] from there on.
-    pub fn decrypts(&mut self) {}
+    pub fn decrypts(&mut self) {
+        match &mut self.protocol {
+            Protocol::Mysql(mysql) => mysql.decrypts(),
+            Protocol::Unread => {}
+        }
+    }
 
     /// Bytes as they passed, in order for each side; `at_ns` on any steady clock. Bytes of both sides come in the order in which they
     /// were seen.
     pub fn bytes(&mut self, side: Side, bytes: &[u8], at_ns: u64, out: &mut dyn FnMut(Observed)) {
-        let _ = (at_ns, out);
+        if bytes.is_empty() {
+            return;
+        }
         match side {
             Side::Client => self.totals.bytes_sent += bytes.len() as u64,
             Side::Server => self.totals.bytes_received += bytes.len() as u64,
+        }
+        let read = match &mut self.protocol {
+            Protocol::Mysql(mysql) => mysql.bytes(side, bytes, at_ns, out),
+            Protocol::Unread => {
+                self.totals.unread += bytes.len() as u64;
+                return;
+            }
+        };
+        if let Err(why) = read {
+            self.totals.unread = self.totals().unread;
+            self.protocol = Protocol::Unread;
+            out(Observed::Broken { why, at_ns });
         }
     }
 
     /// So many bytes of a side are missing, because a capture lost packets. What they were part of is lost: the stream goes on at the
     /// next request that begins after it.
     pub fn gap(&mut self, side: Side, missing: u64, at_ns: u64, out: &mut dyn FnMut(Observed)) {
-        let _ = (side, at_ns, out);
+        let _ = side;
         self.totals.missing += missing;
+        match &mut self.protocol {
+            Protocol::Mysql(mysql) => mysql.gap(at_ns, out),
+            Protocol::Unread => {}
+        }
     }
 
     /// The connection has ended: a request without its whole answer is told as it stands.
     pub fn end(&mut self, at_ns: u64, out: &mut dyn FnMut(Observed)) {
-        let _ = (at_ns, out);
+        match &mut self.protocol {
+            Protocol::Mysql(mysql) => mysql.end(at_ns, out),
+            Protocol::Unread => {}
+        }
     }
 
     /// What passed so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.totals
+        let more = match &self.protocol {
+            Protocol::Mysql(mysql) => mysql.unread,
+            Protocol::Unread => 0,
+        };
+        Totals {
+            unread: self.totals.unread + more,
+            ..self.totals
+        }
     }
 }

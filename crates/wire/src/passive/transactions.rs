@@ -1,0 +1,139 @@
+//! Which transaction of its connection an exchange belongs to.
+
+use super::{Exchange, Kind, ServerError, Verb};
+
+/// MySQL's errors that roll the transaction back: a deadlock, and the same inside of a distributed one.
+const ROLLED_BACK: [u16; 2] = [1213, 1614];
+
+/// The transactions of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    open: bool,
+    /// The one that is open or comes next.
+    number: u64,
+}
+
+impl Transactions {
+    /// Number the exchange by what the server says that it has left behind.
+    pub(super) fn place(&mut self, exchange: &mut Exchange) {
+        let rolled_back = exchange.error.as_ref().is_some_and(is_rolled_back);
+        if rolled_back {
+            exchange.in_transaction_after = Some(false);
+        }
+        let after = exchange.in_transaction_after.unwrap_or(self.open);
+        let ends = matches!(exchange.verb, Some(Verb::Commit | Verb::Rollback));
+        let begins = exchange.verb == Some(Verb::Begin) && exchange.error.is_none();
+        // MySQL commits what is open; PostgreSQL only warns, and says so.
+        if begins && self.open && exchange.warnings == 0 {
+            self.number += 1;
+        }
+        let alone = is_statement(exchange);
+        exchange.transaction = if self.open || after || alone {
+            Some(self.number)
+        } else if exchange.kind == Kind::Fetch {
+            self.number.checked_sub(1)
+        } else {
+            None
+        };
+        let was_one = self.open || alone;
+        // COMMIT AND CHAIN leaves the next one open.
+        if (was_one && !after) || (self.open && after && ends && exchange.error.is_none()) {
+            self.number += 1;
+        }
+        self.open = after;
+    }
+
+    /// What was open is not known any more.
+    pub(super) fn forget(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.number += 1;
+        }
+    }
+}
+
+fn is_rolled_back(error: &ServerError) -> bool {
+    ROLLED_BACK.contains(&error.code)
+}
+
+/// Whether it is a transaction of its own where none is open.
+fn is_statement(exchange: &Exchange) -> bool {
+    let works = matches!(
+        exchange.kind,
+        Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Copy
+    );
+    let verb = exchange.verb.unwrap_or(Verb::Select);
+    works
+        && !matches!(
+            verb,
+            Verb::Set
+                | Verb::Begin
+                | Verb::Commit
+                | Verb::Rollback
+                | Verb::Savepoint
+                | Verb::Show
+                | Verb::Explain
+                | Verb::Use
+                | Verb::Other
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(steps: &[(Kind, Verb, Option<bool>, u16)]) -> Vec<Option<u64>> {
+        let mut transactions = Transactions::default();
+        let place = |&(kind, verb, after, code): &(Kind, Verb, Option<bool>, u16)| {
+            let mut exchange = Exchange::new(kind, 0);
+            exchange.verb = Some(verb);
+            exchange.in_transaction_after = after;
+            exchange.error = (code > 0).then(|| ServerError {
+                code,
+                sqlstate: "HY000".to_owned(),
+            });
+            transactions.place(&mut exchange);
+            exchange.transaction
+        };
+        steps.iter().map(place).collect()
+    }
+
+    #[test]
+    fn statements_alone_and_together_are_numbered() {
+        let (query, open, closed) = (Kind::Query, Some(true), Some(false));
+        let steps = [
+            (query, Verb::Select, closed, 0),
+            (query, Verb::Set, closed, 0),
+            (Kind::Ping, Verb::Other, closed, 0),
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Insert, None, 1062),
+            (query, Verb::Commit, closed, 0),
+            (query, Verb::Commit, closed, 0),
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Update, None, 1213),
+            (Kind::Execute, Verb::Select, closed, 0),
+            (Kind::Fetch, Verb::Select, closed, 0),
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Commit, open, 0),
+            (query, Verb::Rollback, closed, 0),
+        ];
+        let expected = [
+            Some(0),
+            None,
+            None,
+            Some(1),
+            Some(1),
+            Some(1),
+            None,
+            Some(2),
+            Some(3),
+            Some(3),
+            Some(4),
+            Some(4),
+            Some(5),
+            Some(5),
+            Some(6),
+        ];
+        assert_eq!(numbers(&steps), expected);
+    }
+}

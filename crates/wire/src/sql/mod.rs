@@ -1,0 +1,11 @@
+//! Statements as text: their digest, what they do, and how they look without their literals.
+
+mod digest;
+mod mask;
+mod token;
+mod verb;
+
+pub use digest::digest_text;
+pub(crate) use mask::mask_secret;
+pub use mask::{has_secret, mask};
+pub use verb::{Verb, verb};
