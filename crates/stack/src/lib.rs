@@ -2,3 +2,5 @@
 
 pub mod dump;
 pub mod export;
+mod names;
+mod parameters;

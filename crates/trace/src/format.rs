@@ -1,17 +1,48 @@
-//! What a trace begins and ends with.
+//! Blocks, and what a trace begins and ends with.
 
 use serde::{Deserialize, Serialize};
+use wire::Family;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes. 4 is the load client's.
 pub const VERSION: u32 = 5;
 
+/// Kind, stored length, length and checksum stand before a block's payload.
+pub(crate) const BLOCK_HEAD_BYTES: usize = 1 + 4 + 4 + 8;
+/// No block is longer: one record more than what closes it.
+pub(crate) const BLOCK_BYTES_MAX: usize = 16 << 20;
+
+pub(crate) const BEGIN: u8 = b'B';
+pub(crate) const RECORDS: u8 = b'R';
+pub(crate) const END: u8 = b'E';
+
+/// A block as it stands in the file.
+pub(crate) fn block(kind: u8, length: usize, stored: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BLOCK_HEAD_BYTES + stored.len());
+    bytes.push(kind);
+    bytes.extend_from_slice(&(stored.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&(length as u32).to_le_bytes());
+    let checksum = checksum(&bytes, stored);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes.extend_from_slice(stored);
+    bytes
+}
+
+/// Checksum of a block: of its kind, its lengths and its payload.
+pub(crate) fn checksum(head: &[u8], stored: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(head);
+    hash.update(stored);
+    hash.digest()
+}
+
 /// How traffic was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capture {
-    /// By a proxy: counts and times are exact, and include the proxy's own.
+    /// By a proxy: counts are exact, and times include the proxy's own.
     Proxy,
     /// From packets.
     Pcap,
@@ -28,6 +59,17 @@ pub struct Begin {
     pub capture: Capture,
     /// Literals and parameters are left out.
     pub masked: bool,
+}
+
+impl Begin {
+    /// [`Self::family`] as wire has it.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        match self.family.as_str() {
+            "postgres" => Family::Postgres,
+            _ => Family::Mysql,
+        }
+    }
 }
 
 /// What a whole trace ends with.

@@ -2,10 +2,17 @@
 //!
 //! [`TraceWriter`] takes what [`wire::passive`] observed, from any thread; [`TraceReader`] gives it back as [`Record`]s.
 
+mod bytes;
+mod encode;
 mod error;
+mod file;
 mod format;
 mod reader;
 mod record;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod values;
 mod writer;
 
 pub use error::TraceError;

@@ -63,3 +63,17 @@ pub enum Record {
         exchanges: u64,
     },
 }
+
+impl Record {
+    /// The time that the next record's is relative to.
+    pub(crate) fn time_ns(&self) -> Option<u64> {
+        match self {
+            Self::Connected { at_ns, .. }
+            | Self::Gap { at_ns, .. }
+            | Self::Unread { at_ns, .. }
+            | Self::Closed { at_ns, .. } => Some(*at_ns),
+            Self::Exchange { exchange, .. } => Some(exchange.request_ns),
+            Self::Session { .. } | Self::Lost { .. } => None,
+        }
+    }
+}

@@ -7,19 +7,27 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 
 /// A point in time as a calendar and a clock show it; `Display` is SQL's text for it, with microseconds only where there are some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Civil {
-    pub(crate) year: i64,
-    pub(crate) month: u8,
-    pub(crate) day: u8,
-    pub(crate) hour: u8,
-    pub(crate) minute: u8,
-    pub(crate) second: u8,
-    pub(crate) micro: u32,
+pub struct Civil {
+    /// Negative before our era.
+    pub year: i64,
+    /// From 1.
+    pub month: u8,
+    /// From 1.
+    pub day: u8,
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
+    /// 0 to 59.
+    pub second: u8,
+    /// Microseconds of the second.
+    pub micro: u32,
 }
 
 impl Civil {
     /// From microseconds since 1970-01-01 00:00:00.
-    pub(crate) fn from_epoch_us(epoch_us: i64) -> Self {
+    #[must_use]
+    pub fn from_epoch_us(epoch_us: i64) -> Self {
         let of_day_us = epoch_us.rem_euclid(DAY_US);
         let seconds = of_day_us / SECOND_US;
         Self {

@@ -23,6 +23,7 @@ mod transport;
 mod url;
 mod value;
 
+pub use civil::Civil;
 pub use connection::{
     BatchWay, ColumnDefinition, Connection, Done, Feature, Fetch, RowSink, RowsWanted, Statement,
     connect,

@@ -1,0 +1,180 @@
+//! exchanges.parquet: a row an exchange.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::passive::{Exchange, Kind, Text};
+use wire::sql::digest_text;
+use wire::{Dialect, Family};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+
+use super::table::{Table, Type, Value};
+use crate::{names, parameters};
+
+/// Digests that are remembered by their text, so that each is made once.
+const DIGESTS_MAX: usize = 1 << 16;
+
+const COLUMNS: [(&str, Type); 33] = [
+    ("exchange", Type::Int),
+    ("connection", Type::Int),
+    ("transaction", Type::Int),
+    ("kind", Type::Text),
+    ("verb", Type::Text),
+    ("statement", Type::Text),
+    ("digest_text", Type::Text),
+    ("sql", Type::Text),
+    ("parameters", Type::Text),
+    ("request_us", Type::Int),
+    ("request_end_us", Type::Int),
+    ("first_byte_us", Type::Int),
+    ("last_byte_us", Type::Int),
+    ("round_trips", Type::Int),
+    ("packets_sent", Type::Int),
+    ("packets_received", Type::Int),
+    ("bytes_sent", Type::Int),
+    ("bytes_received", Type::Int),
+    ("definition_bytes", Type::Int),
+    ("rows", Type::Int),
+    ("affected", Type::Int),
+    ("warnings", Type::Int),
+    ("fetch_size", Type::Int),
+    ("cursor", Type::Bool),
+    ("early_close", Type::Bool),
+    ("statements_in_text", Type::Int),
+    ("error_code", Type::Int),
+    ("sqlstate", Type::Text),
+    ("in_transaction_after", Type::Bool),
+    ("autocommit_after", Type::Bool),
+    ("no_index_used", Type::Bool),
+    ("no_good_index_used", Type::Bool),
+    ("answer", Type::Text),
+];
+
+/// A statement's text and digest as they stand in every row.
+#[derive(Clone)]
+struct Digest {
+    sql: Arc<str>,
+    /// None where the text is no statement.
+    digest: Option<(Arc<str>, Arc<str>)>,
+}
+
+pub(super) struct Exchanges {
+    table: Table,
+    family: Family,
+    number: i64,
+    digests: HashMap<(u128, bool, bool), Digest>,
+}
+
+impl Exchanges {
+    /// # Errors
+    /// The system's, with the file's name.
+    pub(super) fn create(path: &Path, family: Family) -> anyhow::Result<Self> {
+        Ok(Self {
+            table: Table::create(path, &COLUMNS)?,
+            family,
+            number: 0,
+            digests: HashMap::new(),
+        })
+    }
+
+    /// Add the next exchange.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub(super) fn add(&mut self, connection: u32, exchange: &Exchange) -> anyhow::Result<()> {
+        self.number += 1;
+        let number = self.number;
+        let digest = exchange
+            .text
+            .as_ref()
+            .map(|text| self.digest(text, exchange));
+        let (statement, digest_text) = digest
+            .as_ref()
+            .and_then(|digest| digest.digest.clone())
+            .unzip();
+        let is_bulk = exchange.kind == Kind::BulkExecute;
+        let parameters = exchange
+            .parameters
+            .as_ref()
+            .map(|all| parameters::json(all, is_bulk).to_string());
+        let us = |ns: u64| Value::count(ns / 1000);
+        let error = exchange.error.as_ref();
+        let row = [
+            Value::Int(number),
+            Value::Int(connection.into()),
+            Value::option(exchange.transaction, Value::count),
+            Value::text(names::kind(exchange.kind)),
+            Value::option(exchange.verb, |verb| Value::text(names::verb(verb))),
+            Value::option(statement, Value::Text),
+            Value::option(digest_text, Value::Text),
+            Value::option(digest, |digest| Value::Text(digest.sql)),
+            Value::option(parameters, Value::text),
+            us(exchange.request_ns),
+            us(exchange.request_end_ns),
+            Value::option(exchange.answer_ns, |(first_ns, _)| us(first_ns)),
+            Value::option(exchange.answer_ns, |(_, last_ns)| us(last_ns)),
+            Value::Int(exchange.round_trips.into()),
+            Value::count(exchange.packets_sent),
+            Value::count(exchange.packets_received),
+            Value::count(exchange.bytes_sent),
+            Value::count(exchange.bytes_received),
+            Value::count(exchange.definition_bytes),
+            Value::count(exchange.rows),
+            Value::count(exchange.affected),
+            Value::count(exchange.warnings),
+            Value::option(exchange.fetch_size, Value::count),
+            Value::Bool(exchange.cursor),
+            Value::Bool(exchange.early_close),
+            Value::Int(exchange.results.into()),
+            Value::option(error, |error| Value::Int(error.code.into())),
+            Value::option(error, |error| Value::text(&error.sqlstate)),
+            Value::option(exchange.in_transaction_after, Value::Bool),
+            Value::option(exchange.autocommit_after, Value::Bool),
+            Value::Bool(exchange.no_index_used),
+            Value::Bool(exchange.no_good_index_used),
+            Value::option(exchange.answer, |hash| Value::text(format!("{hash:016x}"))),
+        ];
+        debug_assert_eq!(row.len(), COLUMNS.len());
+        self.table.add(row)
+    }
+
+    /// # Errors
+    /// The system's, with the file's name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.table.finish()
+    }
+
+    fn digest(&mut self, text: &Text, exchange: &Exchange) -> Digest {
+        // The name of a database is no statement.
+        let is_statement = exchange.kind != Kind::InitDb;
+        let escapes = exchange.backslash_escapes;
+        let key = (
+            xxh3_128_with_seed(&text.bytes, text.length),
+            escapes,
+            is_statement,
+        );
+        if let Some(known) = self.digests.get(&key) {
+            return known.clone();
+        }
+        let dialect = Dialect {
+            family: self.family,
+            backslash_escapes: escapes,
+        };
+        let sql = String::from_utf8_lossy(&text.bytes);
+        let digest = is_statement.then(|| {
+            let digest = digest_text(dialect, &sql);
+            let hash = format!("{:016x}", xxh3_64(digest.as_bytes()));
+            (Arc::from(hash), Arc::from(digest))
+        });
+        let made = Digest {
+            sql: Arc::from(sql),
+            digest,
+        };
+        if self.digests.len() >= DIGESTS_MAX {
+            self.digests.clear();
+        }
+        self.digests.insert(key, made.clone());
+        made
+    }
+}

@@ -1,0 +1,55 @@
+//! A trace as Parquet files for SQL, and a trace.json about the whole. docs/reference/trace.md has the columns.
+
+mod about;
+mod exchanges;
+mod order;
+mod sessions;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use trace::{Record, TraceReader};
+
+use about::About;
+use exchanges::Exchanges;
+use order::InOrder;
+use sessions::Sessions;
+
+/// Write `trace.json`, `sessions.parquet` and `exchanges.parquet` into a folder, which is made where it is missing.
+///
+/// # Errors
+/// The trace's ([`trace::TraceError`]) and the system's, with the file's name.
+pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
+    let mut reader = TraceReader::open(trace)?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let family = reader.begin().family();
+    let mut about = About::new(reader.begin());
+    let mut sessions = Sessions::default();
+    let mut exchanges = Exchanges::create(&folder.join("exchanges.parquet"), family)?;
+    let mut ordered = InOrder::default();
+    while let Some(record) = reader.next()? {
+        about.add(&record);
+        sessions.add(&record);
+        if let Record::Exchange {
+            connection,
+            exchange,
+        } = record
+        {
+            // What became of it is not known: counted in trace.json alone.
+            if exchange.incomplete {
+                continue;
+            }
+            if let Some((connection, exchange)) = ordered.add(connection, exchange) {
+                exchanges.add(connection, &exchange)?;
+            }
+        }
+    }
+    while let Some((connection, exchange)) = ordered.next() {
+        exchanges.add(connection, &exchange)?;
+    }
+    exchanges.finish()?;
+    sessions.write(&folder.join("sessions.parquet"))?;
+    about.write(&folder.join("trace.json"), reader.ending())
+}
