@@ -1,7 +1,5 @@
 //! Exchanges that `examples/capture_exchange.rs` captured from real servers, played again: as they were, and damaged.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixListener;
@@ -15,51 +13,14 @@ use wire::{Family, ServerUrl};
 
 #[path = "common/exchange.rs"]
 mod exchange;
+#[path = "common/held.rs"]
+mod held;
 
 /// What a connection may hold at once when the server sends some kilobytes, whatever lengths stand in them, in bytes: a quarter of a
 /// megabyte are lines of LOAD DATA.
 const HELD_BYTES_MAX: usize = 1 << 20;
 /// Damaged exchanges of each kind.
 const CASES: u32 = 5000;
-
-thread_local! {
-    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
-    static HELD_BYTES_PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with what this thread holds counted.
-struct Counting;
-
-fn count(more: usize, less: usize) {
-    let held = HELD_BYTES.get().saturating_add(more).saturating_sub(less);
-    HELD_BYTES.set(held);
-    HELD_BYTES_PEAK.set(HELD_BYTES_PEAK.get().max(held));
-}
-
-// SAFETY: every call goes to the system's allocator with the arguments that it came with; counting allocates nothing, since the thread's
-// cells have constant initial values and no destructors.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as the caller promises.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What was captured.
 struct Exchange {
@@ -144,10 +105,8 @@ impl Server {
         self.answers.send(answer).expect("the server");
         let mut url = url.clone();
         url.socket = Some(self.socket.clone());
-        let before = HELD_BYTES.get();
-        HELD_BYTES_PEAK.set(before);
-        let said = exchange::talk(&url);
-        let held = HELD_BYTES_PEAK.get() - before;
+        let mut said = Vec::new();
+        let held = held::most(|| said = exchange::talk(&url));
         (said, self.heard.recv().expect("the server"), held)
     }
 }

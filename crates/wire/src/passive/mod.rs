@@ -7,6 +7,7 @@
 
 mod exchange;
 mod mysql;
+mod postgres;
 mod session;
 mod transactions;
 
@@ -17,6 +18,7 @@ pub use session::{Compression, SessionFacts, Totals, Why};
 
 use crate::Family;
 use mysql::Mysql;
+use postgres::Postgres;
 
 /// Who sent bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub struct Stream {
 
 enum Protocol {
     Mysql(Box<Mysql>),
+    Postgres(Box<Postgres>),
     /// Passed through.
     Unread,
 }
@@ -74,7 +77,7 @@ impl Stream {
         Self {
             protocol: match family {
                 Family::Mysql => Protocol::Mysql(Box::new(Mysql::new(joined_late))),
-                Family::Postgres => Protocol::Unread,
+                Family::Postgres => Protocol::Postgres(Box::new(Postgres::new(joined_late))),
             },
             totals: Totals::default(),
         }
@@ -85,6 +88,7 @@ impl Stream {
     pub fn decrypts(&mut self) {
         match &mut self.protocol {
             Protocol::Mysql(mysql) => mysql.decrypts(),
+            Protocol::Postgres(postgres) => postgres.decrypts(),
             Protocol::Unread => {}
         }
     }
@@ -101,6 +105,7 @@ impl Stream {
         }
         let read = match &mut self.protocol {
             Protocol::Mysql(mysql) => mysql.bytes(side, bytes, at_ns, out),
+            Protocol::Postgres(postgres) => postgres.bytes(side, bytes, at_ns, out),
             Protocol::Unread => {
                 self.totals.unread += bytes.len() as u64;
                 return;
@@ -120,6 +125,7 @@ impl Stream {
         self.totals.missing += missing;
         match &mut self.protocol {
             Protocol::Mysql(mysql) => mysql.gap(at_ns, out),
+            Protocol::Postgres(postgres) => postgres.gap(at_ns, out),
             Protocol::Unread => {}
         }
     }
@@ -128,6 +134,7 @@ impl Stream {
     pub fn end(&mut self, at_ns: u64, out: &mut dyn FnMut(Observed)) {
         match &mut self.protocol {
             Protocol::Mysql(mysql) => mysql.end(at_ns, out),
+            Protocol::Postgres(postgres) => postgres.end(at_ns, out),
             Protocol::Unread => {}
         }
     }
@@ -137,6 +144,7 @@ impl Stream {
     pub fn totals(&self) -> Totals {
         let more = match &self.protocol {
             Protocol::Mysql(mysql) => mysql.unread,
+            Protocol::Postgres(postgres) => postgres.unread,
             Protocol::Unread => 0,
         };
         Totals {

@@ -14,13 +14,13 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Number the exchange by what the server says that it has left behind.
-    pub(super) fn place(&mut self, exchange: &mut Exchange) {
+    /// Number the exchange by what the server says that it has left behind, or by what the caller knows of that where it does not.
+    pub(super) fn place(&mut self, exchange: &mut Exchange, known: Option<bool>) {
         let rolled_back = exchange.error.as_ref().is_some_and(is_rolled_back);
         if rolled_back {
             exchange.in_transaction_after = Some(false);
         }
-        let after = exchange.in_transaction_after.unwrap_or(self.open);
+        let after = exchange.in_transaction_after.or(known).unwrap_or(self.open);
         let ends = matches!(exchange.verb, Some(Verb::Commit | Verb::Rollback));
         let begins = exchange.verb == Some(Verb::Begin) && exchange.error.is_none();
         // MySQL commits what is open; PostgreSQL only warns, and says so.
@@ -91,7 +91,7 @@ mod tests {
                 code,
                 sqlstate: "HY000".to_owned(),
             });
-            transactions.place(&mut exchange);
+            transactions.place(&mut exchange, None);
             exchange.transaction
         };
         steps.iter().map(place).collect()

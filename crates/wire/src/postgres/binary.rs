@@ -34,7 +34,7 @@ const MINUS_INFINITY: u16 = 0xF000;
 
 /// How a column's cells are sent and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(crate) enum Column {
     /// As text: texts, whose binary form is the same, and types whose text depends on more than the value.
     AsText,
     Bool,
@@ -46,7 +46,7 @@ pub(super) enum Column {
 
 impl Column {
     /// For a type's number.
-    pub(super) fn of(kind: u32) -> Self {
+    pub(crate) fn of(kind: u32) -> Self {
         match kind {
             BOOL => Self::Bool,
             INT2 | INT4 | INT8 => Self::Integer,
@@ -85,7 +85,7 @@ impl Column {
 ///
 /// # Errors
 /// [`Error::Protocol`] for bytes that are not of the column's type, and for longer text.
-pub(super) fn read<'a>(
+pub(crate) fn read<'a>(
     columns: &[Column],
     cells: &mut [Cell<'a>],
     text: &'a mut Vec<u8>,

@@ -2,27 +2,27 @@
 
 use crate::{Cell, ColumnDefinition, Error, RowSink};
 
-pub(super) const AUTHENTICATION: u8 = b'R';
-pub(super) const BIND_COMPLETE: u8 = b'2';
-pub(super) const CLOSE_COMPLETE: u8 = b'3';
-pub(super) const COMMAND_COMPLETE: u8 = b'C';
-pub(super) const COPY_DATA: u8 = b'd';
-pub(super) const COPY_DONE: u8 = b'c';
-pub(super) const COPY_IN: u8 = b'G';
-pub(super) const COPY_OUT: u8 = b'H';
-pub(super) const DATA_ROW: u8 = b'D';
-pub(super) const EMPTY_QUERY: u8 = b'I';
-pub(super) const ERROR: u8 = b'E';
-pub(super) const KEY_DATA: u8 = b'K';
-pub(super) const NO_DATA: u8 = b'n';
-pub(super) const NOTICE: u8 = b'N';
-pub(super) const NOTIFICATION: u8 = b'A';
-pub(super) const PARAMETERS: u8 = b't';
-pub(super) const PARAMETER_STATUS: u8 = b'S';
-pub(super) const PARSE_COMPLETE: u8 = b'1';
-pub(super) const PORTAL_SUSPENDED: u8 = b's';
-pub(super) const READY: u8 = b'Z';
-pub(super) const ROW_DESCRIPTION: u8 = b'T';
+pub(crate) const AUTHENTICATION: u8 = b'R';
+pub(crate) const BIND_COMPLETE: u8 = b'2';
+pub(crate) const CLOSE_COMPLETE: u8 = b'3';
+pub(crate) const COMMAND_COMPLETE: u8 = b'C';
+pub(crate) const COPY_DATA: u8 = b'd';
+pub(crate) const COPY_DONE: u8 = b'c';
+pub(crate) const COPY_IN: u8 = b'G';
+pub(crate) const COPY_OUT: u8 = b'H';
+pub(crate) const DATA_ROW: u8 = b'D';
+pub(crate) const EMPTY_QUERY: u8 = b'I';
+pub(crate) const ERROR: u8 = b'E';
+pub(crate) const KEY_DATA: u8 = b'K';
+pub(crate) const NO_DATA: u8 = b'n';
+pub(crate) const NOTICE: u8 = b'N';
+pub(crate) const NOTIFICATION: u8 = b'A';
+pub(crate) const PARAMETERS: u8 = b't';
+pub(crate) const PARAMETER_STATUS: u8 = b'S';
+pub(crate) const PARSE_COMPLETE: u8 = b'1';
+pub(crate) const PORTAL_SUSPENDED: u8 = b's';
+pub(crate) const READY: u8 = b'Z';
+pub(crate) const ROW_DESCRIPTION: u8 = b'T';
 
 /// The number that several messages begin with.
 ///
@@ -114,7 +114,7 @@ pub(super) fn row<'a>(body: &'a [u8], cells: &mut Vec<Cell<'a>>) -> Result<(), E
 }
 
 /// How many rows a finished command changed, from its tag: `INSERT 0 3`, `UPDATE 2`, `SELECT 7`, `CREATE TABLE`.
-pub(super) fn affected(body: &[u8]) -> u64 {
+pub(crate) fn affected(body: &[u8]) -> u64 {
     let tag = String::from_utf8_lossy(body);
     let mut words = tag.trim_end_matches('\0').split(' ');
     match words.next() {

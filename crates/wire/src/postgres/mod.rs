@@ -1,11 +1,11 @@
 //! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, parameters as text, results as text
 //! or, where the URL wants it and the type allows it, in binary format.
 
-mod binary;
+pub(crate) mod binary;
 mod channel;
 mod load;
 mod login;
-mod message;
+pub(crate) mod message;
 mod reply;
 
 use std::collections::HashMap;

@@ -165,7 +165,7 @@ impl Mysql {
         exchange.bytes_received = message.bytes();
         exchange.results = 1;
         exchange.error = Some(goodbye);
-        self.transactions.place(&mut exchange);
+        self.transactions.place(&mut exchange, None);
         out(Observed::Exchange(Box::new(exchange)));
         Ok(())
     }

@@ -351,7 +351,7 @@ impl Mysql {
             if !request.is_over {
                 request.read(self.backslash_escapes, self.agreed, &mut self.statements);
             }
-            self.transactions.place(&mut request.exchange);
+            self.transactions.place(&mut request.exchange, None);
             out(Observed::Exchange(request.exchange));
         }
     }

@@ -1,0 +1,158 @@
+//! The parts that messages are made of, as far as they were kept.
+
+use crate::Cell;
+use crate::passive::{Parameter, ParameterValue, Parameters};
+use crate::postgres::binary::{Column, read};
+
+const OID: u32 = 26;
+const FLOAT4: u32 = 700;
+const FLOAT8: u32 = 701;
+const TIMESTAMP: u32 = 1114;
+const TIMESTAMPTZ: u32 = 1184;
+/// Types whose binary form is their text: text, varchar, bpchar, name, "char", json, xml, unknown.
+const TEXTS: [u32; 8] = [25, 1043, 1042, 19, 18, 114, 142, 705];
+/// A numeric of a few bytes may stand for this many digits and no more are made.
+const MADE_BYTES_MAX: usize = 64 * 1024;
+
+/// Takes a body apart from its begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// Text up to a zero byte.
+    pub(super) fn text(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        let text = &self.0[..end];
+        self.0 = &self.0[end + 1..];
+        Some(text)
+    }
+}
+
+/// The names and values of a client's startup message, from behind its version.
+pub(super) fn startup(mut fields: Fields<'_>) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    while let (Some(name), Some(value)) = (fields.text(), fields.text()) {
+        if name.is_empty() {
+            break;
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        all.push((text(name), text(value)));
+    }
+    all
+}
+
+/// The SQLSTATE of an error.
+pub(super) fn sqlstate(body: &[u8]) -> String {
+    let mut fields = Fields(body);
+    while let Some(field) = fields.text() {
+        if let [b'C', state @ ..] = field {
+            return String::from_utf8_lossy(state).into_owned();
+        }
+    }
+    String::new()
+}
+
+/// A Bind's parameters, from behind its names. `None` where there are none.
+pub(super) fn parameters(
+    mut fields: Fields<'_>,
+    types: &[u32],
+    is_secret: bool,
+) -> Option<Parameters> {
+    let mut row = Vec::new();
+    let whole = row_of(&mut fields, types, &mut row).is_some();
+    if whole && row.is_empty() {
+        return None;
+    }
+    if is_secret {
+        row.iter_mut().for_each(Parameter::hide);
+    }
+    Some(Parameters {
+        rows: vec![row],
+        cut: !whole,
+    })
+}
+
+fn row_of(fields: &mut Fields<'_>, types: &[u32], row: &mut Vec<Parameter>) -> Option<()> {
+    let count = fields.u16()?;
+    let formats = (0..count)
+        .map(|_| fields.u16())
+        .collect::<Option<Vec<_>>>()?;
+    for number in 0..usize::from(fields.u16()?) {
+        let format = match formats.as_slice() {
+            [] => 0,
+            [all] => *all,
+            each => *each.get(number)?,
+        };
+        let kind = types.get(number).copied().unwrap_or(0);
+        let length = fields.u32()?;
+        let value = match usize::try_from(length as i32) {
+            Ok(length) => value(fields.take(length)?, kind, format == 1),
+            Err(_) => ParameterValue::Null,
+        };
+        row.push(Parameter { kind, value });
+    }
+    Some(())
+}
+
+fn value(bytes: &[u8], kind: u32, is_binary: bool) -> ParameterValue {
+    if !is_binary || TEXTS.contains(&kind) {
+        return ParameterValue::of(bytes);
+    }
+    binary(bytes, kind).unwrap_or_else(|| ParameterValue::Binary(bytes.to_vec()))
+}
+
+fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
+    match kind {
+        OID => {
+            return Some(ParameterValue::UInt(
+                u32::from_be_bytes(bytes.try_into().ok()?).into(),
+            ));
+        }
+        FLOAT4 => {
+            return Some(ParameterValue::Float(f32::from_be_bytes(
+                bytes.try_into().ok()?,
+            )));
+        }
+        FLOAT8 => {
+            return Some(ParameterValue::Double(f64::from_be_bytes(
+                bytes.try_into().ok()?,
+            )));
+        }
+        _ => {}
+    }
+    // A point in time without its zone, which is the session's.
+    let column = Column::of(if kind == TIMESTAMPTZ { TIMESTAMP } else { kind });
+    if column == Column::AsText {
+        return None;
+    }
+    let mut cell = [Cell::Bytes(bytes)];
+    let mut made = Vec::new();
+    read(&[column], &mut cell, &mut made, MADE_BYTES_MAX).ok()?;
+    match cell {
+        [Cell::Int(number)] => Some(ParameterValue::Int(number)),
+        [Cell::Bytes(text)] => Some(ParameterValue::Text(text.to_vec())),
+        [Cell::Null] => None,
+    }
+}

@@ -1,0 +1,86 @@
+//! Prepared statements and portals of a connection.
+
+use std::collections::HashMap;
+
+use crate::passive::{Text, Verb};
+
+/// More names or bytes of text than these are not remembered: their executions have no text.
+const NAMES_MAX: usize = 100_000;
+const TEXT_BYTES_MAX: usize = 32 << 20;
+
+/// What is remembered of a statement.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Statement {
+    pub(super) text: Option<Text>,
+    pub(super) verb: Option<Verb>,
+    /// Its parameters are not kept.
+    pub(super) is_secret: bool,
+    /// Its parameters' types, as the client or the server said them; 0 where nobody did.
+    pub(super) types: Vec<u32>,
+}
+
+/// What is remembered of a portal.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Portal {
+    pub(super) text: Option<Text>,
+    pub(super) verb: Option<Verb>,
+    pub(super) was_executed: bool,
+    /// It has rows that were not fetched.
+    pub(super) is_suspended: bool,
+}
+
+/// Both.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    statements: HashMap<Vec<u8>, Statement>,
+    portals: HashMap<Vec<u8>, Portal>,
+    text_bytes: usize,
+}
+
+impl Names {
+    pub(super) fn add_statement(&mut self, name: &[u8], mut statement: Statement) {
+        self.remove_statement(name);
+        if self.statements.len() >= NAMES_MAX {
+            return;
+        }
+        let bytes = statement.text.as_ref().map_or(0, |text| text.bytes.len());
+        if self.text_bytes + bytes > TEXT_BYTES_MAX {
+            statement.text = None;
+        } else {
+            self.text_bytes += bytes;
+        }
+        self.statements.insert(name.to_vec(), statement);
+    }
+
+    pub(super) fn statement(&mut self, name: &[u8]) -> Option<&mut Statement> {
+        self.statements.get_mut(name)
+    }
+
+    pub(super) fn remove_statement(&mut self, name: &[u8]) -> Option<Statement> {
+        let removed = self.statements.remove(name)?;
+        self.text_bytes -= removed.text.as_ref().map_or(0, |text| text.bytes.len());
+        Some(removed)
+    }
+
+    /// Add a portal; whether one of its name had rows that were not fetched.
+    pub(super) fn add_portal(&mut self, name: &[u8], portal: Portal) -> bool {
+        if self.portals.len() >= NAMES_MAX {
+            self.portals.clear();
+        }
+        let replaced = self.portals.insert(name.to_vec(), portal);
+        replaced.is_some_and(|portal| portal.is_suspended)
+    }
+
+    pub(super) fn portal(&mut self, name: &[u8]) -> Option<&mut Portal> {
+        self.portals.get_mut(name)
+    }
+
+    pub(super) fn remove_portal(&mut self, name: &[u8]) -> Option<Portal> {
+        self.portals.remove(name)
+    }
+
+    /// The transaction is over, and with it all portals; whether one had rows that were not fetched.
+    pub(super) fn end_portals(&mut self) -> bool {
+        self.portals.drain().any(|(_, portal)| portal.is_suspended)
+    }
+}

@@ -1,0 +1,171 @@
+//! The servers' own command-line programs through a relay.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use testserver::{Kind, Server};
+use wire::Family;
+use wire::passive::{Kind as Request, Verb};
+
+use crate::relay::Relay;
+use crate::{Told, text, told};
+
+/// What a program says; its standard input is a script.
+fn run(command: &mut Command, script: &str) -> String {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("an installed client");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(script.as_bytes())
+        .expect("a script");
+    let output = child.wait_with_output().expect("an end");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn only(relay: &Relay, family: Family) -> Told {
+    let mut passed = relay.passed();
+    let told = told(family, &passed.pop().expect("a connection"));
+    assert!(passed.is_empty());
+    told.is_whole();
+    told
+}
+
+pub fn mariadb(server: &Server) {
+    let relay = Relay::start(server);
+    let file = relay.folder().join("rows");
+    std::fs::write(&file, "1\n2\n3\n").expect("room");
+    let said = run(
+        Command::new("mariadb")
+            .args([
+                "--no-defaults",
+                "--local-infile=1",
+                "--force",
+                "-u",
+                "root",
+                "-N",
+            ])
+            .arg(format!("--socket={}", relay.socket().display()))
+            .arg("passive"),
+        &format!(
+            "CREATE TABLE f (id INT);\nLOAD DATA LOCAL INFILE '{}' INTO TABLE f;\nSELEC 1;\nSELECT COUNT(*) FROM f;\n\
+             delimiter //\nSELECT 1; SET @a = 2; SELECT @a, 3 UNION ALL SELECT 4, 5;\n//\n\
+             CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nCALL p()//\n\
+             SET PASSWORD = PASSWORD('geheim')//\nSET PASSWORD = ''//\n\\u mysql\n",
+            file.display()
+        ),
+    );
+    assert!(said.contains('3'), "{said}");
+    let told = only(&relay, Family::Mysql);
+    let facts = &told.sessions[0];
+    assert_eq!(facts.client.as_deref(), Some("libmariadb"));
+    let version = facts.client_version.as_deref().unwrap_or_default();
+    assert!(version.starts_with(char::is_numeric), "{facts:?}");
+    assert!(facts.attributes.iter().any(|(name, _)| name == "_os"));
+    assert!(
+        facts
+            .attributes
+            .iter()
+            .all(|(name, _)| !name.contains("user"))
+    );
+    let find = |part: &str| {
+        let found = told
+            .exchanges
+            .iter()
+            .find(|each| text(each).is_some_and(|sql| sql.contains(part)));
+        found.unwrap_or_else(|| panic!("{part}: {:#?}", told.exchanges))
+    };
+    let load = find("LOAD DATA");
+    assert_eq!(
+        (load.affected, load.round_trips, load.verb),
+        (3, 2, Some(Verb::Load))
+    );
+    let several = find("SET @a");
+    assert_eq!(
+        (several.results, several.rows, several.round_trips),
+        (3, 3, 1)
+    );
+    let call = find("CALL p");
+    assert_eq!((call.results, call.rows), (3, 2));
+    assert_eq!(
+        find("SELEC 1").error.as_ref().map(|error| error.code),
+        Some(1064)
+    );
+    assert!(
+        find("SET PASSWORD")
+            .text
+            .as_ref()
+            .is_some_and(|text| !text.bytes.ends_with(b"geheim')"))
+    );
+    assert!(
+        told.exchanges
+            .iter()
+            .any(|each| each.kind == Request::InitDb)
+    );
+}
+
+pub fn postgres(server: &Server) {
+    assert_eq!(server.kind(), Kind::Postgres);
+    let relay = Relay::start(server);
+    let said = run(
+        Command::new("psql")
+            .args(["-X", "-A", "-t", "-U", "postgres", "-d", "passive", "-h"])
+            .arg(relay.folder())
+            .env("PGAPPNAME", "shop"),
+        "CREATE TABLE f (id int);\nCOPY f FROM STDIN;\n1\n2\n3\n\\.\nCOPY f TO STDOUT;\nSELECT 1\\; SELECT 2, 3\\; SELECT 4;\n\
+         SELEC 1;\nBEGIN;\nDO $$ BEGIN RAISE NOTICE 'hm'; END $$;\nSELECT 1/0;\nROLLBACK;\n\
+         COPY f FROM STDIN;\nx\n\\.\nALTER ROLE postgres PASSWORD 'geheim';\n;\n",
+    );
+    assert!(said.contains('3'), "{said}");
+    let told = only(&relay, Family::Postgres);
+    assert_eq!(told.sessions[0].client.as_deref(), Some("shop"));
+    assert!(
+        told.sessions[0]
+            .attributes
+            .iter()
+            .all(|(name, _)| name != "user")
+    );
+    let find = |part: &str| {
+        let found = told
+            .exchanges
+            .iter()
+            .find(|each| text(each).is_some_and(|sql| sql.contains(part)));
+        found.unwrap_or_else(|| panic!("{part}: {:#?}", told.exchanges))
+    };
+    let copied = find("COPY f FROM");
+    assert_eq!(
+        (copied.kind, copied.affected, copied.round_trips),
+        (Request::Copy, 3, 2)
+    );
+    let out = find("COPY f TO");
+    assert_eq!((out.kind, out.rows, out.round_trips), (Request::Copy, 3, 1));
+    let several = find("SELECT 2, 3");
+    assert_eq!((several.results, several.rows), (3, 3));
+    let notice = find("DO $$");
+    assert_eq!(
+        (notice.warnings, notice.in_transaction_after),
+        (1, Some(true))
+    );
+    let divided = find("1/0");
+    assert_eq!(
+        divided.error.as_ref().map(|error| error.sqlstate.as_str()),
+        Some("22012")
+    );
+    assert_eq!(divided.transaction, notice.transaction);
+    let failed: Vec<_> = told
+        .exchanges
+        .iter()
+        .filter(|each| each.kind == Request::Copy && each.error.is_some())
+        .collect();
+    assert_eq!(failed.len(), 1);
+    let secret = text(find("ALTER ROLE")).expect("a text");
+    assert!(
+        !secret.contains("geheim") && secret.contains("PASSWORD '<text"),
+        "{secret}"
+    );
+}
