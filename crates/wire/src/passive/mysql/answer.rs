@@ -14,6 +14,8 @@ const CURSOR_EXISTS: u16 = 0x40;
 const LAST_ROW_SENT: u16 = 0x80;
 const NO_BACKSLASH_ESCAPES: u16 = 0x200;
 
+/// Of the handshake.
+const VERSION: u8 = 10;
 const OK: u8 = 0x00;
 const FILE: u8 = 0xFB;
 const END: u8 = 0xFE;
@@ -39,8 +41,13 @@ impl Mysql {
             }
             Piece::Data(data) => {
                 // The first bytes of the packet.
-                if message.length == data.len() as u64 && self.phase == Phase::Commands {
-                    self.answer_begins(data[0], message)?;
+                let is_first = message.length == data.len() as u64;
+                match self.phase {
+                    Phase::Greeting if is_first && !matches!(data[0], VERSION | ERROR) => {
+                        return Err(Why::NotTheProtocol);
+                    }
+                    Phase::Commands if is_first => self.answer_begins(data[0], message)?,
+                    _ => {}
                 }
                 if self.is_row {
                     self.rows.update(data);
@@ -114,6 +121,7 @@ impl Mysql {
             self.expect = request.expects()?;
             self.rows.reset();
             request.exchange.answer_ns = Some((message.began_ns, message.began_ns));
+            self.held -= request.payload.len();
             request.read(self.backslash_escapes, self.agreed, &mut self.statements);
         } else if message.sequence != self.due && first != ERROR {
             return Err(Why::NotTheProtocol);

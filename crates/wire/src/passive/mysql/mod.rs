@@ -55,6 +55,8 @@ pub(super) struct Mysql {
     /// What is kept of the client's login, or of the server's packet.
     kept: Vec<u8>,
     queue: VecDeque<Request>,
+    /// What they hold of their payloads, in bytes.
+    held: usize,
     expect: Expect,
     /// The first request's answer has begun.
     is_answering: bool,
@@ -98,6 +100,7 @@ impl Mysql {
             was_lost: joined_late,
             kept: Vec::new(),
             queue: VecDeque::new(),
+            held: 0,
             expect: Expect::One,
             is_answering: false,
             is_asked: false,
@@ -202,6 +205,7 @@ impl Mysql {
             if request.command == 0 && request.length == 0 {
                 continue;
             }
+            self.held -= request.payload.len();
             request.read(self.backslash_escapes, self.agreed, &mut self.statements);
             request.exchange.incomplete = !request.is_over;
             request.exchange.request_end_ns = request.exchange.request_end_ns.min(at_ns);
@@ -294,10 +298,6 @@ impl Mysql {
         if self.goes_on {
             return;
         }
-        let held: usize = match self.queue.len() {
-            0 | 1 => 0,
-            _ => self.queue.iter().map(|request| request.payload.len()).sum(),
-        };
         let Some(request) = self.queue.back_mut() else {
             return;
         };
@@ -308,9 +308,9 @@ impl Mysql {
             data = &data[1..];
         }
         request.length += data.len() as u64;
-        if held < QUEUE_BYTES_MAX {
+        if self.held < QUEUE_BYTES_MAX && !request.is_read {
             let most = request.keeps();
-            keep(&mut request.payload, data, most);
+            self.held += keep(&mut request.payload, data, most);
         }
     }
 
@@ -349,6 +349,7 @@ impl Mysql {
                 return;
             };
             if !request.is_over {
+                self.held -= request.payload.len();
                 request.read(self.backslash_escapes, self.agreed, &mut self.statements);
             }
             self.transactions.place(&mut request.exchange, None);
@@ -357,8 +358,9 @@ impl Mysql {
     }
 }
 
-/// Keep of what follows as much as there is room for.
-fn keep(kept: &mut Vec<u8>, data: &[u8], most: usize) {
-    let room = most.saturating_sub(kept.len());
-    kept.extend_from_slice(&data[..data.len().min(room)]);
+/// Keep of what follows as much as there is room for; how many bytes.
+fn keep(kept: &mut Vec<u8>, data: &[u8], most: usize) -> usize {
+    let fits = data.len().min(most.saturating_sub(kept.len()));
+    kept.extend_from_slice(&data[..fits]);
+    fits
 }

@@ -81,6 +81,8 @@ pub(super) struct Request {
     pub(super) is_whole: bool,
     /// It was answered before the client had sent all of it.
     pub(super) is_over: bool,
+    /// [`Self::read`] was called.
+    pub(super) is_read: bool,
     /// The number of its last packet.
     pub(super) sequence: u8,
     /// The prepared statement that it names.
@@ -99,6 +101,7 @@ impl Request {
             shares_flight,
             is_whole: false,
             is_over: false,
+            is_read: false,
             sequence: 0,
             statement: None,
             is_secret: false,
@@ -166,12 +169,15 @@ impl Request {
         agreed: Agreed,
         statements: &mut Statements,
     ) {
+        let payload = std::mem::take(&mut self.payload);
+        if std::mem::replace(&mut self.is_read, true) {
+            return;
+        }
         let dialect = Dialect {
             family: Family::Mysql,
             backslash_escapes,
         };
         self.exchange.backslash_escapes = backslash_escapes;
-        let payload = std::mem::take(&mut self.payload);
         match self.command {
             QUERY => {
                 let skipped = attributes(&payload, agreed.query_attributes);
