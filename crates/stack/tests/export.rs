@@ -462,3 +462,25 @@ fn a_masked_trace_has_the_same_digests_and_no_values() {
     }
     assert_eq!(digests[0], digests[1]);
 }
+
+#[test]
+fn the_reference_has_every_column_and_key() {
+    let reference = include_str!("../../../docs/reference/trace.md");
+    let columns = [EXCHANGES, SESSIONS].map(str::split_whitespace);
+    let names = columns
+        .into_iter()
+        .flatten()
+        .filter_map(|column| column.split(':').next());
+    let folder = Folder::new("keys");
+    finish(&folder.writer("mysql", false));
+    let Value::Object(about) = folder.export().about else {
+        panic!("an object");
+    };
+    for name in names.chain(about.keys().map(String::as_str)) {
+        let stands = reference.lines().any(|line| {
+            let first = line.split('|').nth(1).unwrap_or_default();
+            first.contains(&format!("`{name}`"))
+        });
+        assert!(stands, "{name}");
+    }
+}

@@ -305,3 +305,20 @@ pub(crate) fn exchange(
     }
     Ok((exchange, text))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96), base_ns: u64) {
+            let _ = exchange(&mut Bytes(&bytes), base_ns);
+            let _ = session(&mut Bytes(&bytes));
+            let _ = parameters(&mut Bytes(&bytes));
+        }
+    }
+}
