@@ -154,6 +154,12 @@ impl Server {
         self.kind
     }
 
+    /// The program that runs it.
+    #[must_use]
+    pub fn program(&self) -> PathBuf {
+        self.kind.program()
+    }
+
     /// Its folder, which goes with it.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -21,8 +21,10 @@ impl Transactions {
             exchange.in_transaction_after = Some(false);
         }
         let after = exchange.in_transaction_after.or(known).unwrap_or(self.open);
-        let ends = matches!(exchange.verb, Some(Verb::Commit | Verb::Rollback));
-        let begins = exchange.verb == Some(Verb::Begin) && exchange.error.is_none();
+        // A statement that is only prepared or closed begins and ends nothing.
+        let has_run = works(exchange.kind) && exchange.error.is_none();
+        let ends = has_run && matches!(exchange.verb, Some(Verb::Commit | Verb::Rollback));
+        let begins = has_run && exchange.verb == Some(Verb::Begin);
         // MySQL commits what is open; PostgreSQL only warns, and says so.
         if begins && self.open && exchange.warnings == 0 {
             self.number += 1;
@@ -37,7 +39,7 @@ impl Transactions {
         };
         let was_one = self.open || alone;
         // COMMIT AND CHAIN leaves the next one open.
-        if (was_one && !after) || (self.open && after && ends && exchange.error.is_none()) {
+        if (was_one && !after) || (self.open && after && ends) {
             self.number += 1;
         }
         self.open = after;
@@ -55,14 +57,18 @@ fn is_rolled_back(error: &ServerError) -> bool {
     ROLLED_BACK.contains(&error.code)
 }
 
+/// Whether a statement runs.
+fn works(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Copy
+    )
+}
+
 /// Whether it is a transaction of its own where none is open.
 fn is_statement(exchange: &Exchange) -> bool {
-    let works = matches!(
-        exchange.kind,
-        Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Copy
-    );
     let verb = exchange.verb.unwrap_or(Verb::Select);
-    works
+    works(exchange.kind)
         && !matches!(
             verb,
             Verb::Set
@@ -114,6 +120,8 @@ mod tests {
             (Kind::Execute, Verb::Select, closed, 0),
             (Kind::Fetch, Verb::Select, closed, 0),
             (query, Verb::Begin, open, 0),
+            (Kind::Prepare, Verb::Commit, None, 0),
+            (Kind::CloseStatement, Verb::Begin, None, 0),
             (query, Verb::Commit, open, 0),
             (query, Verb::Rollback, closed, 0),
         ];
@@ -130,6 +138,8 @@ mod tests {
             Some(3),
             Some(4),
             Some(4),
+            Some(5),
+            Some(5),
             Some(5),
             Some(5),
             Some(6),

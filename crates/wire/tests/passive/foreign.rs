@@ -1,9 +1,10 @@
 //! The servers' own command-line programs through a relay.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use testserver::{Kind, Server};
+use testserver::{Kind, MYSQLD, Server};
 use wire::Family;
 use wire::passive::{Kind as Request, Verb};
 
@@ -36,12 +37,19 @@ fn only(relay: &Relay, family: Family) -> Told {
     told
 }
 
-pub fn mariadb(server: &Server) {
+/// MariaDB's client, or the one that was built beside the MySQL under test.
+pub fn mysql(server: &Server) {
+    let built = std::env::var_os(MYSQLD).map(|path| PathBuf::from(path).with_file_name("mysql"));
+    let (client, name) = match (server.kind(), built) {
+        (Kind::MySql, Some(built)) if built.exists() => (built, "libmysql"),
+        (Kind::MySql, _) => return,
+        _ => ("mariadb".into(), "libmariadb"),
+    };
     let relay = Relay::start(server);
     let file = relay.folder().join("rows");
     std::fs::write(&file, "1\n2\n3\n").expect("room");
     let said = run(
-        Command::new("mariadb")
+        Command::new(client)
             .args([
                 "--no-defaults",
                 "--local-infile=1",
@@ -63,7 +71,7 @@ pub fn mariadb(server: &Server) {
     assert!(said.contains('3'), "{said}");
     let told = only(&relay, Family::Mysql);
     let facts = &told.sessions[0];
-    assert_eq!(facts.client.as_deref(), Some("libmariadb"));
+    assert_eq!(facts.client.as_deref(), Some(name));
     let version = facts.client_version.as_deref().unwrap_or_default();
     assert!(version.starts_with(char::is_numeric), "{facts:?}");
     assert!(facts.attributes.iter().any(|(name, _)| name == "_os"));
@@ -168,4 +176,51 @@ pub fn postgres(server: &Server) {
         !secret.contains("geheim") && secret.contains("PASSWORD '<text"),
         "{secret}"
     );
+}
+
+/// libpq's prepared statements and its pipelines.
+pub fn pgbench(server: &Server) {
+    let relay = Relay::start(server);
+    let script = relay.folder().join("script");
+    let text = "\\set id random(1, 9)\nBEGIN;\nSELECT :id;\nEND;\n\\startpipeline\nSELECT :id + 1;\nSELECT 2;\n\\endpipeline\n";
+    std::fs::write(&script, text).expect("room");
+    let program = server.program().with_file_name("pgbench");
+    for (mode, prepares) in [("extended", 25), ("prepared", 5)] {
+        let said = run(
+            Command::new(&program)
+                .args([
+                    "-n", "-c", "1", "-t", "5", "-U", "postgres", "-M", mode, "-h",
+                ])
+                .arg(relay.folder())
+                .arg("-f")
+                .arg(&script)
+                .arg("passive"),
+            "",
+        );
+        assert!(said.contains("5/5"), "{said}");
+        let all: Vec<Told> = relay
+            .passed()
+            .iter()
+            .map(|passed| told(Family::Postgres, passed))
+            .collect();
+        all.iter().for_each(Told::is_whole);
+        let of = |kind: Request| {
+            let each = all.iter().flat_map(|told| &told.exchanges);
+            each.filter(move |each| each.kind == kind)
+        };
+        assert_eq!(
+            (of(Request::Execute).count(), of(Request::Prepare).count()),
+            (25, prepares),
+            "{mode}"
+        );
+        assert!(of(Request::Execute).all(|each| each.error.is_none() && each.text.is_some()));
+        assert_eq!(of(Request::Execute).map(|each| each.rows).sum::<u64>(), 15);
+        // BEGIN, a SELECT and END are one transaction, what a pipeline runs up to its Sync another.
+        let mut numbers: Vec<_> = of(Request::Execute)
+            .filter_map(|each| each.transaction)
+            .collect();
+        assert_eq!(numbers.len(), 25);
+        numbers.dedup();
+        assert_eq!(numbers.len(), 10, "{mode}");
+    }
 }

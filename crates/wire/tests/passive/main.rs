@@ -103,7 +103,7 @@ fn mariadb() {
     drop(server.create("passive"));
     ours::everything(&server, "passive");
     raw::everything(&server, false);
-    foreign::mariadb(&server);
+    foreign::mysql(&server);
 }
 
 #[test]
@@ -114,6 +114,7 @@ fn mysql() {
     drop(server.create("passive"));
     ours::everything(&server, "passive");
     raw::everything(&server, true);
+    foreign::mysql(&server);
 }
 
 #[test]
@@ -122,4 +123,5 @@ fn postgres() {
     drop(server.create("passive"));
     ours::everything(&server, "passive");
     foreign::postgres(&server);
+    foreign::pgbench(&server);
 }

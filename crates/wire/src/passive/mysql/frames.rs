@@ -77,20 +77,36 @@ impl Frames {
         }
     }
 
-    /// Read the next header; whether it begins a message.
-    fn header(&mut self, input: &mut &[u8], at_ns: u64) -> Option<bool> {
-        let is_first = !self.goes_on;
+    /// Read a header that comes in pieces.
+    fn gather(&mut self, input: &mut &[u8]) -> Option<()> {
         while self.have < HEADER_BYTES {
             let (byte, rest) = input.split_first()?;
-            if is_first && self.have == 0 {
-                self.message = Message {
-                    began_ns: at_ns,
-                    ..Message::default()
-                };
-            }
             self.head[self.have] = *byte;
             self.have += 1;
             *input = rest;
+        }
+        Some(())
+    }
+
+    /// Read the next header; whether it begins a message.
+    fn header(&mut self, input: &mut &[u8], at_ns: u64) -> Option<bool> {
+        let is_first = !self.goes_on;
+        if input.is_empty() {
+            return None;
+        }
+        if is_first && self.have == 0 {
+            self.message = Message {
+                began_ns: at_ns,
+                ..Message::default()
+            };
+        }
+        match input.split_first_chunk() {
+            // Nearly always.
+            Some((head, rest)) if self.have == 0 => {
+                self.head = *head;
+                *input = rest;
+            }
+            _ => self.gather(input)?,
         }
         self.have = 0;
         let [low, middle, high, sequence] = self.head;
