@@ -1,0 +1,64 @@
+//! The command line of `upshift-stack`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::capture;
+use crate::failure::Failure;
+
+/// Capture what any client says to a server, and look at what was captured.
+#[derive(Parser)]
+#[command(
+    name = "upshift-stack",
+    bin_name = "upshift stack",
+    version,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a trace of what clients say to a server, and what it answers.
+    Capture(Box<capture::Options>),
+    /// Give a socket's place back when a capture has ended.
+    #[command(hide = true)]
+    Guard {
+        /// The place.
+        path: PathBuf,
+        /// The capture's socket.
+        inode: u64,
+    },
+}
+
+/// The command line, as clap has it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Parse the command line, do what it says and report what went wrong.
+#[must_use]
+pub fn main() -> ExitCode {
+    // A usage error ends the process here, with 2.
+    let done = match Cli::parse().command {
+        Command::Capture(options) => capture::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Guard { path, inode } => capture::guard_place(&path, inode)
+            .map(ExitCode::from)
+            .map_err(|error| Failure::failed(error.to_string(), "")),
+    };
+    done.unwrap_or_else(|failure| report(&failure))
+}
+
+/// ERROR and hint on stderr.
+fn report(failure: &Failure) -> ExitCode {
+    eprintln!("ERROR: {}", failure.message);
+    if !failure.hint.is_empty() {
+        eprintln!("hint: {}", failure.hint);
+    }
+    ExitCode::from(failure.exit_code)
+}
