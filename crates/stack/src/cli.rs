@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::capture;
 use crate::failure::Failure;
+use crate::{capture, dump, export};
 
 /// Capture what any client says to a server, and look at what was captured.
 #[derive(Parser)]
@@ -25,6 +25,18 @@ struct Cli {
 enum Command {
     /// Write a trace of what clients say to a server, and what it answers.
     Capture(Box<capture::Options>),
+    /// Write a trace as Parquet files, and a trace.json about the whole.
+    Export {
+        /// The trace.
+        trace: PathBuf,
+        /// Where to write; it is made where it is missing.
+        folder: PathBuf,
+    },
+    /// Print a trace as JSON, a line for each record.
+    Dump {
+        /// The trace.
+        trace: PathBuf,
+    },
     /// Give a socket's place back when a capture has ended.
     #[command(hide = true)]
     Guard {
@@ -47,11 +59,20 @@ pub fn main() -> ExitCode {
     // A usage error ends the process here, with 2.
     let done = match Cli::parse().command {
         Command::Capture(options) => capture::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Export { trace, folder } => {
+            export::run(&trace, &folder).map_or_else(fail, |()| Ok(ExitCode::SUCCESS))
+        }
+        Command::Dump { trace } => dump::run(&trace, &mut std::io::stdout().lock())
+            .map_or_else(fail, |()| Ok(ExitCode::SUCCESS)),
         Command::Guard { path, inode } => capture::guard_place(&path, inode)
             .map(ExitCode::from)
             .map_err(|error| Failure::failed(error.to_string(), "")),
     };
     done.unwrap_or_else(|failure| report(&failure))
+}
+
+fn fail(error: trace::TraceError) -> Result<ExitCode, Failure> {
+    Err(error.into())
 }
 
 /// ERROR and hint on stderr.

@@ -29,3 +29,9 @@ impl Failure {
         }
     }
 }
+
+impl From<trace::TraceError> for Failure {
+    fn from(error: trace::TraceError) -> Self {
+        Self::failed(error.message, error.hint)
+    }
+}

@@ -59,7 +59,9 @@ impl Setting {
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let next = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(9);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(9);
         (state >> 56) as u8
     };
     (0..len).map(next).collect()

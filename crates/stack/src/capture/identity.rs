@@ -123,7 +123,10 @@ pub fn check(listen: &Place, server: &Place, others: bool, share: bool) -> Resul
     let hint = "--share-identity allows it, where no account of the server logs in by its system user (unix_socket, auth_socket, peer, trust)";
     match listen {
         Place::Port(..) => Err(Failure::usage(
-            format!("{listen}: everybody who reaches this port would be {} to a server on a unix socket", name()),
+            format!(
+                "{listen}: everybody who reaches this port would be {} to a server on a unix socket",
+                name()
+            ),
             hint,
         )),
         Place::File(_) if others && !User::own().is_root() => Err(Failure::usage(
@@ -144,13 +147,11 @@ mod tests {
 
     #[test]
     fn a_client_of_a_unix_socket_is_known_and_one_of_a_port_is_not() {
-        let (ours, _theirs) = Socket::pair(
-            socket2::Domain::UNIX,
-            socket2::Type::STREAM,
-            None,
-        )
-        .expect("pair");
-        assert_eq!(User::of_client(&ours), Some(User::own()));
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("pair");
+        assert_eq!(
+            User::of_client(&std::os::fd::OwnedFd::from(ours).into()),
+            Some(User::own())
+        );
         let tcp = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("socket");
         assert_eq!(User::of_client(&tcp), None);
     }

@@ -2,21 +2,20 @@
 
 mod counts;
 mod identity;
+mod listening;
+mod observer;
 mod options;
+mod packets;
+mod packets_run;
 mod place;
 mod probe;
 mod proxy;
 mod run;
-mod taker;
+mod summary;
+mod sys;
 mod take;
+mod taker;
 
 pub use options::Options;
 pub use run::run;
 pub use take::guard_place;
-
-/// Who speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    Client,
-    Server,
-}

@@ -55,7 +55,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The server's URL, which a proxy always has.
+    /// The server's URL.
     ///
     /// # Errors
     /// One that cannot be used.

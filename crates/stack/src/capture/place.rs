@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -81,15 +81,18 @@ impl Place {
                 let address = SockAddr::unix(path).ok().filter(|_| !long);
                 let address = address.ok_or_else(|| {
                     Failure::usage(
-                        format!("{self}: the path of a socket has at most {SOCKET_PATH_BYTES} bytes"),
+                        format!(
+                            "{self}: the path of a socket has at most {SOCKET_PATH_BYTES} bytes"
+                        ),
                         "use a shorter one, such as one in /tmp",
                     )
                 })?;
                 Ok(vec![address])
             }
             Self::Port(host, port) => {
-                let found: io::Result<Vec<SocketAddr>> =
-                    (host.as_str(), *port).to_socket_addrs().map(Iterator::collect);
+                let found: io::Result<Vec<SocketAddr>> = (host.as_str(), *port)
+                    .to_socket_addrs()
+                    .map(Iterator::collect);
                 match found {
                     Ok(found) if !found.is_empty() => {
                         Ok(found.into_iter().map(SockAddr::from).collect())
@@ -110,7 +113,7 @@ impl Place {
     pub fn listen(&self, mode: u32) -> Result<Socket, Failure> {
         let address = self.addresses()?.remove(0);
         if let Self::File(path) = self {
-            clear(path, &address)?;
+            clear(path)?;
         }
         let bound = Socket::new(address.domain(), Type::STREAM, None).and_then(|socket| {
             if address.domain() != Domain::UNIX {
@@ -139,6 +142,12 @@ impl Place {
     }
 }
 
+/// What tells a file from another that has its name later.
+#[must_use]
+pub fn inode(path: &Path) -> Option<u64> {
+    Some(fs::symlink_metadata(path).ok()?.ino())
+}
+
 /// Whether somebody listens on a socket file.
 #[must_use]
 pub fn is_alive(path: &Path) -> bool {
@@ -158,7 +167,7 @@ pub fn is_alive(path: &Path) -> bool {
 }
 
 /// Remove a socket file that nobody listens on.
-fn clear(path: &Path, _address: &SockAddr) -> Result<(), Failure> {
+fn clear(path: &Path) -> Result<(), Failure> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
     };
@@ -176,7 +185,10 @@ fn clear(path: &Path, _address: &SockAddr) -> Result<(), Failure> {
     }
     fs::remove_file(path).map_err(|error| {
         Failure::failed(
-            format!("{} is left over, and cannot be removed: {error}", path.display()),
+            format!(
+                "{} is left over, and cannot be removed: {error}",
+                path.display()
+            ),
             "remove it, or choose another path for --listen",
         )
     })
@@ -193,7 +205,10 @@ mod tests {
         let port = |host: &str| Ok(Place::Port(host.to_owned(), 3307));
         assert_eq!(place("0.0.0.0:3307"), port("0.0.0.0"));
         assert_eq!(place("[::1]:3307"), port("::1"));
-        assert_eq!(place("[::1]:3307").expect("a port").to_string(), "[::1]:3307");
+        assert_eq!(
+            place("[::1]:3307").expect("a port").to_string(),
+            "[::1]:3307"
+        );
         for wrong in ["app.sock", "localhost:x", ":3307", "host:70000"] {
             assert!(place(wrong).is_err(), "{wrong}");
         }
@@ -222,7 +237,13 @@ mod tests {
         drop(second);
         fs::remove_file(&path).expect("removes");
         fs::write(&path, "mine").expect("a file");
-        assert!(place.listen(0o600).expect_err("a file").message.contains("no socket"));
+        assert!(
+            place
+                .listen(0o600)
+                .expect_err("a file")
+                .message
+                .contains("no socket")
+        );
         fs::remove_file(&path).expect("removes");
     }
 }

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use socket2::Socket;
 
 use super::identity::User;
-use super::place::{Place, is_alive};
+use super::place::{Place, inode as identity, is_alive};
 use crate::failure::Failure;
 
 /// Behind the name of the server's socket while we have its place.
@@ -36,12 +36,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// What tells a socket file from another of the same name.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
 }
 
 /// Whether a socket may be taken, before anything is changed; what a killed capture left behind is repaired first, and the second
@@ -127,7 +121,7 @@ pub fn take(path: &Path, server: &Metadata) -> Result<(Socket, Taken), Failure> 
     if User::own().is_root() {
         chown(&new, Some(server.uid()), Some(server.gid())).map_err(failed)?;
     }
-    let (_, inode) = identity(&new).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let inode = identity(&new).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     let guard = guard(path, inode).map_err(failed)?;
     let taken = Taken {
         path: path.to_owned(),
@@ -149,7 +143,11 @@ impl Taken {
             let aside = aside(&self.path);
             Failure::failed(
                 format!("cannot give {} back: {why}", self.path.display()),
-                format!("put it back: mv {} {}", aside.display(), self.path.display()),
+                format!(
+                    "put it back: mv {} {}",
+                    aside.display(),
+                    self.path.display()
+                ),
             )
         };
         let mut guard = self.guard;
@@ -205,14 +203,14 @@ pub fn guard_place(path: &Path, inode: u64) -> io::Result<u8> {
 
 fn put_back(path: &Path, inode: u64) -> io::Result<u8> {
     let (aside, new) = (aside(path), with_suffix(path, NEW));
-    if identity(&new).is_some_and(|(_, found)| found == inode) {
+    if identity(&new).is_some_and(|found| found == inode) {
         fs::remove_file(&new)?;
     }
     let here = identity(path);
     if identity(&aside).is_none() {
         return Ok(0);
     }
-    if here.is_none_or(|(_, found)| found == inode) {
+    if here.is_none_or(|found| found == inode) {
         fs::rename(&aside, path)?;
         return Ok(0);
     }
@@ -284,7 +282,7 @@ mod tests {
         let (folder, path) = folder("back");
         let _server = UnixListener::bind(aside(&path)).expect("a server");
         let capture = UnixListener::bind(&path).expect("a capture");
-        let (_, ours) = identity(&path).expect("there");
+        let ours = identity(&path).expect("there");
         assert_eq!(put_back(&path, ours).expect("put back"), 0);
         assert!(is_alive(&path) && !aside(&path).exists());
         assert_eq!(put_back(&path, ours).expect("nothing to do"), 0);

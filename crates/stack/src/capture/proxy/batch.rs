@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::super::Side;
+use wire::passive::Side;
 
 /// Bytes of a batch.
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -70,6 +70,28 @@ impl Batch {
     }
 }
 
+/// Bytes of a connection that the observer did not see.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    sent: u64,
+    received: u64,
+}
+
+impl Lost {
+    fn add(&mut self, side: Side, bytes: u64) {
+        match side {
+            Side::Client => self.sent += bytes,
+            Side::Server => self.received += bytes,
+        }
+    }
+
+    fn gaps(self) -> impl Iterator<Item = What> {
+        let gaps = [(Side::Client, self.sent), (Side::Server, self.received)];
+        let gaps = gaps.into_iter().filter(|(_, bytes)| *bytes > 0);
+        gaps.map(|(side, bytes)| What::Gap(side, bytes))
+    }
+}
+
 /// The forwarding side of the way to the observer.
 pub struct Spool {
     current: Batch,
@@ -77,7 +99,7 @@ pub struct Spool {
     spare: Receiver<Batch>,
     full: Sender<Batch>,
     lossy: bool,
-    lost: HashMap<(u32, Side), u64>,
+    lost: HashMap<u32, Lost>,
     unseen: u64,
     waited: Duration,
 }
@@ -211,12 +233,12 @@ impl Spool {
         let full = std::mem::replace(&mut self.current, next);
         // An observer that has gone said why.
         let _ = self.full.send(full);
-        for ((connection, side), missing) in std::mem::take(&mut self.lost) {
-            self.current.pieces.push(Piece {
+        for (connection, lost) in std::mem::take(&mut self.lost) {
+            self.current.pieces.extend(lost.gaps().map(|what| Piece {
                 connection,
                 at_ns: last_ns,
-                what: What::Gap(side, missing),
-            });
+                what,
+            }));
         }
     }
 
@@ -235,25 +257,23 @@ impl Spool {
             .map(|piece| piece.connection)
             .collect();
         for piece in pieces {
-            let lost = |side| (piece.connection, side);
+            let (connection, is_passed) = (piece.connection, passed.contains(&piece.connection));
             match piece.what {
                 What::Bytes(side, _, len) => {
-                    *self.lost.entry(lost(side)).or_default() += len as u64;
+                    self.lost
+                        .entry(connection)
+                        .or_default()
+                        .add(side, len as u64);
                 }
-                What::Gap(side, missing) => *self.lost.entry(lost(side)).or_default() += missing,
-                What::Open if passed.contains(&piece.connection) => self.unseen += 1,
+                What::Gap(side, bytes) => self.lost.entry(connection).or_default().add(side, bytes),
+                What::Open if is_passed => self.unseen += 1,
                 What::Open => self.current.pieces.push(piece),
                 What::End => {
-                    for side in [Side::Client, Side::Server] {
-                        let missing = self.lost.remove(&lost(side));
-                        if let (Some(missing), false) = (missing, passed.contains(&piece.connection))
-                        {
-                            let what = What::Gap(side, missing);
-                            self.current.pieces.push(Piece { what, ..piece });
-                        }
-                    }
-                    if !passed.contains(&piece.connection) {
-                        self.current.pieces.push(piece);
+                    let lost = self.lost.remove(&connection).unwrap_or_default();
+                    if !is_passed {
+                        let pieces = lost.gaps().chain([What::End]);
+                        let pieces = pieces.map(|what| Piece { what, ..piece });
+                        self.current.pieces.extend(pieces);
                     }
                 }
             }

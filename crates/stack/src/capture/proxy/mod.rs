@@ -18,13 +18,13 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
-use super::Side;
 use super::counts::Counts;
 use super::identity::User;
 use batch::{Spool, What};
 use clock::Clock;
 use pair::{Pair, Turn, Turned};
 pub use stop::Stop;
+use wire::passive::Side;
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -48,6 +48,28 @@ pub struct Forwarded {
     pub waited: Duration,
     /// Connections that came and went while the observer lagged behind.
     pub unseen: u64,
+}
+
+impl Forwarded {
+    /// A quantile of the added time, microseconds.
+    #[must_use]
+    pub fn added_us(&self, quantile: f64) -> f64 {
+        self.added_ns.value_at_quantile(quantile) as f64 / 1000.0
+    }
+
+    /// These added times.
+    #[cfg(test)]
+    pub(super) fn of(added_ns: &[u64]) -> Self {
+        let mut histogram = Histogram::new_with_max(LONGEST_NS, 3).expect("valid bounds");
+        added_ns
+            .iter()
+            .for_each(|&ns| histogram.saturating_record(ns));
+        Self {
+            added_ns: histogram,
+            waited: Duration::ZERO,
+            unseen: 0,
+        }
+    }
 }
 
 /// A client whose server has not taken the connection yet.
@@ -179,14 +201,10 @@ impl Proxy {
         let now = Instant::now();
         let waits_again = !self.again.is_empty() || self.accept;
         let draining = self.ends.map(|_| QUIET / 10);
-        [
-            self.spool.due(now),
-            waits_again.then_some(AGAIN),
-            draining,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [self.spool.due(now), waits_again.then_some(AGAIN), draining]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn note(&mut self, token: usize, event: &mio::event::Event) {
@@ -258,7 +276,8 @@ impl Proxy {
 
     /// Go on connecting to the server.
     fn connect(&mut self, slot: usize, now: Instant) {
-        let Slot::Waiting(mut waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free) else {
+        let Slot::Waiting(mut waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free)
+        else {
             return;
         };
         match self.try_connect(slot, &mut waiting) {
@@ -345,13 +364,10 @@ impl Proxy {
             spool: &mut self.spool,
             clock: self.clock,
             woke,
-            forwarded: &mut |side, len, added| {
-                counts.bytes(side).fetch_add(len as u64, Relaxed);
-                match added {
-                    Some(ns) => added_ns.saturating_record(ns),
-                    None => {
-                        counts.held.fetch_add(1, Relaxed);
-                    }
+            forwarded: &mut |added| match added {
+                Some(ns) => added_ns.saturating_record(ns),
+                None => {
+                    counts.held.fetch_add(1, Relaxed);
                 }
             },
         };

@@ -7,9 +7,9 @@ use std::time::Instant;
 use mio::Interest;
 use socket2::Socket;
 
-use super::super::Side;
 use super::batch::{RECEIVE_BYTES, Spool};
 use super::clock::Clock;
+use wire::passive::Side;
 
 /// One of the two sockets.
 pub struct End {
@@ -115,8 +115,8 @@ pub struct Turned<'a> {
     pub clock: Clock,
     /// When the system said what has come.
     pub woke: Instant,
-    /// Takes bytes that were forwarded, and how long that took.
-    pub forwarded: &'a mut dyn FnMut(Side, usize, Option<u64>),
+    /// Takes how many nanoseconds bytes took that were forwarded; none where the receiver was not ready for all of them.
+    pub forwarded: &'a mut dyn FnMut(Option<u64>),
 }
 
 /// Both ends.
@@ -216,7 +216,7 @@ impl Pair {
             break_off(source, target);
         }
         let more = source.readable && !source.ended && !target.is_blocked();
-        (turned.forwarded)(side, len, added);
+        (turned.forwarded)(added);
         turned
             .spool
             .keep(number, turned.clock.at_ns(began), side, len);
