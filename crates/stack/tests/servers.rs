@@ -291,12 +291,14 @@ fn a_thousand_logins_and_their_users() {
     // Only root can be somebody else than itself.
     if fs::metadata("/proc/self").expect("Linux").uid() == 0 {
         let mut admin = server.connect("mysql").expect("a login");
-        for (user, becomes) in [("itself", "nobody"), ("boss", "root")] {
-            run(
-                &mut *admin,
-                &format!("CREATE USER {user}@localhost IDENTIFIED VIA unix_socket AS '{becomes}'"),
-            );
-        }
+        run(
+            &mut *admin,
+            "CREATE USER nobody@localhost IDENTIFIED VIA unix_socket",
+        );
+        run(
+            &mut *admin,
+            "ALTER USER root@localhost IDENTIFIED VIA unix_socket",
+        );
         let login = |user: &str| {
             let client = [
                 "-u",
@@ -316,8 +318,8 @@ fn a_thousand_logins_and_their_users() {
                 .arg(&listen);
             command.current_dir("/").output().expect("a client")
         };
-        assert_eq!(said(&login("itself")).trim(), "1");
-        let refused = login("boss");
+        assert_eq!(said(&login("nobody")).trim(), "1");
+        let refused = login("root");
         assert!(!refused.status.success(), "nobody became root through us");
     }
     let ended = capture.stop();

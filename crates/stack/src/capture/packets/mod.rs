@@ -4,6 +4,8 @@ mod file;
 mod flows;
 mod frame;
 mod half;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
