@@ -60,10 +60,10 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Capture(options) => capture::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Export { trace, folder } => {
-            export::run(&trace, &folder).map_or_else(fail, |()| Ok(ExitCode::SUCCESS))
+            export::run(&trace, &folder).map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS))
         }
         Command::Dump { trace } => dump::run(&trace, &mut std::io::stdout().lock())
-            .map_or_else(fail, |()| Ok(ExitCode::SUCCESS)),
+            .map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS)),
         Command::Guard { path, inode } => capture::guard_place(&path, inode)
             .map(ExitCode::from)
             .map_err(|error| Failure::failed(error.to_string(), "")),
@@ -71,8 +71,21 @@ pub fn main() -> ExitCode {
     done.unwrap_or_else(|failure| report(&failure))
 }
 
-fn fail(error: trace::TraceError) -> Result<ExitCode, Failure> {
-    Err(error.into())
+/// A reader that has gone (`| head`) is no failure.
+fn fail(error: &anyhow::Error) -> Result<ExitCode, Failure> {
+    if let Some(error) = error.downcast_ref::<trace::TraceError>() {
+        return Err(error.clone().into());
+    }
+    let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    let gone = error.chain().any(|cause| {
+        let json = cause.downcast_ref::<serde_json::Error>();
+        json.and_then(serde_json::Error::io_error_kind) == Some(std::io::ErrorKind::BrokenPipe)
+            || cause.downcast_ref::<std::io::Error>().is_some_and(is_gone)
+    });
+    if gone {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure::failed(format!("{error:#}"), ""))
 }
 
 /// ERROR and hint on stderr.

@@ -74,7 +74,11 @@ pub fn trace(
         capture,
         masked: options.mask,
     };
-    TraceWriter::create(&options.trace, &begin, began_ns).map_err(Failure::from)
+    let writer = TraceWriter::create(&options.trace, &begin, began_ns)?;
+    if !options.lossy {
+        writer.waits();
+    }
+    Ok(writer)
 }
 
 /// Whether the trace has grown to what it may have.
