@@ -83,6 +83,10 @@ impl Half {
     /// A segment: its bytes, and how many behind them the capture cut off.
     pub fn take(&mut self, seq: u32, bytes: &[u8], cut: u64, out: Out) {
         let start = self.offset(seq);
+        // The end of a direction has a number, too: one who only acknowledges behind it says nothing of bytes.
+        if bytes.is_empty() && cut == 0 {
+            return;
+        }
         let early = self.early(seq);
         let skipped = usize::try_from(early)
             .unwrap_or(usize::MAX)
@@ -151,6 +155,9 @@ impl Half {
     pub fn flush(&mut self, out: Out) {
         while !self.ahead.is_empty() {
             self.skip_to_ahead(out);
+        }
+        if let Some(fin) = self.fin {
+            self.gap(fin, out);
         }
     }
 
@@ -278,6 +285,16 @@ mod tests {
         half.finish(3, 0);
         half.acked(4, &mut |part| seen.part(part));
         assert!(half.is_finished() && seen.0 == b"bye");
+    }
+
+    #[test]
+    fn what_is_missing_before_an_end_that_was_seen_is_known() {
+        let (mut half, mut seen) = half(0);
+        half.finish(3, 0);
+        // The acknowledgement of the other side's end, behind our own.
+        seen.take(&mut half, 4, b"", 0);
+        half.flush(&mut |part| seen.part(part));
+        assert_eq!(seen.0, b"___");
     }
 
     #[test]
