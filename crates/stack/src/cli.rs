@@ -59,9 +59,8 @@ pub fn main() -> ExitCode {
     // A usage error ends the process here, with 2.
     let done = match Cli::parse().command {
         Command::Capture(options) => capture::run(&options).map(|()| ExitCode::SUCCESS),
-        Command::Export { trace, folder } => {
-            export::run(&trace, &folder).map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS))
-        }
+        Command::Export { trace, folder } => export::run(&trace, &folder)
+            .map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS)),
         Command::Dump { trace } => dump::run(&trace, &mut std::io::stdout().lock())
             .map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS)),
         Command::Guard { path, inode } => capture::guard_place(&path, inode)

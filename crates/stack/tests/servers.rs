@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Capture, Folder, text, until};
+use common::{Capture, Folder, records, statements, text, until};
 use testserver::{Kind, Server, one, run};
 use wire::{Connection, ServerUrl};
 
@@ -116,6 +116,25 @@ fn clients_of(server: &Server) {
     assert!(summary["bytes_sent"].as_u64().expect("a number") > LARGE as u64);
     assert!(summary["bytes_received"].as_u64().expect("a number") > LARGE as u64);
     assert!(summary["proxy"]["added_us_p50"].as_f64().expect("measured") > 0.0);
+    assert_eq!(summary["unread_connections"], serde_json::json!({}));
+    // And the trace has it all.
+    let all = records(&folder.file("t"));
+    assert_eq!(all.last().expect("an end")["whole"], true);
+    let statements = statements(&all);
+    assert_eq!(summary["requests"], statements.len());
+    for sql in [
+        "INSERT INTO t VALUES (1, 'one'), (2, 'two')",
+        "SELECT 6 * 7",
+        "SELEKT",
+    ] {
+        assert!(
+            statements.iter().any(|(_, sent)| sent == sql),
+            "{sql}: {statements:?}"
+        );
+    }
+    let refused = all.iter().find(|each| each["sql"] == "SELEKT");
+    let state = &refused.expect("an exchange")["error"]["sqlstate"];
+    assert!(state == "42000" || state == "42601", "{state}");
 }
 
 /// The server's own socket is taken and given back.
@@ -249,8 +268,143 @@ fn refusals(server: &Server) {
     assert_eq!(server.connect(system(server)).map(|_| ()).ok(), Some(()));
 }
 
+/// What was captured before a kill is in the trace.
+fn killed_capture(server: &Server) {
+    let folder = Folder::new();
+    let (capture, listen) = beside(server, &folder, &[]);
+    let mut client = connect(&at(server, &listen, system(server)));
+    let trace = folder.file("t");
+    let has = |number: u32| {
+        let wanted = format!("SELECT {number}");
+        statements(&records(&trace))
+            .iter()
+            .any(|(_, sql)| *sql == wanted)
+    };
+    let mut number = 0;
+    until("a block is written", || {
+        number += 1;
+        assert_eq!(
+            one(&mut *client, &format!("SELECT {number}")),
+            number.to_string()
+        );
+        has(1)
+    });
+    capture.signal(libc::SIGKILL);
+    assert!(client.query("SELECT 0", testserver::ALL, &mut ()).is_err());
+    drop(capture.wait());
+    let all = records(&trace);
+    assert_eq!(all.last().expect("an end")["whole"], false);
+    // The place is taken over by the next capture.
+    std::fs::remove_file(&trace).expect("removes");
+    let (capture, _) = beside(server, &folder, &[]);
+    drop(connect(&at(server, &listen, system(server))));
+    assert_eq!(capture.stop().code, Some(0));
+}
+
+/// A trace that can grow no more: the traffic goes on.
+fn full_disk(server: &Server) {
+    let folder = Folder::new();
+    let (url, listen, trace) = (
+        server.url(""),
+        folder.file(".s.PGSQL.5432"),
+        folder.file("t"),
+    );
+    // A file of 16 KiB at most: the system refuses the rest, as a full disk does.
+    let limited = "ulimit -f 16; trap '' XFSZ; exec \"$0\" \"$@\"";
+    let capture = Capture::start_by(
+        &["bash", "-c", limited],
+        &[
+            "--server",
+            &url,
+            "--listen",
+            text(&listen),
+            "--json",
+            text(&trace),
+        ],
+    );
+    let mut client = connect(&at(server, &listen, system(server)));
+    for number in 0..2000 {
+        // Nothing that could be compressed.
+        let sql = format!(
+            "SELECT '{:x}'",
+            u128::from(number as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+        );
+        drop(one(&mut *client, &sql));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(one(&mut *client, "SELECT 5"), "5");
+    let ended = capture.stop();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("WARNING: the trace ends here, the traffic goes on"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("ERROR: "), "{}", ended.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert!(
+        summary["stopped"]
+            .as_str()
+            .is_some_and(|why| !why.is_empty())
+    );
+    let all = records(&trace);
+    assert!(std::fs::metadata(&trace).expect("there").len() <= 16 * 1024);
+    assert_eq!(all[0]["record"], "begin");
+}
+
+/// TLS passes through, and is named.
+fn encrypted(kind: Kind) {
+    let server = Server::start_with_tls(kind, &[]);
+    let folder = Folder::new();
+    let (trace, port) = (folder.file("t"), testserver::free_port());
+    let listen = format!("127.0.0.1:{port}");
+    let url = server.url_over_tcp("", "");
+    let arguments = [
+        "--server",
+        &url,
+        "--listen",
+        &listen,
+        "--json",
+        text(&trace),
+    ];
+    let capture = Capture::start(&arguments);
+    let through = server
+        .url_over_tcp("", system(&server))
+        .replace(&format!(":{}/", server.port()), &format!(":{port}/"));
+    let ca = server.certificates().ca.display().to_string();
+    let mut secret = connect(&format!("{through}?tls=verify&tls-ca={ca}"));
+    assert_eq!(one(&mut *secret, "SELECT 'secret'"), "secret");
+    let mut open = connect(&through);
+    assert_eq!(one(&mut *open, "SELECT 'open'"), "open");
+    drop((secret, open));
+    let ended = capture.stop();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(
+        summary["unread_connections"],
+        serde_json::json!({"encrypted": 1})
+    );
+    let statements = statements(&records(&trace));
+    assert!(statements.iter().any(|(_, sql)| sql == "SELECT 'open'"));
+    assert!(!statements.iter().any(|(_, sql)| sql.contains("secret")));
+}
+
+#[test]
+fn encrypted_mariadb() {
+    encrypted(Kind::MariaDb);
+}
+
+#[test]
+fn encrypted_postgres() {
+    encrypted(Kind::Postgres);
+}
+
 fn all(mut server: Server) {
     clients_of(&server);
+    killed_capture(&server);
+    full_disk(&server);
     taken_place(&server);
     refusals(&server);
     killed_server(&mut server);

@@ -56,7 +56,23 @@ pub fn program() -> Command {
 impl Capture {
     /// Start it, and wait until it captures; what it says where it ends instead.
     pub fn try_start(arguments: &[&str]) -> Result<Self, Ended> {
-        let mut command = program();
+        Self::try_start_by(&[], arguments)
+    }
+
+    /// The same under a program that becomes it.
+    pub fn start_by(prefix: &[&str], arguments: &[&str]) -> Self {
+        Self::try_start_by(prefix, arguments).unwrap_or_else(|ended| panic!("{}", ended.stderr))
+    }
+
+    fn try_start_by(prefix: &[&str], arguments: &[&str]) -> Result<Self, Ended> {
+        let mut command = match prefix {
+            [] => program(),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program().get_program());
+                command
+            }
+        };
         command.arg("capture").args(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program");
@@ -130,6 +146,29 @@ impl Drop for Capture {
             let _ = child.wait();
         }
     }
+}
+
+/// A trace's records, as `dump` prints them; without what breaks off.
+pub fn records(trace: &Path) -> Vec<serde_json::Value> {
+    let done = program()
+        .arg("dump")
+        .arg(trace)
+        .output()
+        .expect("the program");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let lines = String::from_utf8(done.stdout).expect("text");
+    let lines = lines.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().expect("JSON")
+}
+
+/// Statements in the order of their answers, with their kinds.
+pub fn statements(records: &[serde_json::Value]) -> Vec<(String, String)> {
+    let exchanges = records.iter().filter(|each| each["record"] == "exchange");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    exchanges
+        .map(|each| (text(&each["kind"]), text(&each["sql"])))
+        .collect()
 }
 
 /// A path as an argument.
