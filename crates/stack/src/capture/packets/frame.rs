@@ -57,7 +57,7 @@ pub fn read(link: DataLink, data: &[u8], whole: usize) -> Frame<'_> {
         DataLink::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
         // A family of the system that captured, in its byte order, or in network order: IP's own version says as much.
         DataLink::NULL | DataLink::LOOP => data.get(4..).and_then(ip),
-        DataLink::LINUX_SLL => data.get(14..).and_then(|rest| typed(&rest[..], 0, 2)),
+        DataLink::LINUX_SLL => data.get(14..).and_then(|rest| typed(rest, 0, 2)),
         DataLink::LINUX_SLL2 => typed(data, 0, 20),
         DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => ip(data),
         _ => None,

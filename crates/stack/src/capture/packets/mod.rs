@@ -1,5 +1,7 @@
 //! What a capture of packets has of a server's connections.
 
+#[cfg(test)]
+mod exchanges_tests;
 mod file;
 mod flows;
 mod frame;

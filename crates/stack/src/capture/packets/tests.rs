@@ -67,24 +67,24 @@ impl Taker for Recorder {
 
 /// One segment of a conversation.
 #[derive(Debug, Clone)]
-struct Sent {
+pub(super) struct Sent {
     side: Side,
     client_port: u16,
     seq: u32,
     ack: u32,
-    flags: Flags,
+    pub(super) flags: Flags,
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flags {
+pub(super) enum Flags {
     Syn,
     Data,
     Fin,
 }
 
 /// The segments of a conversation from its first to its last, none longer than `longest`.
-fn segments(
+pub(super) fn segments(
     client_port: u16,
     said: &[(Side, Vec<u8>)],
     longest: usize,
@@ -144,7 +144,7 @@ fn frame(sent: &Sent, v6: bool) -> Vec<u8> {
 }
 
 /// A pcap file as tcpdump writes it with `-s snaplen`.
-fn pcap(sent: &[Sent], snaplen: usize) -> Vec<u8> {
+pub(super) fn pcap(sent: &[Sent], snaplen: usize) -> Vec<u8> {
     let header = PcapHeader {
         datalink: DataLink::ETHERNET,
         endianness: Endianness::native(),
@@ -164,8 +164,15 @@ fn pcap(sent: &[Sent], snaplen: usize) -> Vec<u8> {
     writer.into_writer()
 }
 
-/// What a file has, read from the disk.
+/// What a file has.
 fn read(file: &[u8]) -> (Recorder, Read, Result<(), String>) {
+    let mut recorder = Recorder::default();
+    let (read, whole) = read_into(file, &mut recorder);
+    (recorder, read, whole)
+}
+
+/// Read a file from the disk.
+pub(super) fn read_into(file: &[u8], taker: &mut dyn Taker) -> (Read, Result<(), String>) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -176,13 +183,12 @@ fn read(file: &[u8]) -> (Recorder, Read, Result<(), String>) {
         .expect("a file");
     let packets = Packets::open(&path).expect("a pcap");
     std::fs::remove_file(&path).expect("removes");
-    let (mut recorder, mut reading) = (Recorder::default(), Reading::new(PORT));
+    let mut reading = Reading::new(PORT);
     let whole = packets.read(|packet| {
-        reading.take(&packet, &mut recorder);
+        reading.take(&packet, taker);
         true
     });
-    let read = reading.finish(&mut recorder);
-    (recorder, read, whole)
+    (reading.finish(taker), whole)
 }
 
 /// What is told of a whole conversation.
@@ -340,7 +346,7 @@ fn placed(told: &[Told], of: Side) -> Vec<Option<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     /// Segments that come twice, and a flight that comes in another order, change nothing.
     #[test]
