@@ -146,9 +146,10 @@ def proxied(result: dict[str, Any]) -> Iterator[str]:
         qps = (statistics.median(each[way]["qps"] for each in one["rounds"]) for way in ("direct", "through"))
         yield table.row(one["load"], one["connections"], *(f"{each:,.0f}" for each in qps), table.ratio(one["qps"]))
     capture = result["capture"]
-    proxy, lost = capture["proxy"], capture["lost_requests"]
+    proxy, requests = capture["proxy"], capture["requests"]
+    each_bytes = capture["trace_bytes"] / requests
     yield ""
-    yield f"- {capture['requests']:,} requests captured, {lost} lost, {capture['trace_bytes'] / capture['requests']:.1f} bytes of trace each"
+    yield f"- {requests:,} requests captured, {capture['lost_requests']} lost, {each_bytes:.1f} bytes of trace each"
     yield f"- added by the proxy to each message: {proxy['added_us_p50']:.1f} us (median), {proxy['added_us_p99']:.1f} us (p99)"
     yield f"- traffic waited for the trace: {proxy['waited_s']:.3f} s"
 
