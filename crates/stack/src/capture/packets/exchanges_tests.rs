@@ -156,11 +156,11 @@ proptest! {
         for exchange in reader.timeless() {
             let known = exchange.text.is_some() && !exchange.incomplete;
             told += usize::from(known);
-            // How many parameters a statement has, and of which types, may be lost with its preparation.
+            // What a request is told as may depend on one that was lost: a fetch on an execute, parameters on a preparation, the digest
+            // of rows on their description. What it says and what came of it may not.
             let same = whole.iter().any(|other| {
-                other.kind == exchange.kind
-                    && other.text == exchange.text
-                    && (other.rows, other.affected, other.answer) == (exchange.rows, exchange.affected, exchange.answer)
+                other.text == exchange.text
+                    && (other.rows, other.affected) == (exchange.rows, exchange.affected)
                     && other.error == exchange.error
             });
             prop_assert!(same || !known, "{exchange:?} (broken: {broken})");

@@ -401,7 +401,7 @@ proptest! {
             let right = streams.remove(&(side == Side::Server)).unwrap_or_default();
             prop_assert_eq!(placed(told, side), right);
         }
-        // Everything that came before a message on the other side was told before it.
+        // Everything that came before a message on the other side was told before it; more, where both sides lost something.
         let mut known = [0_u64; 2];
         let mut order = Vec::new();
         for each in told {
@@ -423,7 +423,7 @@ proptest! {
             let told = order.iter().filter(|(told, from, _)| told == side && *from == before[own]);
             for (_, _, other) in told {
                 // One byte could also be the end of a connection, until more is known.
-                prop_assert!(*other == before[1 - own] || *other + 1 == before[1 - own]);
+                prop_assert!(*other + 1 >= before[1 - own]);
             }
             before[own] += bytes.len() as u64;
         }
