@@ -138,6 +138,22 @@ def clients(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["load"], one["connections"], *ratios)
 
 
+def proxied(result: dict[str, Any]) -> Iterator[str]:
+    """A row a load: throughput through the capturing proxy beside that without it, and what the proxy measured of itself."""
+    yield from _machine(result)
+    yield from table.head("load", "connections", "QPS direct", "QPS through the proxy", "ratio")
+    for one in result["loads"]:
+        qps = (statistics.median(each[way]["qps"] for each in one["rounds"]) for way in ("direct", "through"))
+        yield table.row(one["load"], one["connections"], *(f"{each:,.0f}" for each in qps), table.ratio(one["qps"]))
+    capture = result["capture"]
+    proxy, requests = capture["proxy"], capture["requests"]
+    each_bytes = capture["trace_bytes"] / requests
+    yield ""
+    yield f"- {requests:,} requests captured, {capture['lost_requests']} lost, {each_bytes:.1f} bytes of trace each"
+    yield f"- added by the proxy to each message: {proxy['added_us_p50']:.1f} us (median), {proxy['added_us_p99']:.1f} us (p99)"
+    yield f"- traffic waited for the trace: {proxy['waited_s']:.3f} s"
+
+
 def card(result: dict[str, Any]) -> Iterator[str]:
     """The machine card of the quietest of several runs: its two tables, and what is known without measuring."""
     quietest = _cards(result)[0]
@@ -287,6 +303,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             conditions,
             builds,
             clients,
+            proxied,
             counts,
             card,
             says,

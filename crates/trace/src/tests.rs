@@ -318,6 +318,21 @@ fn a_dictionary_that_begins_anew_loses_no_text() {
 }
 
 #[test]
+fn who_waits_for_the_disk_loses_nothing() {
+    let place = Place::new("waits");
+    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    writer.waits();
+    for number in 0..300_000 {
+        writer.observed(1, &query("SELECT 1", number));
+    }
+    let summary = writer.finish(Ending::default()).expect("room");
+    assert_eq!(
+        (summary.ending.exchanges, summary.ending.lost),
+        (300_000, 0)
+    );
+}
+
+#[test]
 fn what_is_whole_of_a_cut_or_damaged_trace_is_read() {
     let place = Place::new("cut");
     let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");

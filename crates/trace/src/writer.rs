@@ -26,8 +26,8 @@ pub(crate) const BLOCK_AGE: Duration = Duration::from_secs(1);
 /// Blocks that may wait for the disk; then whole ones are left out.
 const WAITING_MAX: usize = 64;
 
-/// A trace that is being written. Its methods take any thread and never wait for the disk: where that is too slow, whole blocks are
-/// left out and counted.
+/// A trace that is being written. Its methods take any thread and, unless [`TraceWriter::waits`], never wait for the disk: where that is
+/// too slow, whole blocks are left out and counted.
 pub struct TraceWriter {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -45,6 +45,7 @@ struct State {
     jobs: Option<SyncSender<Job>>,
     began_ns: u64,
     masks: bool,
+    waits: bool,
     texts: Texts,
     connections: u32,
     records: Vec<u8>,
@@ -98,6 +99,7 @@ impl TraceWriter {
                 jobs: Some(jobs),
                 began_ns,
                 masks: begin.masked,
+                waits: false,
                 texts: Texts::new(begin.family(), begin.masked),
                 connections: 0,
                 records: Vec::with_capacity(2 * BLOCK_BYTES),
@@ -120,6 +122,11 @@ impl TraceWriter {
             shared,
             worker: Mutex::new(Some(thread)),
         })
+    }
+
+    /// Wait for the disk from now on, and leave nothing out: for who has time, such as one that reads a file.
+    pub fn waits(&self) {
+        self.shared.state().waits = true;
     }
 
     /// A connection began, or was seen for the first time (`joined_late`); its number, from 1.
@@ -228,11 +235,15 @@ impl Shared {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hand on a block whose first record is old.
+    /// Hand on a block whose first record is old. The thread that writes does this: it waits neither for itself nor for one that waits
+    /// for it.
     pub(crate) fn close_old_block(&self) {
-        let mut state = self.state();
+        let Ok(mut state) = self.state.try_lock() else {
+            return;
+        };
         if !state.records.is_empty() && state.since.elapsed() >= BLOCK_AGE {
-            state.close_block();
+            // Where there is no room, it stays for the next time.
+            state.hand_on(false);
         }
     }
 }
@@ -301,20 +312,36 @@ impl State {
         }
     }
 
+    /// Hand the block on, or leave it out where there is no room for it.
     fn close_block(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
-        let records = std::mem::replace(&mut self.records, Vec::with_capacity(2 * BLOCK_BYTES));
-        let exchanges = std::mem::take(&mut self.exchanges);
-        let Some(jobs) = &self.jobs else {
-            return;
-        };
-        let sent = jobs.try_send(Job::Block { records, exchanges });
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = sent {
+        if !self.records.is_empty() && !self.hand_on(self.waits) {
+            self.records.clear();
+            let exchanges = std::mem::take(&mut self.exchanges);
             self.lost += exchanges;
             self.untold += exchanges;
             self.texts.forget();
         }
+    }
+
+    /// Hand the block on; false, and it is still here, where there is no room for it.
+    fn hand_on(&mut self, wait: bool) -> bool {
+        let Some(jobs) = &self.jobs else {
+            return false;
+        };
+        let records = std::mem::replace(&mut self.records, Vec::with_capacity(2 * BLOCK_BYTES));
+        let exchanges = std::mem::take(&mut self.exchanges);
+        let job = Job::Block { records, exchanges };
+        let sent = if wait {
+            jobs.send(job).map_err(|refused| refused.0)
+        } else {
+            jobs.try_send(job).map_err(|refused| match refused {
+                TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+            })
+        };
+        let Err(Job::Block { records, exchanges }) = sent else {
+            return true;
+        };
+        (self.records, self.exchanges) = (records, exchanges);
+        false
     }
 }

@@ -3,13 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use socket2::{SockAddr, Socket as Stream, TcpKeepalive, Type};
 
-use crate::{Counters, Error, Family, ServerUrl, fibers};
+use crate::{Counters, Error, ServerUrl, fibers};
 
 /// A peer that has been silent so long is asked whether it is still there; Linux gives up after nine questions without an answer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -37,7 +36,7 @@ impl Socket {
     pub(crate) fn connect(url: &ServerUrl) -> Result<Self, Error> {
         let limit = url.limits.connect;
         let began = Instant::now();
-        let (stream, is_local) = match socket_file(url) {
+        let (stream, is_local) = match url.socket_file() {
             Some(path) => (connected(&SockAddr::unix(path)?, limit)?, true),
             None => (over_tcp(&url.host, url.port, limit)?, false),
         };
@@ -220,15 +219,6 @@ fn timed_out(error: io::Error, limit: Option<Duration>) -> io::Error {
         }
         _ => error,
     }
-}
-
-/// PostgreSQL's users name the folder; the server names the file in it after the port.
-fn socket_file(url: &ServerUrl) -> Option<PathBuf> {
-    let path = url.socket.as_ref()?;
-    if url.family == Family::Postgres && path.is_dir() {
-        return Some(path.join(format!(".s.PGSQL.{}", url.port)));
-    }
-    Some(path.clone())
 }
 
 #[cfg(test)]

@@ -129,6 +129,16 @@ impl ServerUrl {
         url.set(options)?;
         Ok(url)
     }
+
+    /// The socket file, where the URL names one. PostgreSQL's users name the folder; the server names the file in it after the port.
+    #[must_use]
+    pub fn socket_file(&self) -> Option<PathBuf> {
+        let path = self.socket.as_ref()?;
+        if self.family == Family::Postgres && path.is_dir() {
+            return Some(path.join(format!(".s.PGSQL.{}", self.port)));
+        }
+        Some(path.clone())
+    }
 }
 
 impl TlsMode {

@@ -1,0 +1,184 @@
+//! Packets of a pcap or pcapng file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError, TsResolution};
+
+use crate::failure::Failure;
+
+/// A packet, as far as the file has it.
+pub struct Packet<'a> {
+    pub link: DataLink,
+    pub at_ns: u64,
+    pub data: &'a [u8],
+    /// Bytes that it had on the wire.
+    pub whole: usize,
+}
+
+/// A source of bytes: a file, or stdin.
+type Source = Box<dyn Read>;
+
+enum Format {
+    Pcap(Box<PcapReader<Source>>),
+    PcapNg(Box<PcapNgReader<Source>>),
+}
+
+/// An open file.
+pub struct Packets(Format);
+
+/// How reading a file ended.
+pub type Whole = Result<(), String>;
+
+const HINT: &str = "--pcap takes what tcpdump -w or dumpcap wrote (pcap or pcapng)";
+
+impl Packets {
+    /// Open a file; `-` is stdin.
+    ///
+    /// # Errors
+    /// The system's; a file that is no pcap.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()), "");
+        let mut source: Source = if path.as_os_str() == "-" {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(failed)?)
+        };
+        let mut magic = Vec::new();
+        source
+            .by_ref()
+            .take(4)
+            .read_to_end(&mut magic)
+            .map_err(failed)?;
+        let source: Source = Box::new(io::Cursor::new(magic.clone()).chain(source));
+        let no_pcap = |error: PcapError| {
+            Failure::failed(
+                format!("{} is no capture of packets: {error}", path.display()),
+                HINT,
+            )
+        };
+        let format = match magic.as_slice() {
+            [0x0a, 0x0d, 0x0d, 0x0a] => {
+                Format::PcapNg(Box::new(PcapNgReader::new(source).map_err(no_pcap)?))
+            }
+            _ => Format::Pcap(Box::new(PcapReader::new(source).map_err(no_pcap)?)),
+        };
+        Ok(Self(format))
+    }
+
+    /// Hand every packet on, until `take` says that it was enough. An error says how the file broke off: the packets before it stand.
+    pub fn read(mut self, mut take: impl FnMut(Packet) -> bool) -> Whole {
+        let broken = |error: &PcapError| match error {
+            PcapError::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                "it is cut off within a packet".to_owned()
+            }
+            error => format!("it is damaged: {error}"),
+        };
+        match &mut self.0 {
+            Format::Pcap(reader) => {
+                let header = reader.header();
+                let unit_ns = match header.ts_resolution {
+                    TsResolution::MicroSecond => 1000,
+                    TsResolution::NanoSecond => 1,
+                };
+                // The checked packets of the library refuse those that a short --snapshot-length cut.
+                while let Some(packet) = reader.next_raw_packet() {
+                    let packet = packet.map_err(|error| broken(&error))?;
+                    let at_ns = u64::from(packet.ts_sec) * 1_000_000_000
+                        + u64::from(packet.ts_frac) * unit_ns;
+                    let more = take(Packet {
+                        link: header.datalink,
+                        at_ns,
+                        data: &packet.data,
+                        whole: packet.orig_len as usize,
+                    });
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            Format::PcapNg(reader) => loop {
+                let interfaces: Vec<(DataLink, u8)> =
+                    reader.interfaces().iter().map(link_and_unit).collect();
+                let Some(block) = reader.next_block() else {
+                    break;
+                };
+                let Block::EnhancedPacket(packet) = block.map_err(|error| broken(&error))? else {
+                    continue;
+                };
+                let Some(&(link, unit)) = interfaces.get(packet.interface_id as usize) else {
+                    return Err("it is damaged: a packet of no interface".to_owned());
+                };
+                // The library hands the count of units on as if they were nanoseconds.
+                let at_ns = nanoseconds(packet.timestamp.as_nanos(), unit);
+                let more = take(Packet {
+                    link,
+                    at_ns,
+                    data: &packet.data,
+                    whole: packet.original_len as usize,
+                });
+                if !more {
+                    break;
+                }
+            },
+        }
+        Ok(())
+    }
+}
+
+/// An interface's kind of frames and its option if_tsresol, microseconds where it has none.
+fn link_and_unit(interface: &InterfaceDescriptionBlock) -> (DataLink, u8) {
+    let unit = interface.options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfTsResol(unit) => Some(*unit),
+        _ => None,
+    });
+    (interface.linktype, unit.unwrap_or(6))
+}
+
+/// Units of 10^-n, or of 2^-n where the highest bit is set, as if_tsresol has them.
+fn nanoseconds(count: u128, unit: u8) -> u64 {
+    let exponent = u32::from(unit & 0x7f);
+    let second = match unit & 0x80 {
+        0 => 10_u128.checked_pow(exponent),
+        _ => 2_u128.checked_pow(exponent),
+    };
+    let ns = second.and_then(|second| Some(count.checked_mul(1_000_000_000)? / second));
+    ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_time_are_those_of_the_interface() {
+        assert_eq!(nanoseconds(1_500_000, 6), 1_500_000_000);
+        assert_eq!(nanoseconds(1_500_000_000, 9), 1_500_000_000);
+        assert_eq!(nanoseconds(3, 0x81), 1_500_000_000);
+        assert_eq!(nanoseconds(3, 127), 0);
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused() {
+        let path = std::env::temp_dir().join(format!("upshift-pcap-{}", std::process::id()));
+        for content in [
+            &b"UPSHTRCE and more, so that it is long enough"[..],
+            b"",
+            b"\x0a\x0d\x0d\x0a",
+        ] {
+            std::fs::write(&path, content).expect("a file");
+            let failure = Packets::open(&path).err().expect("no pcap");
+            assert!(failure.message.contains("is no capture of packets"));
+            assert_eq!(failure.hint, HINT);
+        }
+        std::fs::remove_file(&path).expect("removes");
+        let failure = Packets::open(&path).err().expect("not there");
+        assert!(failure.message.contains("No such file"));
+    }
+}

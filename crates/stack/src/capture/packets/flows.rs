@@ -1,0 +1,218 @@
+//! Segments of all connections, in the order of the capture, into the bytes of each.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use wire::passive::Side;
+
+use super::super::taker::Taker;
+use super::frame::Segment;
+use super::half::{Half, Part};
+
+/// Ended connections that are remembered, so that what is sent again after the end begins no new one.
+const REMEMBERED: usize = 65_536;
+
+/// Client, then server.
+type Ports = (SocketAddr, SocketAddr);
+
+#[derive(Debug, Default)]
+struct Flow {
+    number: u32,
+    client: Half,
+    server: Half,
+    ended: bool,
+}
+
+/// All connections of a server's port.
+pub struct Flows {
+    port: u16,
+    flows: HashMap<Ports, Flow>,
+    number: u32,
+    ended: usize,
+    /// Segments that brought nothing new.
+    repeated: u64,
+    at_ns: u64,
+}
+
+impl Flows {
+    /// None yet.
+    #[must_use]
+    pub fn new(port: u16) -> Self {
+        Self {
+            port,
+            flows: HashMap::new(),
+            number: 0,
+            ended: 0,
+            repeated: 0,
+            at_ns: 0,
+        }
+    }
+
+    /// Connections seen.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.number
+    }
+
+    /// Segments that brought nothing new.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// The next segment of the capture; whether it is one of ours.
+    pub fn take(&mut self, segment: &Segment, at_ns: u64, taker: &mut dyn Taker) -> bool {
+        let (ports, side) = if segment.to.port() == self.port {
+            ((segment.from, segment.to), Side::Client)
+        } else if segment.from.port() == self.port {
+            ((segment.to, segment.from), Side::Server)
+        } else {
+            return false;
+        };
+        // A clock that was set back in between: a later segment is never earlier.
+        self.at_ns = self.at_ns.max(at_ns);
+        let at_ns = self.at_ns;
+        if self.is_new(ports, side, segment) {
+            self.drop_flow(ports, taker);
+            let brings = segment.syn || !segment.bytes.is_empty() || segment.cut > 0;
+            if segment.rst || !brings {
+                return true;
+            }
+            self.begin(ports, segment, taker);
+        }
+        let Some(flow) = self.flows.get_mut(&ports) else {
+            return true;
+        };
+        if flow.ended {
+            return true;
+        }
+        let number = flow.number;
+        let (own, other) = match side {
+            Side::Client => (&mut flow.client, &mut flow.server),
+            Side::Server => (&mut flow.server, &mut flow.client),
+        };
+        // First what the sender had received: it is what this segment may answer.
+        if let Some(ack) = segment.ack {
+            other.acked(ack, &mut passing(taker, number, opposite(side), at_ns));
+        }
+        let first = segment.seq.wrapping_add(u32::from(segment.syn));
+        own.start(first);
+        let before = own.repeated;
+        own.take(
+            first,
+            segment.bytes,
+            segment.cut,
+            &mut passing(taker, number, side, at_ns),
+        );
+        self.repeated += own.repeated - before;
+        if segment.fin {
+            own.finish(first, segment.bytes.len() as u64 + segment.cut);
+        }
+        if segment.rst || own.is_finished() && other.is_finished() {
+            self.end(ports, taker, true);
+        }
+        true
+    }
+
+    /// The capture has ended, and with it all that we know.
+    pub fn finish(mut self, taker: &mut dyn Taker) {
+        let mut all: Vec<(u32, Ports)> = self
+            .flows
+            .iter()
+            .filter(|(_, flow)| !flow.ended)
+            .map(|(ports, flow)| (flow.number, *ports))
+            .collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        for (_, ports) in all {
+            self.end(ports, taker, false);
+        }
+    }
+
+    /// Whether this segment is not of the connection that is known on its ports.
+    fn is_new(&self, ports: Ports, side: Side, segment: &Segment) -> bool {
+        let Some(flow) = self.flows.get(&ports) else {
+            return true;
+        };
+        let own = match side {
+            Side::Client => &flow.client,
+            Side::Server => &flow.server,
+        };
+        if segment.syn && side == Side::Client {
+            return !own.began_at(segment.seq.wrapping_add(1));
+        }
+        own.is_far(segment.seq)
+    }
+
+    fn drop_flow(&mut self, ports: Ports, taker: &mut dyn Taker) {
+        if self.flows.get(&ports).is_some_and(|flow| !flow.ended) {
+            self.end(ports, taker, true);
+        }
+        if self.flows.remove(&ports).is_some() {
+            self.ended -= 1;
+        }
+    }
+
+    fn begin(&mut self, ports: Ports, segment: &Segment, taker: &mut dyn Taker) {
+        self.number += 1;
+        let mut flow = Flow {
+            number: self.number,
+            ..Flow::default()
+        };
+        let is_server = segment.from == ports.1;
+        if let Some(ack) = segment.ack {
+            let other = if is_server {
+                &mut flow.client
+            } else {
+                &mut flow.server
+            };
+            other.start(ack);
+        }
+        self.flows.insert(ports, flow);
+        taker.open(self.number, self.at_ns, !segment.syn);
+    }
+
+    fn end(&mut self, ports: Ports, taker: &mut dyn Taker, closed: bool) {
+        let Some(flow) = self.flows.get_mut(&ports) else {
+            return;
+        };
+        let (number, at_ns) = (flow.number, self.at_ns);
+        for (half, side) in [
+            (&mut flow.client, Side::Client),
+            (&mut flow.server, Side::Server),
+        ] {
+            half.flush(&mut passing(taker, number, side, at_ns));
+        }
+        taker.end(number, at_ns, closed);
+        *flow = Flow {
+            number,
+            ended: true,
+            client: std::mem::take(&mut flow.client).remembered(),
+            server: std::mem::take(&mut flow.server).remembered(),
+        };
+        self.ended += 1;
+        if self.ended > REMEMBERED {
+            self.flows.retain(|_, flow| !flow.ended);
+            self.ended = 0;
+        }
+    }
+}
+
+fn opposite(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}
+
+/// Hands the parts of a side on.
+fn passing<'a>(
+    taker: &'a mut dyn Taker,
+    number: u32,
+    side: Side,
+    at_ns: u64,
+) -> impl FnMut(Part) + 'a {
+    move |part| match part {
+        Part::Bytes(bytes) => taker.bytes(number, side, bytes, at_ns),
+        Part::Gap(missing) => taker.gap(number, side, missing, at_ns),
+    }
+}

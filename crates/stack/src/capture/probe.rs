@@ -1,0 +1,166 @@
+//! Looks at the server before anything is changed for it: that it is there, and that it speaks the protocol of its URL.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+use socket2::{SockAddr, Socket, Type};
+use wire::Family;
+
+use super::place::Place;
+use crate::failure::Failure;
+
+/// So long a server may take to say its first word.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// PostgreSQL's question for TLS, which is answered before any login.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// What a server's first words are.
+#[derive(Debug, PartialEq, Eq)]
+enum Spoken {
+    Mysql,
+    Postgres,
+    Other,
+}
+
+/// The first of the server's addresses that answers in the protocol of the URL.
+///
+/// # Errors
+/// A server that is not there, or speaks the other protocol.
+pub fn probe(place: &Place, family: Family) -> Result<SockAddr, Failure> {
+    let mut refused = None;
+    for address in place.addresses()? {
+        match connect(&address) {
+            Ok(socket) => {
+                let spoken = ask(&socket, family).unwrap_or(Spoken::Other);
+                return judge(place, family, &spoken).map(|()| address);
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    let why = refused.map_or_else(String::new, |error| error.to_string());
+    Err(Failure::failed(
+        format!("no server at {place}: {why}"),
+        "see that it runs, and where --server says it is",
+    ))
+}
+
+fn connect(address: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
+/// MySQL speaks first, PostgreSQL answers.
+fn ask(mut socket: &Socket, family: Family) -> io::Result<Spoken> {
+    let mut said = [0; 5];
+    if family == Family::Mysql {
+        match read(socket, &mut said) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            read => return Ok(spoken(&said[..read?])),
+        }
+    }
+    socket.write_all(&SSL_REQUEST)?;
+    let read = read(socket, &mut said)?;
+    Ok(spoken(&said[..read]))
+}
+
+/// Until the buffer is full or the server pauses.
+fn read(mut socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match socket.read(&mut buffer[read..])? {
+            0 => break,
+            more => read += more,
+        }
+        // PostgreSQL's answer is this one letter.
+        if read == 1 && matches!(buffer[0], b'S' | b'N') {
+            break;
+        }
+    }
+    Ok(read)
+}
+
+fn spoken(said: &[u8]) -> Spoken {
+    match said {
+        // Length, number 0, and protocol 10 or an error such as "too many connections".
+        [_, _, _, 0, 10 | 255, ..] => Spoken::Mysql,
+        [b'S' | b'N'] | [b'E', ..] => Spoken::Postgres,
+        _ => Spoken::Other,
+    }
+}
+
+fn judge(place: &Place, family: Family, spoken: &Spoken) -> Result<(), Failure> {
+    let (right, wrong) = match family {
+        Family::Mysql => (Spoken::Mysql, Spoken::Postgres),
+        Family::Postgres => (Spoken::Postgres, Spoken::Mysql),
+    };
+    let name = |spoken: &Spoken| match spoken {
+        Spoken::Mysql => ("MySQL's protocol", "mysql://"),
+        _ => ("PostgreSQL's protocol", "postgres://"),
+    };
+    if *spoken == right {
+        return Ok(());
+    }
+    if *spoken == wrong {
+        let (language, scheme) = name(&wrong);
+        return Err(Failure::failed(
+            format!("the server at {place} speaks {language}"),
+            format!("begin its URL with {scheme}"),
+        ));
+    }
+    let (language, _) = name(&right);
+    Err(Failure::failed(
+        format!("what listens at {place} does not speak {language}"),
+        "see where --server leads",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A server that says something, after it has heard so many bytes.
+    fn server(hears: usize, says: &'static [u8]) -> Place {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("a client");
+            let mut heard = vec![0; hears];
+            if client.read_exact(&mut heard).is_ok() {
+                let _ = client.write_all(says);
+                let _ = client.read(&mut [0; 64]);
+            }
+        });
+        Place::Port("127.0.0.1".to_owned(), port)
+    }
+
+    #[test]
+    fn each_is_known_by_its_first_words() {
+        let greeting = b"\x4a\0\0\0\x0a9.7.4\0";
+        assert!(probe(&server(0, greeting), Family::Mysql).is_ok());
+        assert!(probe(&server(0, b"\x17\0\0\0\xff\x10\x04Too many"), Family::Mysql).is_ok());
+        assert!(probe(&server(8, b"N"), Family::Postgres).is_ok());
+        assert!(probe(&server(8, b"S"), Family::Postgres).is_ok());
+        let failure = probe(&server(0, greeting), Family::Postgres).expect_err("MySQL");
+        assert!(failure.message.contains("speaks MySQL's"), "{failure:?}");
+        assert!(failure.hint.contains("mysql://"));
+        let failure = probe(&server(8, b"N"), Family::Mysql).expect_err("PostgreSQL");
+        assert!(failure.message.contains("speaks PostgreSQL's"));
+        let failure = probe(&server(0, b"SSH-2.0-x"), Family::Mysql).expect_err("neither");
+        assert!(failure.message.contains("does not speak MySQL's"));
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_said() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let place = Place::Port("127.0.0.1".to_owned(), port);
+        let failure = probe(&place, Family::Mysql).expect_err("gone");
+        assert!(failure.message.starts_with("no server at 127.0.0.1:"));
+    }
+}

@@ -1,0 +1,456 @@
+//! The pass-through proxy: one thread and epoll for all connections. Bytes are received into a batch, sent on from there at once, and
+//! read by the observer later.
+
+pub mod batch;
+pub mod clock;
+mod pair;
+mod stop;
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+
+use super::counts::Counts;
+use super::identity::User;
+use batch::{Spool, What};
+use clock::Clock;
+use pair::{Pair, Turn, Turned};
+pub use stop::Stop;
+use wire::passive::Side;
+
+const LISTENER: Token = Token(usize::MAX - 1);
+const WAKER: Token = Token(usize::MAX);
+/// A server whose backlog is full, and a process without a free descriptor, are asked again.
+const AGAIN: Duration = Duration::from_millis(2);
+/// So long a client waits for a server that takes no connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// A connection of which nothing was heard for so long is not in the middle of anything that we can see.
+const QUIET: Duration = Duration::from_millis(100);
+/// A peer that has been silent so long is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Of the histogram of the added time: 60 s.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// How it went.
+pub struct Forwarded {
+    /// From the system's word that bytes have come to their having been sent on; bytes that the receiver was not ready for are not in it.
+    pub added_ns: Histogram<u64>,
+    /// How long traffic waited for the observer.
+    pub waited: Duration,
+    /// Connections that came and went while the observer lagged behind.
+    pub unseen: u64,
+}
+
+impl Forwarded {
+    /// A quantile of the added time, microseconds.
+    #[must_use]
+    pub fn added_us(&self, quantile: f64) -> f64 {
+        self.added_ns.value_at_quantile(quantile) as f64 / 1000.0
+    }
+
+    /// These added times.
+    #[cfg(test)]
+    pub(super) fn of(added_ns: &[u64]) -> Self {
+        let mut histogram = Histogram::new_with_max(LONGEST_NS, 3).expect("valid bounds");
+        added_ns
+            .iter()
+            .for_each(|&ns| histogram.saturating_record(ns));
+        Self {
+            added_ns: histogram,
+            waited: Duration::ZERO,
+            unseen: 0,
+        }
+    }
+}
+
+/// A client whose server has not taken the connection yet.
+struct Waiting {
+    number: u32,
+    client: Socket,
+    user: Option<User>,
+    server: Option<Socket>,
+    until: Instant,
+}
+
+enum Slot {
+    Free,
+    Waiting(Waiting),
+    Open(Box<Pair>),
+}
+
+/// All connections.
+pub struct Proxy {
+    poll: Poll,
+    listener: Option<Socket>,
+    server: SockAddr,
+    spool: Spool,
+    clock: Clock,
+    counts: Arc<Counts>,
+    stop: Arc<Stop>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    freed: Vec<usize>,
+    turns: VecDeque<usize>,
+    again: Vec<usize>,
+    accept: bool,
+    number: u32,
+    drain: Duration,
+    ends: Option<Instant>,
+    added_ns: Histogram<u64>,
+}
+
+impl Proxy {
+    /// Take clients of `listener` to `server` until `stop` says so, then end what is under way within `drain`.
+    ///
+    /// # Errors
+    /// The system's, where it has no epoll for us.
+    pub fn new(
+        listener: Socket,
+        server: SockAddr,
+        spool: Spool,
+        clock: Clock,
+        counts: Arc<Counts>,
+        drain: Duration,
+    ) -> io::Result<(Self, Arc<Stop>)> {
+        let poll = Poll::new()?;
+        let stop = Arc::new(Stop::new(poll.registry(), WAKER)?);
+        let fd = listener.as_raw_fd();
+        poll.registry()
+            .register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
+        let proxy = Self {
+            poll,
+            listener: Some(listener),
+            server,
+            spool,
+            clock,
+            counts,
+            stop: Arc::clone(&stop),
+            slots: Vec::new(),
+            free: Vec::new(),
+            freed: Vec::new(),
+            turns: VecDeque::new(),
+            again: Vec::new(),
+            accept: true,
+            number: 0,
+            drain,
+            ends: None,
+            added_ns: Histogram::new_with_max(LONGEST_NS, 2).expect("valid bounds"),
+        };
+        Ok((proxy, stop))
+    }
+
+    /// Forward until the end.
+    ///
+    /// # Errors
+    /// The system's, where epoll itself fails.
+    pub fn run(mut self) -> io::Result<Forwarded> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            let woke = Instant::now();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept = true,
+                    WAKER => {}
+                    Token(token) => self.note(token, event),
+                }
+            }
+            if self.accept {
+                self.accept_all(woke);
+            }
+            for slot in std::mem::take(&mut self.again) {
+                self.connect(slot, woke);
+            }
+            for _ in 0..self.turns.len() {
+                let slot = self.turns.pop_front().expect("counted");
+                self.turn(slot, woke);
+            }
+            self.spool.turn(woke);
+            self.free.append(&mut self.freed);
+            if self.stop.is_asked() && self.drained(woke) {
+                break;
+            }
+        }
+        let forwarded = Forwarded {
+            added_ns: self.added_ns,
+            waited: self.spool.waited(),
+            unseen: self.spool.unseen(),
+        };
+        self.spool.finish();
+        Ok(forwarded)
+    }
+
+    /// How long to wait for the system's next word.
+    fn timeout(&self) -> Option<Duration> {
+        if !self.turns.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = Instant::now();
+        let waits_again = !self.again.is_empty() || self.accept;
+        let draining = self.ends.map(|_| QUIET / 10);
+        [self.spool.due(now), waits_again.then_some(AGAIN), draining]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn note(&mut self, token: usize, event: &mio::event::Event) {
+        let (slot, side) = (token / 2, side_of(token));
+        match &mut self.slots[slot] {
+            Slot::Free => {}
+            Slot::Waiting(_) => self.again.push(slot),
+            Slot::Open(pair) => {
+                let end = pair.end_mut(side);
+                end.readable |= event.is_readable() || event.is_error();
+                end.hung_up |= event.is_read_closed() || event.is_error();
+                self.turns.push_back(slot);
+            }
+        }
+    }
+
+    fn accept_all(&mut self, now: Instant) {
+        self.accept = false;
+        loop {
+            let Some(listener) = &self.listener else {
+                return;
+            };
+            match listener.accept() {
+                Ok((client, _)) => self.take(client, now),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) => {}
+                // No descriptor is free, most likely.
+                Err(_) => {
+                    self.counts.refused.fetch_add(1, Relaxed);
+                    self.accept = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A client has come.
+    fn take(&mut self, client: Socket, now: Instant) {
+        if prepare(&client).is_err() {
+            return;
+        }
+        self.number += 1;
+        self.counts.connections.fetch_add(1, Relaxed);
+        let at_ns = self.clock.at_ns(now);
+        self.spool.note(self.number, at_ns, What::Open);
+        let waiting = Slot::Waiting(Waiting {
+            number: self.number,
+            user: User::of_client(&client),
+            client,
+            server: None,
+            until: now + CONNECT,
+        });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = waiting;
+                slot
+            }
+            None => {
+                self.slots.push(waiting);
+                self.slots.len() - 1
+            }
+        };
+        self.connect(slot, now);
+    }
+
+    /// Go on connecting to the server.
+    fn connect(&mut self, slot: usize, now: Instant) {
+        let Slot::Waiting(mut waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free)
+        else {
+            return;
+        };
+        match self.try_connect(slot, &mut waiting) {
+            Ok(true) => self.open(slot, waiting),
+            Ok(false) if now < waiting.until => {
+                if waiting.server.is_none() {
+                    self.again.push(slot);
+                }
+                self.slots[slot] = Slot::Waiting(waiting);
+            }
+            Ok(false) | Err(_) => {
+                self.counts.unreached.fetch_add(1, Relaxed);
+                self.end(slot, waiting.number);
+            }
+        }
+    }
+
+    /// Whether the connection is there.
+    fn try_connect(&mut self, slot: usize, waiting: &mut Waiting) -> io::Result<bool> {
+        if let Some(server) = &waiting.server {
+            return match server.take_error()? {
+                Some(error) => Err(error),
+                None => Ok(server.peer_addr().is_ok()),
+            };
+        }
+        let server = Socket::new(self.server.domain(), Type::STREAM, None)?;
+        prepare(&server)?;
+        let is_local = self.server.domain() == Domain::UNIX;
+        let connected = match waiting.user {
+            Some(user) if is_local && User::own().is_root() => {
+                user.acting(|| server.connect(&self.server))
+            }
+            _ => server.connect(&self.server),
+        };
+        match connected {
+            Ok(()) => {
+                waiting.server = Some(server);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && is_local => Ok(false),
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                let fd = server.as_raw_fd();
+                self.poll.registry().register(
+                    &mut SourceFd(&fd),
+                    token_of(slot, Side::Server),
+                    Interest::WRITABLE,
+                )?;
+                waiting.server = Some(server);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&mut self, slot: usize, waiting: Waiting) {
+        let server = waiting.server.expect("connected");
+        let registry = self.poll.registry();
+        for (socket, side) in [(&waiting.client, Side::Client), (&server, Side::Server)] {
+            let (fd, token) = (socket.as_raw_fd(), token_of(slot, side));
+            let mut source = SourceFd(&fd);
+            // Known already where the connection took a while.
+            let known = registry.reregister(&mut source, token, Interest::READABLE);
+            if known.is_err()
+                && registry
+                    .register(&mut source, token, Interest::READABLE)
+                    .is_err()
+            {
+                self.end(slot, waiting.number);
+                return;
+            }
+        }
+        self.counts.open.fetch_add(1, Relaxed);
+        let pair = Pair::new(waiting.number, waiting.client, server);
+        self.slots[slot] = Slot::Open(Box::new(pair));
+        self.turns.push_back(slot);
+    }
+
+    fn turn(&mut self, slot: usize, woke: Instant) {
+        let Slot::Open(pair) = &mut self.slots[slot] else {
+            return;
+        };
+        let (counts, added_ns) = (&self.counts, &mut self.added_ns);
+        let mut turned = Turned {
+            spool: &mut self.spool,
+            clock: self.clock,
+            woke,
+            forwarded: &mut |added| match added {
+                Some(ns) => added_ns.saturating_record(ns),
+                None => {
+                    counts.held.fetch_add(1, Relaxed);
+                }
+            },
+        };
+        let left = pair.turn(&mut turned);
+        for side in [Side::Client, Side::Server] {
+            let end = pair.end_mut(side);
+            if let Some(interest) = end.changed_interest() {
+                let fd = end.socket.as_raw_fd();
+                let token = token_of(slot, side);
+                // What cannot be waited for any more shows itself at the next turn.
+                let _ = self
+                    .poll
+                    .registry()
+                    .reregister(&mut SourceFd(&fd), token, interest);
+            }
+        }
+        match left {
+            Turn::Idle => {}
+            Turn::More => self.turns.push_back(slot),
+            Turn::Closed => self.close(slot),
+        }
+    }
+
+    /// Both sockets go.
+    fn close(&mut self, slot: usize) {
+        if let Slot::Open(pair) = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+            self.counts.open.fetch_sub(1, Relaxed);
+            self.end(slot, pair.number);
+        }
+    }
+
+    /// The connection has ended. Its slot is free from the next word of the system on: those that came with this one may mean it.
+    fn end(&mut self, slot: usize, number: u32) {
+        let at_ns = self.clock.at_ns(Instant::now());
+        self.spool.note(number, at_ns, What::End);
+        self.slots[slot] = Slot::Free;
+        self.freed.push(slot);
+    }
+
+    /// Let everything end that is not in the middle of something; whether all has.
+    fn drained(&mut self, now: Instant) -> bool {
+        let ends = *self.ends.get_or_insert(now + self.drain);
+        self.listener = None;
+        let over = now >= ends || self.stop.is_pressed();
+        for slot in 0..self.slots.len() {
+            match &self.slots[slot] {
+                Slot::Free => {}
+                Slot::Waiting(waiting) => {
+                    let number = waiting.number;
+                    self.end(slot, number);
+                }
+                Slot::Open(pair) => {
+                    let quiet = now.saturating_duration_since(pair.last.1) >= QUIET;
+                    if over || quiet && !pair.is_busy() {
+                        self.close(slot);
+                    }
+                }
+            }
+        }
+        self.slots.iter().all(|slot| matches!(slot, Slot::Free))
+    }
+}
+
+fn prepare(socket: &Socket) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    if socket.local_addr()?.domain() != Domain::UNIX {
+        socket.set_tcp_nodelay(true)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE_INTERVAL);
+        socket.set_tcp_keepalive(&keepalive)?;
+    }
+    Ok(())
+}
+
+fn token_of(slot: usize, side: Side) -> Token {
+    Token(2 * slot + usize::from(side == Side::Server))
+}
+
+fn side_of(token: usize) -> Side {
+    if token % 2 == 0 {
+        Side::Client
+    } else {
+        Side::Server
+    }
+}

@@ -1,0 +1,289 @@
+//! What is said at the end of a capture.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde::Serialize;
+use trace::Ending;
+use wire::{Family, ServerUrl};
+
+use super::counts::{Counts, bytes};
+use super::observer::Seen;
+use super::packets::Read;
+use super::place::Place;
+use super::proxy::Forwarded;
+
+/// As --json prints it.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    pub trace: PathBuf,
+    /// `mysql` or `postgres`.
+    pub family: &'static str,
+    pub duration_s: f64,
+    pub connections: u64,
+    pub requests: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub trace_bytes: u64,
+    /// Connections of which bytes are missing.
+    pub gap_connections: u64,
+    pub gap_bytes: u64,
+    /// Connections that were not read to their end, by reason.
+    pub unread_connections: BTreeMap<&'static str, u64>,
+    /// Requests that were read and could not be written.
+    pub lost_requests: u64,
+    /// Why writing ended before the capture did.
+    pub stopped: Option<String>,
+    pub proxy: Option<Proxied>,
+    pub packets: Option<Packets>,
+    /// What to do with the trace.
+    pub next: String,
+}
+
+/// What only a proxy knows.
+#[derive(Debug, Serialize)]
+pub struct Proxied {
+    pub added_us_p50: f64,
+    pub added_us_p99: f64,
+    /// How long traffic waited for the trace.
+    pub waited_s: f64,
+    /// Clients whom the server could not be reached for.
+    pub unreached: u64,
+    /// Connections that came and went unseen (--lossy).
+    pub unseen: u64,
+}
+
+/// What only a file of packets has.
+#[derive(Debug, Serialize)]
+pub struct Packets {
+    pub packets: u64,
+    /// Segments of the server's port.
+    pub segments: u64,
+    /// Segments that brought nothing new: sent again, or captured twice.
+    pub repeated: u64,
+    /// Packets that could not be read, by reason.
+    pub unread_packets: BTreeMap<&'static str, u64>,
+    /// How the file broke off; null for a whole one.
+    pub broken: Option<String>,
+}
+
+impl Summary {
+    /// Of a capture that has ended.
+    #[must_use]
+    pub fn new(
+        trace: &std::path::Path,
+        url: &ServerUrl,
+        counts: &Counts,
+        seen: Seen,
+        written: Option<trace::Summary>,
+        ending: &Ending,
+    ) -> Self {
+        let trace_bytes = match &written {
+            Some(written) => written.bytes,
+            None => std::fs::metadata(trace).map_or(0, |found| found.len()),
+        };
+        let ending = written.map_or_else(|| ending.clone(), |written| written.ending);
+        Self {
+            trace: trace.to_owned(),
+            family: family_name(url.family),
+            duration_s: ending.duration_us as f64 / 1e6,
+            connections: counts.connections.load(Relaxed),
+            requests: counts.requests.load(Relaxed),
+            bytes_sent: counts.sent.load(Relaxed),
+            bytes_received: counts.received.load(Relaxed),
+            trace_bytes,
+            gap_connections: seen.gap_connections,
+            gap_bytes: seen.gap_bytes,
+            unread_connections: seen.unread_connections,
+            lost_requests: ending.lost,
+            stopped: ending.stopped.or_else(|| counts.failure.get().cloned()),
+            proxy: None,
+            packets: None,
+            next: format!(
+                "upshift stack examine {} --server {}",
+                trace.display(),
+                without_login(url)
+            ),
+        }
+    }
+
+    /// With what a proxy measured.
+    #[must_use]
+    pub fn proxied(mut self, forwarded: &Forwarded, counts: &Counts) -> Self {
+        self.proxy = Some(Proxied {
+            added_us_p50: forwarded.added_us(0.5),
+            added_us_p99: forwarded.added_us(0.99),
+            waited_s: forwarded.waited.as_secs_f64(),
+            unreached: counts.unreached.load(Relaxed),
+            unseen: forwarded.unseen,
+        });
+        self
+    }
+
+    /// With what was read of packets.
+    #[must_use]
+    pub fn of_packets(mut self, read: Read, broken: Option<String>) -> Self {
+        self.packets = Some(Packets {
+            packets: read.packets,
+            segments: read.segments,
+            repeated: read.repeated,
+            unread_packets: read.unread_packets,
+            broken,
+        });
+        self
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{} connections, {} requests, {} sent, {} received in {:.1} s; {} in {}",
+            self.connections,
+            self.requests,
+            bytes(self.bytes_sent),
+            bytes(self.bytes_received),
+            self.duration_s,
+            bytes(self.trace_bytes),
+            self.trace.display(),
+        );
+        let mut say = |line: String| {
+            // A String takes everything.
+            let _ = write!(text, "\n{line}");
+        };
+        if let Some(why) = &self.stopped {
+            say(format!("the trace ends early: {why}"));
+        }
+        if self.gap_connections > 0 {
+            let (connections, missing) = (self.gap_connections, bytes(self.gap_bytes));
+            say(format!(
+                "gaps: {missing} of {connections} connections are missing"
+            ));
+        }
+        for (why, connections) in &self.unread_connections {
+            say(format!(
+                "not read: {connections} connections ({})",
+                why.replace('_', " ")
+            ));
+        }
+        if self.lost_requests > 0 {
+            say(format!(
+                "{} requests could not be written in time",
+                self.lost_requests
+            ));
+        }
+        if let Some(proxy) = &self.proxy {
+            say(format!(
+                "the proxy added {:.1} us (median), {:.1} us (p99) to each message",
+                proxy.added_us_p50, proxy.added_us_p99
+            ));
+            if proxy.waited_s >= 0.001 {
+                say(format!(
+                    "traffic waited {:.3} s for the trace (--lossy never waits)",
+                    proxy.waited_s
+                ));
+            }
+            if proxy.unreached > 0 {
+                say(format!(
+                    "{} clients came while the server could not be reached",
+                    proxy.unreached
+                ));
+            }
+            if proxy.unseen > 0 {
+                say(format!("{} connections came and went unseen", proxy.unseen));
+            }
+        }
+        if let Some(packets) = &self.packets {
+            for (why, count) in &packets.unread_packets {
+                say(format!(
+                    "{count} packets could not be read: {}",
+                    why_unread(why)
+                ));
+            }
+            if let Some(broken) = &packets.broken {
+                say(format!("the file of packets is not whole: {broken}"));
+            }
+        }
+        say(format!("next: {}", self.next));
+        text
+    }
+}
+
+fn why_unread(why: &str) -> &str {
+    match why {
+        "fragment" => "they were sent in fragments",
+        "cut" => "cut within their headers (tcpdump -s 0 keeps them whole)",
+        _ => "their kind of link is not known here",
+    }
+}
+
+/// As a trace says it.
+#[must_use]
+pub fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Mysql => "mysql",
+        Family::Postgres => "postgres",
+    }
+}
+
+/// Where the server is, without who logs in.
+fn without_login(url: &ServerUrl) -> String {
+    let scheme = family_name(url.family);
+    match Place::of(url) {
+        Place::File(path) => format!("{scheme}://?socket={}", path.display()),
+        port @ Place::Port(..) => format!("{scheme}://{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_said_and_no_password_is() {
+        let url = ServerUrl::parse("mysql://me:sesame@db:3307/shop").expect("valid");
+        let counts = Counts::default();
+        counts.connections.store(2, Relaxed);
+        counts.unreached.store(4, Relaxed);
+        counts
+            .failure
+            .set("No space left on device".to_owned())
+            .expect("none yet");
+        let seen = Seen {
+            gap_connections: 1,
+            gap_bytes: 2048,
+            unread_connections: [("encrypted", 3)].into(),
+        };
+        let ending = Ending {
+            duration_us: 1_500_000,
+            lost: 5,
+            ..Ending::default()
+        };
+        let trace = std::path::Path::new("/no/app.trace");
+        let summary = Summary::new(trace, &url, &counts, seen, None, &ending);
+        let read = Read {
+            unread_packets: [("cut", 7)].into(),
+            ..Read::default()
+        };
+        let summary = summary.of_packets(read, Some("it is cut off".to_owned()));
+        let forwarded = Forwarded::of(&[2000, 2000, 2000, 90_000]);
+        let summary = summary.proxied(&forwarded, &counts);
+        let text = summary.text();
+        for line in [
+            "2 connections, 0 requests, 0 B sent, 0 B received in 1.5 s; 0 B in /no/app.trace",
+            "the trace ends early: No space left on device",
+            "gaps: 2.0 KiB of 1 connections are missing",
+            "not read: 3 connections (encrypted)",
+            "5 requests could not be written in time",
+            "the proxy added 2.0 us (median), 90.0 us (p99) to each message",
+            "4 clients came while the server could not be reached",
+            "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
+            "the file of packets is not whole: it is cut off",
+            "next: upshift stack examine /no/app.trace --server mysql://db:3307",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("sesame"));
+    }
+}

@@ -1,0 +1,295 @@
+//! Takes the place of a server's socket file and gives it back.
+//!
+//! The server's socket gets a second name beside it, then ours is renamed over the first: at no moment is there no socket. Giving
+//! back is one rename. Clients that are connected notice neither.
+
+use std::fs::{self, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use socket2::Socket;
+
+use super::identity::User;
+use super::place::{Place, inode as identity, is_alive};
+use crate::failure::Failure;
+
+/// Behind the name of the server's socket while we have its place.
+const ASIDE: &str = ".upshift";
+/// Behind the name of ours before it takes the place.
+const NEW: &str = ".upshift-new";
+
+/// A place that was taken. Dropped without being given back, its guard gives it back.
+pub struct Taken {
+    path: PathBuf,
+    guard: Child,
+}
+
+/// Where the server's socket is while its place is taken.
+#[must_use]
+pub fn aside(path: &Path) -> PathBuf {
+    with_suffix(path, ASIDE)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Whether a socket may be taken, before anything is changed; what a killed capture left behind is repaired first, and the second
+/// value says so.
+///
+/// # Errors
+/// A path that is no socket, a socket of somebody else, another capture on it.
+pub fn check(path: &Path) -> Result<(Metadata, Option<String>), Failure> {
+    let word = repair(path)?;
+    let found = fs::symlink_metadata(path).map_err(|error| {
+        Failure::failed(
+            format!("{}: {error}", path.display()),
+            "name the server's socket in --server: mysql://?socket=PATH",
+        )
+    })?;
+    if !found.file_type().is_socket() {
+        return Err(Failure::usage(
+            format!("{} is no socket", path.display()),
+            "name the server's socket in --server: mysql://?socket=PATH",
+        ));
+    }
+    let own = User::own();
+    if !own.is_root() && !own.is(found.uid()) {
+        return Err(Failure::failed(
+            format!(
+                "{} belongs to user {}: nobody else may take its place",
+                path.display(),
+                found.uid()
+            ),
+            "run it as that user or as root, or let the application use another socket (--listen PATH)",
+        ));
+    }
+    Ok((found, word))
+}
+
+/// Put back what a capture left that was killed together with its guard.
+fn repair(path: &Path) -> Result<Option<String>, Failure> {
+    let aside = aside(path);
+    let _ = fs::remove_file(with_suffix(path, NEW));
+    let Some(found) = identity(&aside) else {
+        return Ok(None);
+    };
+    let failed = |error: io::Error| {
+        Failure::failed(
+            format!("{} is left of a killed capture: {error}", aside.display()),
+            format!("put it back: mv {} {}", aside.display(), path.display()),
+        )
+    };
+    if identity(path) == Some(found) || !is_alive(&aside) {
+        fs::remove_file(&aside).map_err(failed)?;
+        return Ok(Some(format!(
+            "removed {}, which a killed capture had left",
+            aside.display()
+        )));
+    }
+    if is_alive(path) {
+        return Err(Failure::failed(
+            format!("another capture has the place of {}", path.display()),
+            "end it first (Ctrl-C, or SIGTERM to its process)",
+        ));
+    }
+    fs::rename(&aside, path).map_err(failed)?;
+    Ok(Some(format!(
+        "put the server's socket back to {}: a killed capture had left it aside",
+        path.display()
+    )))
+}
+
+/// Take the place: what listens there from now on, with the owner and rights of the server's own.
+///
+/// # Errors
+/// A folder that we may not write in.
+pub fn take(path: &Path, server: &Metadata) -> Result<(Socket, Taken), Failure> {
+    let new = with_suffix(path, NEW);
+    let listener = Place::File(new.clone()).listen(server.mode() & 0o777)?;
+    let failed = |error: io::Error| {
+        let _ = fs::remove_file(&new);
+        Failure::failed(
+            format!("cannot take the place of {}: {error}", path.display()),
+            "its folder has to be writable for this user",
+        )
+    };
+    if User::own().is_root() {
+        chown(&new, Some(server.uid()), Some(server.gid())).map_err(failed)?;
+    }
+    let inode = identity(&new).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let guard = guard(path, inode).map_err(failed)?;
+    let taken = Taken {
+        path: path.to_owned(),
+        guard,
+    };
+    fs::hard_link(path, aside(path)).map_err(failed)?;
+    fs::rename(&new, path).map_err(failed)?;
+    Ok((listener, taken))
+}
+
+impl Taken {
+    /// Give the place back; a word where there is none to be given back to.
+    ///
+    /// # Errors
+    /// The guard could not.
+    pub fn give_back(mut self) -> Result<Option<String>, Failure> {
+        drop(self.guard.stdin.take());
+        let failed = |why: String| {
+            let aside = aside(&self.path);
+            Failure::failed(
+                format!("cannot give {} back: {why}", self.path.display()),
+                format!(
+                    "put it back: mv {} {}",
+                    aside.display(),
+                    self.path.display()
+                ),
+            )
+        };
+        let mut guard = self.guard;
+        match guard.wait() {
+            Ok(status) if status.success() => Ok(None),
+            Ok(status) if status.code() == Some(i32::from(REPLACED)) => Ok(Some(format!(
+                "the server made a new socket at {} meanwhile: it stays",
+                self.path.display()
+            ))),
+            Ok(status) => Err(failed(status.to_string())),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+}
+
+/// The guard's exit code where the place is not ours any more.
+const REPLACED: u8 = 3;
+
+/// Start the process that gives the place back when this one has ended, in whatever way: killed, aborted or done. It is in a process
+/// group of its own, out of reach of the terminal's Ctrl-C.
+fn guard(path: &Path, inode: u64) -> io::Result<Child> {
+    use std::os::unix::process::CommandExt;
+    Command::new("/proc/self/exe")
+        .arg0("upshift-stack")
+        .arg("guard")
+        .arg(path)
+        .arg(inode.to_string())
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// What the guard does: wait for the end of stdin, which is the end of the capture, then give the place back. Returns its exit code.
+///
+/// # Errors
+/// The place could not be given back.
+pub fn guard_place(path: &Path, inode: u64) -> io::Result<u8> {
+    use std::sync::{Arc, atomic::AtomicBool};
+    // A service manager sends these to every process of a service at once; ours outlives the capture.
+    for signal in [
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGHUP,
+    ] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    io::sink().flush()?;
+    put_back(path, inode)
+}
+
+fn put_back(path: &Path, inode: u64) -> io::Result<u8> {
+    let (aside, new) = (aside(path), with_suffix(path, NEW));
+    if identity(&new).is_some_and(|found| found == inode) {
+        fs::remove_file(&new)?;
+    }
+    let here = identity(path);
+    if identity(&aside).is_none() {
+        return Ok(0);
+    }
+    if here.is_none_or(|found| found == inode) {
+        fs::rename(&aside, path)?;
+        return Ok(0);
+    }
+    let taken = here != identity(&aside);
+    fs::remove_file(&aside)?;
+    Ok(if taken { REPLACED } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A folder of its own with a server's socket in it.
+    fn folder(name: &str) -> (PathBuf, PathBuf) {
+        let folder =
+            std::env::temp_dir().join(format!("upshift-take-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        let path = folder.join("s");
+        (folder, path)
+    }
+
+    #[test]
+    fn what_a_killed_capture_left_is_put_back() {
+        let (folder, path) = folder("left");
+        let server = UnixListener::bind(&path).expect("a server");
+        fs::hard_link(&path, aside(&path)).expect("a second name");
+        fs::remove_file(&path).expect("removes");
+        drop(UnixListener::bind(&path).expect("a capture that was killed"));
+        let (_, word) = check(&path).expect("repaired");
+        assert!(word.expect("said").contains("put the server's socket back"));
+        assert!(is_alive(&path) && !aside(&path).exists());
+        // Killed before it had the place.
+        fs::hard_link(&path, aside(&path)).expect("a second name");
+        let (_, word) = check(&path).expect("repaired");
+        assert!(word.expect("said").contains("removed"));
+        assert!(is_alive(&path) && !aside(&path).exists());
+        // The server was started again after the kill.
+        drop(UnixListener::bind(aside(&path)).expect("the old server's"));
+        let (_, word) = check(&path).expect("repaired");
+        assert!(word.is_some() && is_alive(&path));
+        assert!(check(&path).expect("nothing to do").1.is_none());
+        drop(server);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
+    fn a_running_captures_place_is_not_taken() {
+        let (folder, path) = folder("running");
+        let _server = UnixListener::bind(aside(&path)).expect("a server");
+        let _capture = UnixListener::bind(&path).expect("a capture");
+        let failure = check(&path).expect_err("taken");
+        assert!(failure.message.contains("another capture"), "{failure:?}");
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
+    fn what_is_no_socket_is_not_taken() {
+        let (folder, path) = folder("file");
+        assert_eq!(check(&path).expect_err("nothing there").exit_code, 1);
+        fs::write(&path, "mine").expect("a file");
+        assert_eq!(check(&path).expect_err("a file").exit_code, 2);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
+    fn a_place_is_put_back_unless_the_server_made_a_new_one() {
+        let (folder, path) = folder("back");
+        let _server = UnixListener::bind(aside(&path)).expect("a server");
+        let capture = UnixListener::bind(&path).expect("a capture");
+        let ours = identity(&path).expect("there");
+        assert_eq!(put_back(&path, ours).expect("put back"), 0);
+        assert!(is_alive(&path) && !aside(&path).exists());
+        assert_eq!(put_back(&path, ours).expect("nothing to do"), 0);
+        let _again = UnixListener::bind(aside(&path)).expect("the old server");
+        assert_eq!(put_back(&path, ours).expect("the new one stays"), REPLACED);
+        assert!(is_alive(&path) && !aside(&path).exists());
+        drop(capture);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+}
