@@ -51,7 +51,7 @@ class Client(Value):
 
 
 class Statement(Value):
-    """All executions of one normalised statement. Times are of its exchanges, without client gaps, and add up in the budget."""
+    """All executions of one normalised statement. Times are of its exchanges, without client gaps."""
 
     statement: str
     text: str
@@ -63,27 +63,140 @@ class Statement(Value):
     prepares: int
     prepares_again: int
     """Of a text that the same connection had prepared before."""
-    prepared_texts: int
-    """Different texts that were prepared."""
+    prepared_literals: int
+    """Different lists of literals in the texts that were prepared, if there are several."""
     fetches: int
     cursors: int
     """Executions that opened a cursor."""
     early_closes: int
+    no_index: int
+    """Executions for which the server said that they used no index."""
     rows: int
     rows_median: float
-    fetch_size: int | None
+    """Of an execution, all its fetches together."""
+    fetch_size: float | None
     """The median."""
     round_trips: int
     time_us: int
     server_us: int
-    prepare_again_us: int
+    """Of executions and fetches, without the network."""
+    text_server_us: int
+    """Of executions as text, without the network."""
     prepare_us: int
+    prepare_again_us: int
     fetch_us: int
-    early_close_us: int
+    cursor_us: int
+    """Of executions that opened a cursor, and of all fetches."""
 
     @property
     def executions(self) -> int:
         return self.as_text + self.executes
+
+
+class Loop(Value):
+    """All runs of one length in which a transaction executes one statement again and again, without another between."""
+
+    statement: str
+    verb: str
+    length: int
+    runs: int
+    time_us: int
+    """Of their exchanges, and of the gaps between those."""
+    gap_us_median: float
+    changed_median: float | None
+    """Parameters or literals that differ from the execution before; None: not comparable."""
+    affected_median: float
+
+
+class Followed(Value):
+    """What a transaction executes after an ordered select without a limit, until the next one of these."""
+
+    statement: str
+    then: str
+    times: int
+
+
+Chat = Literal["SET", "SHOW", "USE", "SAVEPOINT", "ping", "reset", "session variables", "test query", "statistics"]
+
+
+class Chatter(Value):
+    """Requests that ask or change the session and touch no row of a table."""
+
+    what: Chat
+    requests: int
+    round_trips: int
+    time_us: int
+    example: str | None
+    """The most frequent text."""
+
+
+class SmallRequests(Value):
+    """Requests and answers that fit into one TCP segment."""
+
+    requests: int
+    split: int
+    """Requests that did not come at once."""
+    split_us: int
+    """From their first byte to their last."""
+    stalls: int
+    """Of 35 to 45 ms between the first and the last byte of a request or an answer: TCP's delayed acknowledgement is 40 ms."""
+    stall_us: int
+
+
+class Logins(Value):
+    """Connections that began within the capture."""
+
+    logins: int
+    round_trips: int
+    login_us_median: float
+    """From the first byte to the first request."""
+
+
+class Definitions(Value):
+    """Descriptions of columns in answers."""
+
+    definition_bytes: int
+    bytes_received: int
+    large_answers: int
+    """Answers whose descriptions alone fill a TCP segment."""
+    large_us: float
+    """Of those, the part of their time that their descriptions are of their bytes."""
+
+
+class LockErrors(Value):
+    """Transactions in which a statement ended because of a lock."""
+
+    deadlocks: int
+    timeouts: int
+    serialization: int
+    transactions: int
+    time_us: int
+
+
+class ServerStatement(Value):
+    """What the server counted for one statement of the trace; all figures are of one execution."""
+
+    statement: str
+    executions: int
+    wait_us: float
+    lock_us: float
+    rows_examined: float
+    rows_sent: float
+    rows_affected: float
+    sort_rows: float
+    temporary_tables: float
+    temporary_disk_tables: float
+    no_index: float
+
+
+class ServerFacts(Value):
+    """The server's side."""
+
+    version: str
+    statements: tuple[ServerStatement, ...]
+    """Those of the trace that the server counted."""
+    why_none: str | None = None
+    """Why it counts no statements; None: it does."""
 
 
 class Evidence(Value):
@@ -92,5 +205,22 @@ class Evidence(Value):
     trace: TraceFacts
     budget: Budget
     clients: tuple[Client, ...]
+    """Most time first."""
     statements: tuple[Statement, ...]
     """Most time first."""
+    loops: tuple[Loop, ...]
+    followed: tuple[Followed, ...]
+    chatter: tuple[Chatter, ...]
+    small: SmallRequests
+    logins: Logins
+    definitions: Definitions
+    lock_errors: LockErrors
+    widest_transaction: int
+    """Requests of the longest transaction."""
+    commits: int
+    server: ServerFacts | None = None
+    """None: it was not asked."""
+
+    def text_of(self, statement: str) -> str:
+        """A statement's normalised text."""
+        return next((each.text for each in self.statements if each.statement == statement), "")

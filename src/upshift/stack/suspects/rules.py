@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from upshift.stack.evidence import Evidence
+from upshift.stack.suspects import counted, loops, prepared, rows, sessions, times
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome
 from upshift.stack.suspects.thresholds import Thresholds
 
 Rule = Callable[[Evidence, Thresholds], Outcome]
 """Evidence in, outcome out; it asks nothing else."""
 
-RULES: Mapping[str, Rule] = {}
+RULES: Mapping[str, Rule] = {
+    "C1": prepared.prepares_each_time,
+    "C2": prepared.sends_text_again,
+    "C3": rows.small_fetches,
+    "C4": rows.rows_not_needed,
+    "C5": sessions.session_chatter,
+    "C6": loops.row_by_row,
+    "C7": loops.batch_not_rewritten,
+    "C8": times.slow_client,
+    "C9": times.network,
+    "C10": times.split_messages,
+    "C11": sessions.reconnects,
+    "C12": rows.metadata,
+    "C13": prepared.literals_in_prepared_text,
+    "P1": counted.examines_too_much,
+    "P2": counted.no_index,
+    "P3": counted.sorts,
+    "E2": times.locks,
+    "E3": times.commits,
+}
 """By the suspect that each looks for."""
 
 
@@ -20,9 +40,8 @@ def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outc
 
     A finding below ``report.share`` counts as innocent: its fix could not save more than that share.
     """
-    outcomes = [
-        _reported(each, thresholds) for each in (*(rule(evidence, thresholds) for rule in RULES.values()), *about_plans)
-    ]
+    of_rules = (rule(evidence, thresholds) for rule in RULES.values())
+    outcomes = [_reported(each, thresholds) for each in (*of_rules, *about_plans)]
     order = list(SUSPECTS)
     return tuple(
         sorted(
