@@ -10,22 +10,21 @@ from upshift.stack.suspects.thresholds import Thresholds
 
 def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C1: the same connection prepares the same text again."""
-    prepares = sum(each.prepares for each in evidence.statements)
-    again = sum(each.prepares_again for each in evidence.statements)
-    executes = sum(each.executes for each in evidence.statements)
-    said = f"{count(again, 'prepare')} of a text that the connection had prepared before, for {count(executes, 'execution')}"
-    if ratio(again, executes or again) <= thresholds["C1.share"]:
-        return innocent("C1", said)
-    time_us = sum(each.prepare_again_us for each in evidence.statements)
-    guilty = [each for each in evidence.statements if each.prepares_again]
+    guilty = [each for each in evidence.statements if ratio(each.prepares_again, each.executes or 1) > thresholds["C1.share"]]
+    if not guilty:
+        again = sum(each.prepares_again for each in evidence.statements)
+        executes = sum(each.executes for each in evidence.statements)
+        return innocent("C1", f"{count(again, 'repeated prepare')} for {count(executes, 'execution')}")
+    again, executes = sum(each.prepares_again for each in guilty), sum(each.executes for each in guilty)
+    time_us = sum(each.prepare_again_us for each in guilty)
     return found(
         evidence,
         "C1",
         share=evidence.budget.share(time_us),
         status="counted",
-        said=said,
+        said=f"{count(again, 'prepare')} of a text that the connection had prepared before, for {count(executes, 'execution')}",
         figures=(
-            figure("prepares", prepares),
+            figure("prepares", sum(each.prepares for each in guilty)),
             figure("prepares_again", again),
             figure("executions", executes),
             figure("prepares_again_per_execution", ratio(again, executes), "per_execution", "C1.share"),

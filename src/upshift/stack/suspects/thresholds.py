@@ -32,7 +32,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     ),
     "C1.share": _at(
         0.2,
-        "prepares of a text that its connection had prepared before, per execution",
+        "prepares of a text that its connection had prepared before, per execution of the statement",
         "a pool that prepares anew now and then stays below; a client that prepares for each request has 1",
     ),
     "C2.executions": _at(
