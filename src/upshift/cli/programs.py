@@ -1,4 +1,4 @@
-"""`upshift cache` and `upshift load`: the programs in crates/, built when need be, with the arguments as they stand."""
+"""`upshift cache`, `load` and a part of `stack`: programs in crates/, built when need be, with the arguments as they stand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 
 import typer
 
+STACK = "upshift-stack"
+"""The program of `upshift stack`, in the folder of the others."""
 _NO_INSTALL = "--no-install"
 
 CONTEXT_SETTINGS = {
@@ -26,6 +28,11 @@ def cache(context: typer.Context) -> None:
 def load(context: typer.Context) -> None:
     """Load a server and measure what each statement costs (`upshift load --help`)."""
     _become("upshift-load", "upshift load", context.args)
+
+
+def stack_program(context: typer.Context) -> None:
+    """A command of the program's, by the name that was typed."""
+    _become(STACK, "upshift stack", [context.info_name or "", *context.args])
 
 
 def _become(program: str, name: str, arguments: list[str]) -> None:

@@ -9,6 +9,8 @@ import duckdb
 
 TRUSTED_ROUND_TRIPS = 20
 """A connection with fewer has no smallest round trip of its own: the trace's smallest stands in."""
+AGREE = 1.5
+"""The smallest is a distance only where another request comes as near: one statement alone may just be slow."""
 
 SEGMENT_BYTES = 1448
 """What one TCP segment carries over Ethernet."""
@@ -69,12 +71,18 @@ WITH ordered AS (
     tx IS NOT NULL AND tx_before IS NOT DISTINCT FROM tx AS within
   FROM placed
 ), trips AS (
-  SELECT connection, count(*) AS trips, min(first_byte_us - request_end_us) AS least_us
-  FROM exchanges WHERE round_trips = 1 AND first_byte_us >= request_end_us GROUP BY connection
+  SELECT connection, kind, statement, count(*) AS trips, min(first_byte_us - request_end_us) AS least_us
+  FROM exchanges WHERE round_trips = 1 AND first_byte_us >= request_end_us GROUP BY ALL
+), beside AS (
+  SELECT *, min(least_us) OVER (PARTITION BY connection) AS of_connection, min(least_us) OVER () AS of_all FROM trips
+), of_all AS (
+  SELECT min(least_us) AS all_us FROM beside
+  HAVING sum(trips) >= {TRUSTED_ROUND_TRIPS}
+    AND count(DISTINCT (kind, coalesce(statement, ''))) FILTER (least_us <= {AGREE} * of_all) > 1
 ), least AS (
-  SELECT connection,
-    CASE WHEN trips >= {TRUSTED_ROUND_TRIPS} THEN least_us ELSE min(least_us) OVER () END AS round_trip_us
-  FROM trips
+  SELECT connection, CASE WHEN sum(trips) >= {TRUSTED_ROUND_TRIPS} AND count(*) FILTER (least_us <= {AGREE} * of_connection) > 1
+    THEN min(least_us) ELSE coalesce((SELECT all_us FROM of_all), 0) END AS round_trip_us
+  FROM beside GROUP BY connection
 )
 SELECT timed.* EXCLUDE (tx_before, before_gap_us),
   CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shop import shop
+from faulty_shop import shop
 
 from upshift.errors import UsageError
 from upshift.stack.drivers import DRIVERS, GENERIC, find_driver, fixes, recognised

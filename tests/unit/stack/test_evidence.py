@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from shop import shop
+from faulty_shop import shop
 from story import Story
 
 from upshift.stack.evidence import Statement
@@ -79,8 +79,22 @@ def test_a_connection_with_few_round_trips_takes_the_traces_smallest(tmp_path: P
     busy, short = story.connection(), story.connection()
     for _ in range(25):
         busy.pings()
+    busy.asks("SELECT 1 FROM t", wait_us=45)
     short.asks(SELECT, wait_us=500)
-    assert read_evidence(story.export(tmp_path)).budget.server_us == 460
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert (budget.round_trip_us, budget.server_us) == (40, 460 + 5)
+
+
+@pytest.mark.parametrize(("times", "statements"), [(100, (SELECT,)), (4, (SELECT, "SELECT 1 FROM t"))])
+def test_one_slow_statement_and_a_few_round_trips_tell_of_no_distance(
+    tmp_path: Path, times: int, statements: tuple[str, ...]
+) -> None:
+    story = Story()
+    app = story.connection()
+    for sql in statements * times:
+        app.asks(sql, wait_us=90_000)
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert (budget.network_us, budget.round_trip_us, budget.server_us) == (0, 0, times * len(statements) * 90_000)
 
 
 def test_what_is_sent_within_a_transaction_belongs_to_it_whatever_its_answer_tells(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from shop import counted, shop
+from faulty_shop import counted, shop
 
 from upshift.stack.evidence import Evidence
 from upshift.stack.read import read_evidence

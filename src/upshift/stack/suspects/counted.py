@@ -35,7 +35,7 @@ def examines_too_much(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("rows_examined", each.rows_examined, "rows", "P1.rows"),
             figure("rows_sent", each.rows_sent, "rows", "P1.examined_per_sent"),
         ),
-        said="examine many rows for each that they send",
+        said="with many rows examined for each that is sent",
         none="no statement examines many rows for each that it sends",
         limits="Aggregates read many rows by their nature. The server's figures are means since its counters began.",
     )
@@ -53,7 +53,7 @@ def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("rows_examined", each.rows_examined, "rows", "P2.rows"),
             figure("rows_sent", each.rows_sent, "rows", "P2.removed"),
         ),
-        said="read whole tables without an index",
+        said="on large tables without an index",
         none="no statement reads a large table without an index",
         limits="The share is all of their time in the server. An index costs its upkeep with each change of the table.",
     )
@@ -109,7 +109,7 @@ def sorts(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("temporary_tables", each.temporary_tables, "per_execution"),
             figure("temporary_disk_tables", each.temporary_disk_tables, "per_execution", "P3.disk_tables"),
         ),
-        said="sort many rows or fill temporary tables on disk",
+        said="with sorts of many rows or temporary tables on disk",
         none="no statement sorts many rows or fills temporary tables on disk",
         limits="The share is all of their time in the server; the sort is a part of it that the counters do not tell.",
     )
