@@ -14,6 +14,15 @@ from upshift.stack.evidence import Client
 from upshift.stack.report import Report
 from upshift.stack.suspects.model import SUSPECTS, Accused, Figure, Finding, Unit
 
+BUDGET_PARTS = {
+    "client gap": "client_gap_us",
+    "network": "network_us",
+    "server": "server_us",
+    "locks": "lock_us",
+    "commit": "commit_us",
+    "untold": "untold_us",
+}
+"""The budget's lines: name, and the part's key."""
 _STATEMENTS = 3
 _TEXT = 76
 _STYLES = {"counted": "green", "measured": "green", "proven": "bold green", "inferred": "yellow"}
@@ -62,18 +71,19 @@ def _table(title: str, *columns: str) -> Table:
 def _budget(report: Report) -> Table:
     budget = report.budget
     table = _table("where the time goes", "part", "share", "a transaction", "what")
-    parts = (
-        ("client gap", budget.client_gap_us, "the server waits for the next request"),
-        ("network", budget.network_us, f"round trips, each at its least ({budget.round_trip_us} µs or more)"),
-        ("server", budget.server_us, "execution" if budget.lock_us is not None else "execution, with its lock waits"),
-        ("locks", budget.lock_us, "waits that the server counted"),
-        ("commit", budget.commit_us, "COMMIT"),
-        ("untold", budget.untold_us, "requests on their way: client or network"),
-    )
-    for name, part_us, what in parts:
+    what = {
+        "client gap": "the server waits for the next request",
+        "network": f"round trips, each at its least ({budget.round_trip_us} µs or more)",
+        "server": "execution" if budget.lock_us is not None else "execution, with its lock waits",
+        "locks": "waits that the server counted",
+        "commit": "COMMIT",
+        "untold": "requests on their way: client or network",
+    }
+    for name, key in BUDGET_PARTS.items():
+        part_us = getattr(budget, key)
         if part_us is not None:
             share = f"{budget.share(part_us):.1%}"
-            table.add_row(name, share, _us(part_us / max(1, budget.transactions)), Text(what, style="dim"))
+            table.add_row(name, share, _us(part_us / max(1, budget.transactions)), Text(what[name], style="dim"))
     return table
 
 
