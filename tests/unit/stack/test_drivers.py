@@ -37,8 +37,8 @@ def test_a_driver_is_recognised(family: str, name: str | None, attributes: str |
 
 
 def test_every_suspect_has_a_fix_whatever_the_driver() -> None:
-    assert set(GENERIC) == set(RULES)
-    assert all(set(each.fixes) <= set(RULES) for each in DRIVERS.values())
+    assert set(GENERIC) >= set(RULES)
+    assert all(set(each.fixes) <= set(GENERIC) for each in DRIVERS.values())
     assert fixes("C8", ("PyMySQL",)) == fixes("C8", ())
 
 

@@ -1,0 +1,180 @@
+"""`upshift stack examine` on what real clients said to a real server: planted faults are named, a tuned client is not."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+from database import captured, mariadb, program
+
+from upshift.check.address import Address
+from upshift.check.session import opened
+from upshift.shell import SystemShell
+from upshift.stack.drivers import DRIVERS
+from upshift.stack.evidence import Evidence
+from upshift.stack.examining import examined
+from upshift.stack.report import Report, report_on
+from upshift.stack.server import with_server
+from upshift.stack.suspects.model import Fix
+from upshift.stack.suspects.thresholds import Thresholds
+
+pytestmark = pytest.mark.pipeline
+
+SCHEMA = """
+CREATE DATABASE shop;
+CREATE TABLE shop.customer (id INT PRIMARY KEY, name VARCHAR(40), note VARCHAR(200)) SELECT seq AS id, 'name' AS name,
+  REPEAT('n', 200) AS note FROM seq_1_to_2000;
+CREATE TABLE shop.item (id INT PRIMARY KEY, price INT) SELECT seq AS id, 5 AS price FROM seq_1_to_2000;
+CREATE TABLE shop.stock (id INT PRIMARY KEY, quantity INT) SELECT seq AS id, 100000 AS quantity FROM seq_1_to_2000;
+CREATE TABLE shop.line (id INT AUTO_INCREMENT PRIMARY KEY, customer INT, item INT);
+CREATE TABLE shop.orders (id INT PRIMARY KEY, customer INT, KEY (customer)) SELECT seq AS id, seq MOD 50 AS customer
+  FROM seq_1_to_2000;
+CREATE TABLE shop.queue (shop INT, id INT, PRIMARY KEY (shop, id)) SELECT seq MOD 4 AS shop, seq AS id FROM seq_1_to_8000;
+"""
+
+ITEMS = '"SELECT id, price FROM item WHERE id IN (:id, :id, :id, :id, :id, :id, :id, :id)"'
+ITEM = '{ sql = "SELECT price FROM item WHERE id = :one", repeat = 8, redraw = ["one"] }'
+LINES = '"INSERT INTO line (customer, item) VALUES ' + ", ".join(["(:customer, :id)"] * 8) + '"'
+LINE = '{ sql = "INSERT INTO line (customer, item) VALUES (:customer, :id)", repeat = 8 }'
+OLDEST = '{ sql = "SELECT MIN(id) FROM queue WHERE shop = :shop", into = ["oldest"] }'
+OLDEST_OF_ALL = '{ sql = "SELECT id FROM queue WHERE shop = :shop ORDER BY id", into = ["oldest"], rows = "all" }'
+RECENT = '"SELECT id, customer FROM orders WHERE customer = :few ORDER BY id DESC LIMIT 30"'
+SCAN = "\"SELECT COUNT(*) FROM customer WHERE note = 'none'\""
+
+
+def shop(items: str = ITEMS, lines: str = LINES, oldest: str = OLDEST, recent: str = RECENT) -> str:
+    """A file for `upshift load script`."""
+    return f"""
+[variables]
+customer = {{ uniform = [1, 2000] }}
+few = {{ uniform = [0, 49] }}
+shop = {{ uniform = [0, 3] }}
+one = {{ uniform = [1, 2000] }}
+id = {{ uniform = [1, 2000], draw = "use" }}
+[transactions.order]
+statements = [
+  "SELECT name FROM customer WHERE id = :customer",
+  {items},
+  {lines},
+  {recent},
+  {oldest},
+  "DELETE FROM queue WHERE shop = :shop AND id = :oldest",
+  "UPDATE stock SET quantity = quantity - 1 WHERE id = :customer",
+]
+"""
+
+
+Load = Callable[..., Evidence]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Path]:
+    with mariadb("--performance-schema=ON") as socket:
+        connection = pymysql.connect(unix_socket=str(socket), user="root")
+        with connection, connection.cursor() as cursor:
+            for statement in SCHEMA.split(";\n"):
+                if statement.strip():
+                    cursor.execute(statement)
+        yield socket
+
+
+@pytest.fixture
+def load(server: Path, tmp_path: Path) -> Load:
+    """The evidence of a load through the proxy."""
+
+    def run(script: str, *options: str) -> Evidence:
+        file = tmp_path / "shop.toml"
+        file.write_text(script)
+        with captured(program("upshift-stack"), server, trace := tmp_path / "app.trace") as place:
+            argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
+            url = f"mysql://root@/shop?socket={place}"
+            subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
+        return evidence_of(trace)
+
+    return run
+
+
+def evidence_of(trace: Path) -> Evidence:
+    shell = SystemShell()
+    try:
+        return examined(shell, lambda: program("upshift-stack"), trace)
+    finally:
+        shell.close()
+
+
+def report(evidence: Evidence, server: Path | None = None) -> Report:
+    if server:
+        with opened(Address(socket=str(server), user="root")) as session:
+            evidence = with_server(evidence, session)
+    return report_on(evidence, Thresholds())
+
+
+def named(evidence: Evidence, server: Path | None = None) -> set[str]:
+    return {each.suspect for each in report(evidence, server).findings}
+
+
+def test_a_tuned_client_is_named_for_nothing(load: Load, server: Path) -> None:
+    seen = load(shop())
+    assert named(seen) == set()
+    assert (seen.budget.transactions, seen.commits) == (300, 300)
+    assert seen.trace.family == "mysql" and "MariaDB" in seen.trace.server_version and seen.trace.whole
+    asked = report(seen, server)
+    assert asked.findings == () and asked.budget.lock_us is not None and asked.total_us == seen.budget.total_us
+    # BEGIN and COMMIT are not counted by their text.
+    assert asked.matched_statements is not None and asked.matched_statements >= 7
+
+
+@pytest.mark.parametrize(
+    ("faults", "script", "options"),
+    [
+        ({"C1"}, shop(), ("--protocol", "prepare-per-request")),
+        ({"C2"}, shop(), ("--protocol", "text")),
+        ({"C3"}, shop(), ("--fetch-size", "2")),
+        ({"C4"}, shop(oldest=OLDEST_OF_ALL), ()),
+        ({"C6"}, shop(items=ITEM), ()),
+        ({"C7"}, shop(lines=LINE), ()),
+        ({"C1", "C6", "C7"}, shop(items=ITEM, lines=LINE), ("--protocol", "prepare-per-request")),
+        ({"C3", "C4"}, shop(oldest=OLDEST_OF_ALL), ("--fetch-size", "2")),
+    ],
+)
+def test_planted_faults_are_named_and_no_other(load: Load, faults: set[str], script: str, options: tuple[str, ...]) -> None:
+    assert named(load(script, *options)) == faults
+
+
+def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Load, server: Path) -> None:
+    seen = load(shop(recent=SCAN))
+    assert named(seen) == {"P2"} == named(seen, server)
+    (told,) = report(seen, server).findings
+    assert told.status == "counted"
+    assert {each.name: each.value for each in told.statements[0].figures}["rows_examined"] == pytest.approx(2000, rel=0.05)
+
+
+def test_a_real_driver_is_recognised_and_its_slow_client_named(server: Path, tmp_path: Path) -> None:
+    with captured(program("upshift-stack"), server, trace := tmp_path / "app.trace") as place:
+        connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")
+        with connection, connection.cursor() as cursor:
+            for number in range(30):
+                connection.begin()
+                cursor.execute("SELECT name FROM customer WHERE id = %s", (number,))
+                time.sleep(0.005)
+                cursor.execute("UPDATE stock SET quantity = quantity - 1 WHERE id = %s", (number,))
+                connection.commit()
+    seen = evidence_of(trace)
+    assert named(seen) == {"C8"}
+    assert "PyMySQL" in {each.driver for each in seen.clients}
+    with_text = report_on(seen, Thresholds(changed={"C2.executions": 10, "report.share": 0.0}))
+    (text,) = [each for each in with_text.findings if each.suspect == "C2"]
+    assert text.fixes == (Fix(driver="PyMySQL", text=DRIVERS["PyMySQL"].fixes["C2"]),)
+
+
+def test_a_trace_that_was_cut_is_read_as_far_as_it_is_whole(load: Load, tmp_path: Path) -> None:
+    whole = load(shop())
+    trace = tmp_path / "app.trace"
+    trace.write_bytes(trace.read_bytes()[: trace.stat().st_size * 2 // 3])
+    cut = evidence_of(trace)
+    assert not cut.trace.whole and 0 < cut.trace.exchanges < whole.trace.exchanges
+    assert any("cut short" in note for note in report(cut).notes)
