@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from upshift import __version__
 from upshift.stack.budget import Budget
 from upshift.stack.evidence import Client, Evidence, TraceFacts
+from upshift.stack.suspects.finding import count
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import THRESHOLDS, Thresholds
@@ -100,15 +101,14 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     if not trace.whole:
         found.append("the trace was cut short: what is whole of it was read")
     if trace.gaps.connections:
-        found.append(
-            f"the capture lost {trace.gaps.bytes:,} bytes of {_connections(trace.gaps.connections)}: their counts are too low"
-        )
-    for reason, count in sorted(trace.unread.items()):
-        found.append(f"{_connections(count)} could not be read: {reason.replace('_', ' ')}")
+        lost = f"{trace.gaps.bytes:,} bytes of {count(trace.gaps.connections, 'connection')}"
+        found.append(f"the capture lost {lost}: their counts are too low")
+    for reason, number in sorted(trace.unread.items()):
+        found.append(f"{count(number, 'connection')} could not be read: {reason.replace('_', ' ')}")
     if encrypted and not trace.unread.get("encrypted"):
-        found.append(f"{_connections(encrypted)} asked for TLS")
+        found.append(f"{count(encrypted, 'connection')} asked for TLS")
     if joined_late:
-        found.append(f"{_connections(joined_late)} began before the capture: statements prepared before have no text")
+        found.append(f"{count(joined_late, 'connection')} began before the capture: statements prepared before have no text")
     if trace.masked:
         found.append("the trace is masked: rules that compare values see only their types and lengths")
     if trace.added_us_p50 is not None and trace.added_us_p99 is not None:
@@ -117,7 +117,3 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
             "they are in the client's gap and the network"
         )
     return tuple(found)
-
-
-def _connections(number: int) -> str:
-    return f"{number:,} connection{'' if number == 1 else 's'}"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from upshift.stack.evidence import Client
 from upshift.stack.report import Report
+from upshift.stack.suspects.finding import count
 from upshift.stack.suspects.model import SUSPECTS, Accused, Figure, Finding, Unit
 
 BUDGET_PARTS = {
@@ -47,18 +48,19 @@ def show(report: Report, console: Console) -> None:
 
 
 def _headline(report: Report) -> str:
-    of = f"{report.budget.transactions:,} transactions, {report.budget.round_trips:,} round trips, {_us(report.total_us)}"
+    transactions = count(report.budget.transactions, "transaction")
+    of = f"{transactions}, {count(report.budget.round_trips, 'round trip')}, {_us(report.total_us)}"
     if not report.findings:
         return f"No suspect: {of}"
     first = report.findings[0]
-    many = "1 suspect" if len(report.findings) == 1 else f"{len(report.findings)} suspects"
-    return f"{many}, first {first.suspect}, {SUSPECTS[first.suspect].title}: at most {first.share:.0%} of the time ({of})"
+    named = f"{count(len(report.findings), 'suspect')}, first {first.suspect}, {SUSPECTS[first.suspect].title}"
+    return f"{named}: at most {first.share:.0%} of the time ({of})"
 
 
 def _client(client: Client) -> str:
     said = " ".join(each for each in (client.name, client.version) if each) or "clients that do not name themselves"
     known = f", {client.driver}" if client.driver and client.driver != client.name else ""
-    return f"{said}{known}: {client.connections:,} connections, {client.transactions:,} transactions"
+    return f"{said}{known}: {count(client.connections, 'connection')}, {count(client.transactions, 'transaction')}"
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -114,8 +116,8 @@ def _finding(finding: Finding, console: Console) -> None:
         _line(console, "evidence", ", ".join(map(_figure, finding.evidence)))
     for each in finding.statements[:_STATEMENTS]:
         _line(console, f"{each.share:.1%}", textwrap.shorten(each.text, _TEXT * 2, placeholder=" ...") + _figures(each))
-    if more := len(finding.statements) - _STATEMENTS:
-        _line(console, "", f"and {more} more: --json has them") if more > 0 else None
+    if len(finding.statements) > _STATEMENTS:
+        _line(console, "", f"and {len(finding.statements) - _STATEMENTS} more: --json has them")
     for fix in finding.fixes:
         _line(console, "fix", f"{fix.driver}: {fix.text}" if fix.driver else fix.text, "cyan")
     _line(console, "limits", finding.limits, "dim")
