@@ -20,7 +20,8 @@ class TraceFacts(Value):
     """The trace as a whole: ``trace.json``."""
 
     family: Literal["mysql", "postgres"]
-    server_version: str
+    server_version: str | None
+    """None: no login was seen."""
     began: str
     duration_us: int
     exchanges: int
@@ -33,6 +34,12 @@ class TraceFacts(Value):
     added_us_p99: float | None
     whole: bool
     masked: bool
+    incomplete: int = 0
+    """Requests whose answer was not seen to its end."""
+    lost: int = 0
+    """Exchanges that the capture could not write in time."""
+    stopped: str | None = None
+    """Why the capture ended by itself."""
 
 
 class Client(Value):

@@ -98,11 +98,17 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     joined_late = sum(each.joined_late for each in evidence.clients)
     encrypted = sum(each.encrypted for each in evidence.clients)
     found = []
-    if not trace.whole:
+    if trace.stopped:
+        found.append(f"the capture ended by itself: {trace.stopped}")
+    if trace.lost:
+        found.append(f"the capture could not write {count(trace.lost, 'exchange')} in time: all counts are too low")
+    if not (trace.whole or trace.stopped or trace.lost):
         found.append("the trace was cut short: what is whole of it was read")
     if trace.gaps.connections:
         lost = f"{trace.gaps.bytes:,} bytes of {count(trace.gaps.connections, 'connection')}"
         found.append(f"the capture lost {lost}: their counts are too low")
+    if trace.incomplete:
+        found.append(f"{count(trace.incomplete, 'answer was', 'answers were')} not seen to the end")
     for reason, number in sorted(trace.unread.items()):
         found.append(f"{count(number, 'connection')} could not be read: {reason.replace('_', ' ')}")
     if encrypted and not trace.unread.get("encrypted"):

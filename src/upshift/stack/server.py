@@ -34,7 +34,8 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
     Raises UsageError for a server of another family or version than the trace's, UpshiftError for an account that may not read.
     """
     version = str(session.ask("SELECT VERSION()")[0][0])
-    _refuse_another(evidence.trace.server_version, version)
+    if evidence.trace.server_version:
+        _refuse_another(evidence.trace.server_version, version)
     facts = _facts(evidence, session, version)
     told = evidence.model_copy(update={"server": facts})
     if facts.why_none or not facts.statements:

@@ -87,6 +87,9 @@ def test_a_threshold_and_a_driver_may_be_given(examine: Examine, tmp_path: Path)
     ("facts", "note"),
     [
         ({"whole": False}, "the trace was cut short"),
+        ({"whole": False, "stopped": "the disk is full"}, "the capture ended by itself: the disk is full"),
+        ({"whole": False, "lost": 7}, "the capture could not write 7 exchanges in time"),
+        ({"incomplete": 2, "server_version": None}, "2 answers were not seen to the end"),
         ({"gaps": {"connections": 2, "bytes": 3000}}, "the capture lost 3,000 bytes of 2 connections"),
         ({"unread": {"not_the_protocol": 1}}, "1 connection could not be read: not the protocol"),
         ({"masked": True}, "the trace is masked"),
