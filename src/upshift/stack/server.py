@@ -18,6 +18,10 @@ _DIGESTS = """SELECT digest_text, SUM(count_star), SUM(sum_timer_wait) / 1e6, SU
   SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
   FROM performance_schema.events_statements_summary_by_digest
   WHERE digest_text IS NOT NULL AND count_star > 0 GROUP BY digest_text"""
+_EXECUTE, _PREPARE = "execute ", "prepare "
+"""MySQL writes these before the text of statements that came prepared (9.7)."""
+_SYNONYMS = {"distinctrow": "distinct", "substr": "substring", "mid": "substring", "database": "schema", "!=": "<>"}
+"""MySQL's digests have one word for each of these pairs, whichever was sent."""
 _CUT = "..."
 """What a statement ends with of which the server keeps no more (max_digest_length)."""
 
@@ -75,7 +79,9 @@ def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerState
     """The rows of the server's digests that are statements of the trace, in the trace's order."""
     known: dict[str, tuple[float, ...]] = {}
     for text, *figures in rows:
-        key = comparable(str(text))
+        key = comparable(str(text)).removeprefix(_EXECUTE)
+        if key.startswith(_PREPARE):
+            continue
         added = known.get(key, (0.0,) * len(figures))
         known[key] = tuple(before + float(each or 0) for before, each in zip(added, figures, strict=True))
     cut = {key.removesuffix(_CUT): figures for key, figures in known.items() if key.endswith(_CUT)}
@@ -111,6 +117,7 @@ def comparable(text: str) -> str:
     flat = re.sub(r"/\*.*?\*/", "", text.lower().replace("`", "").replace('"', ""), flags=re.S)
     flat = re.sub(r"\$\d+", "?", flat)
     flat = re.sub(r"\s+", " ", flat).strip(" ;")
+    flat = re.sub(r"\b(?:distinctrow|substr|mid|database)\b|!=", lambda found: _SYNONYMS[found[0]], flat)
     flat = re.sub(r" ?([^\w ?]) ?", r"\1", flat)
     flat = re.sub(r"(?<!\w)[-+]\?", "?", flat)
     flat = re.sub(r"\((?:\?|\.\.\.)(?:,(?:\?|\.\.\.))*\)", "(...)", flat)

@@ -49,6 +49,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     ("sent", "counted"),
     [
         ("SELECT a FROM t WHERE id = ?", "SELECT `a` FROM `t` WHERE `id` = ?"),
+        ("SELECT DISTINCT a FROM t WHERE b <> ?", "SELECT DISTINCTROW `a` FROM `t` WHERE `b` != ?"),
         ("select a from t where id in (...)", "SELECT `a` FROM `t` WHERE `id` IN (...)"),
         ("SELECT a FROM t WHERE id IN (?)", "SELECT `a` FROM `t` WHERE `id` IN (...) "),
         ("INSERT INTO t(a,b) VALUES (...)", "INSERT INTO `t` ( `a` , `b` ) VALUES (...) /* , ... */"),
@@ -72,6 +73,11 @@ def test_figures_are_of_one_execution_and_rows_of_several_schemas_are_added(evid
     (seen,) = told.server.statements
     assert evidence.text_of(seen.statement) == CUSTOMER
     assert (seen.executions, seen.rows_examined, seen.wait_us, seen.no_index) == (40, 35, 1000, 0)
+
+
+def test_mysql_tells_prepares_from_executions(evidence: Evidence) -> None:
+    told = with_server(evidence, Session([row(f"PREPARE {CUSTOMER}", 7), row(f"EXECUTE {CUSTOMER}", 10)]))
+    assert told.server is not None and [each.executions for each in told.server.statements] == [10]
 
 
 def test_a_statement_that_the_server_cut_is_found_by_its_beginning(evidence: Evidence) -> None:
