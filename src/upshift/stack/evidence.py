@@ -87,6 +87,8 @@ class Statement(Value):
     time_us: int
     server_us: int
     """Of executions and fetches, without the network."""
+    server_us_median: float
+    """Of one execution."""
     text_server_us: int
     """Of executions as text, without the network."""
     prepare_us: int
@@ -110,9 +112,21 @@ class Loop(Value):
     time_us: int
     """Of their exchanges, and of the gaps between those."""
     gap_us_median: float
+    exchange_us_median: float
     changed_median: float | None
     """Parameters or literals that differ from the execution before; None: not comparable."""
     affected_median: float
+
+
+class Kind(Value):
+    """All transactions that execute the same statements, however often each."""
+
+    transactions: int
+    requests: int
+    gap_us: int
+    gap_us_typical: float
+    """The median over its transactions of the mean gap between two requests: what keeps a client from its CPU now and then
+    does not show in it."""
 
 
 class Followed(Value):
@@ -216,6 +230,8 @@ class Evidence(Value):
     statements: tuple[Statement, ...]
     """Most time first."""
     loops: tuple[Loop, ...]
+    kinds: tuple[Kind, ...]
+    """Of transactions with several requests, the largest gaps first."""
     followed: tuple[Followed, ...]
     chatter: tuple[Chatter, ...]
     small: SmallRequests

@@ -37,6 +37,7 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   sum(round_trips)::BIGINT AS round_trips,
   sum(own_us)::BIGINT AS time_us,
   coalesce(sum(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute', 'fetch')), 0)::BIGINT AS server_us,
+  coalesce(median(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute')), 0) AS server_us_median,
   coalesce(sum(wait_us - network_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
   coalesce(sum(own_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
   coalesce(sum(own_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
@@ -65,12 +66,24 @@ WITH data AS (
 ), runs AS (
   SELECT statement, any_value(verb) AS verb, count(*) AS length,
     sum(own_us) + coalesce(sum(gap_us) FILTER (same), 0) AS time_us,
-    median(gap_us) FILTER (same) AS gap_us, median(changed) AS changed, median(affected) AS affected
+    median(gap_us) FILTER (same) AS gap_us, median(own_us) AS exchange_us, median(changed) AS changed,
+    median(affected) AS affected
   FROM numbered GROUP BY connection, tx, run, statement HAVING count(*) > 1
 )
 SELECT statement, any_value(verb) AS verb, length, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
-  median(gap_us) AS gap_us_median, median(changed) AS changed_median, median(affected) AS affected_median
+  median(gap_us) AS gap_us_median, median(exchange_us) AS exchange_us_median,
+  median(changed) AS changed_median, median(affected) AS affected_median
 FROM runs GROUP BY statement, length ORDER BY statement, length
+"""
+
+KINDS = """
+WITH each AS (
+  SELECT hash(list_sort(list_distinct(list(about)))) AS kind, count(*) AS requests, sum(gap_us) AS gap_us
+  FROM timeline WHERE tx IS NOT NULL GROUP BY connection, tx HAVING count(*) > 1
+)
+SELECT count(*) AS transactions, sum(requests)::BIGINT AS requests, sum(gap_us)::BIGINT AS gap_us,
+  median(gap_us / (requests - 1)) AS gap_us_typical
+FROM each GROUP BY kind ORDER BY gap_us DESC, transactions LIMIT 1000
 """
 
 FOLLOWED = f"""

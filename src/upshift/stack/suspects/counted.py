@@ -64,7 +64,7 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     if evidence.trace.family != "mysql":
         return unseen("P2", "PostgreSQL's answers do not tell of indexes")
     flagged = [each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5]
-    guilty = [each for each in flagged if ratio(each.server_us, each.executions) >= thresholds["P2.server_us"]]
+    guilty = [each for each in flagged if each.server_us_median >= thresholds["P2.server_us"]]
     if not flagged:
         return innocent("P2", "the server flagged no answer as made without an index")
     if not guilty:
@@ -88,7 +88,7 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             evidence,
             guilty,
             lambda each: each.server_us,
-            lambda each: (figure("server_us_mean", ratio(each.server_us, each.executions), "us", "P2.server_us"),),
+            lambda each: (figure("server_us_median", each.server_us_median, "us", "P2.server_us"),),
         ),
         limits="How many rows were read is the server's to tell: --server. The share is all of their time in the server.",
     )

@@ -25,7 +25,7 @@ def row_by_row(evidence: Evidence, thresholds: Thresholds) -> Outcome:
 
 
 def batch_not_rewritten(evidence: Evidence, thresholds: Thresholds) -> Outcome:
-    """C7: changes of rows that follow each other faster than a round trip: nobody looked at the answers between."""
+    """C7: changes of rows that follow each other as fast as their answers come: nobody did much with these."""
     return _outcome(
         evidence,
         "C7",
@@ -42,7 +42,7 @@ def _guilty(evidence: Evidence, thresholds: Thresholds, *, batch: bool) -> list[
         for each in evidence.loops
         if each.length >= max(2, thresholds["C6.statements"])
         and _one_row_each(each, evidence.trace.masked)
-        and _is_batch(each, evidence, thresholds) == batch
+        and _is_batch(each, thresholds) == batch
     ]
 
 
@@ -55,8 +55,8 @@ def _one_row_each(loop: Loop, masked: bool) -> bool:
     return masked or loop.changed_median == 1
 
 
-def _is_batch(loop: Loop, evidence: Evidence, thresholds: Thresholds) -> bool:
-    return loop.verb in _CHANGES and loop.gap_us_median < thresholds["C7.gap_round_trips"] * evidence.budget.round_trip_us
+def _is_batch(loop: Loop, thresholds: Thresholds) -> bool:
+    return loop.verb in _CHANGES and loop.gap_us_median < thresholds["C7.gap_per_exchange"] * loop.exchange_us_median
 
 
 def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], thresholds: Thresholds, *, limits: str) -> Outcome:
@@ -82,8 +82,8 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
             figure("runs", runs),
             figure("executions", executions),
             figure("executions_of_a_run", executions / runs, "", "C6.statements"),
-            figure("client_gap_us_median", max(each.gap_us_median for each in guilty), "us", "C7.gap_round_trips"),
-            figure("round_trip_us", evidence.budget.round_trip_us, "us"),
+            figure("client_gap_us_median", max(each.gap_us_median for each in guilty), "us", "C7.gap_per_exchange"),
+            figure("exchange_us_median", max(each.exchange_us_median for each in guilty), "us"),
         ),
         statements=tuple(
             Accused(

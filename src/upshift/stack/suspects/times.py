@@ -11,8 +11,9 @@ from upshift.stack.suspects.thresholds import Thresholds
 def slow_client(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C8: transactions stand open while the client does something else."""
     budget = evidence.budget
-    share = budget.share(budget.client_gap_us)
-    said = f"the server waits for the client's next request for {share:.0%} of the transactions' time"
+    slow = [each for each in evidence.kinds if each.gap_us_typical >= thresholds["C8.gap_us"]]
+    share = budget.share(sum(each.gap_us for each in slow))
+    said = f"the server waits long for the client's next request, for {share:.0%} of the transactions' time"
     if evidence.widest_transaction < 2:
         return unseen("C8", "no transaction of several requests: between transactions a client may just have nothing to do")
     if share <= thresholds["C8.share"]:
@@ -24,9 +25,10 @@ def slow_client(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         status="measured",
         said=said,
         figures=(
-            figure("client_gap_us", budget.client_gap_us, "us"),
+            figure("client_gap_us", sum(each.gap_us for each in slow), "us"),
             figure("client_gap_share", share, "share", "C8.share"),
-            figure("transactions", budget.transactions),
+            figure("gap_us_typical", max(each.gap_us_typical for each in slow), "us", "C8.gap_us"),
+            figure("transactions", sum(each.transactions for each in slow)),
         ),
         limits="The network between the client and the capture is in the gap: capture beside the client to leave it out.",
     )
