@@ -9,6 +9,7 @@ import pymysql
 
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement, TraceFacts
+from upshift.stack.timeline import LITERAL
 
 _RIGHTS = "GRANT SELECT ON performance_schema.* TO it, or leave --server out"
 _DENIED = (1044, 1142, 1143, 1227)
@@ -18,8 +19,15 @@ _DIGESTS = """SELECT digest_text, SUM(count_star), SUM(sum_timer_wait) / 1e6, SU
   SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
   FROM performance_schema.events_statements_summary_by_digest
   WHERE digest_text IS NOT NULL AND count_star > 0 GROUP BY digest_text"""
+# MariaDB counts executions of prepared statements here alone, as long as they are prepared.
+_INSTANCES = """SELECT sql_text, SUM(count_execute), SUM(sum_timer_execute) / 1e6, SUM(sum_lock_time) / 1e6,
+  SUM(sum_rows_examined), SUM(sum_rows_sent), SUM(sum_rows_affected), SUM(sum_sort_rows), SUM(sum_created_tmp_tables),
+  SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
+  FROM performance_schema.prepared_statements_instances WHERE count_execute > 0 GROUP BY sql_text"""
 _EXECUTE, _PREPARE = "execute ", "prepare "
 """MySQL writes these before the text of statements that came prepared (9.7)."""
+_MOST = 0.5
+"""Lock waits are told when statements with this part of the server's time were counted."""
 _SYNONYMS = {"distinctrow": "distinct", "substr": "substring", "mid": "substring", "database": "schema", "!=": "<>"}
 """MySQL's digests have one word for each of these pairs, whichever was sent."""
 _CUT = "..."
@@ -42,9 +50,16 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
         _refuse_another(evidence.trace.server_version, version)
     facts = _facts(evidence, session, version)
     told = evidence.model_copy(update={"server": facts})
-    if facts.why_none or not facts.statements:
+    if counted_share(told) < _MOST:
         return told
     return told.model_copy(update={"budget": evidence.budget.with_locks(_lock_us(evidence, facts))})
+
+
+def counted_share(evidence: Evidence) -> float:
+    """The part of the statements' time in the server that is of statements which the server counted."""
+    counted = {each.statement for each in evidence.server.statements} if evidence.server else set[str]()
+    total = sum(each.server_us for each in evidence.statements)
+    return sum(each.server_us for each in evidence.statements if each.statement in counted) / total if total else 0.0
 
 
 def refuse_family(trace: TraceFacts, server: str | None) -> None:
@@ -65,6 +80,9 @@ def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
         return ServerFacts(version=version, statements=(), why_none=why)
     try:
         rows = session.ask(_DIGESTS)
+        if "mariadb" in version.lower():
+            instances = session.ask(_INSTANCES)
+            rows += [(re.sub(LITERAL, "?", str(text)), *figures) for text, *figures in instances]
     except pymysql.MySQLError as error:
         if error.args and error.args[0] in _DENIED:
             raise UpshiftError(f"the account may not read performance_schema: {error.args[-1]}", _RIGHTS) from error

@@ -72,7 +72,7 @@ WITH ordered AS (
   FROM placed
 ), trips AS (
   SELECT connection, kind, statement, count(*) AS trips, min(first_byte_us - request_end_us) AS least_us
-  FROM exchanges WHERE round_trips = 1 AND first_byte_us >= request_end_us GROUP BY ALL
+  FROM exchanges WHERE round_trips = 1 AND first_byte_us > request_end_us GROUP BY ALL
 ), beside AS (
   SELECT *, min(least_us) OVER (PARTITION BY connection) AS of_connection, min(least_us) OVER () AS of_all FROM trips
 ), of_all AS (

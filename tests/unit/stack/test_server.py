@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from faulty_shop import CUSTOMER, LINES, TAKE, shop
+from faulty_shop import CUSTOMER, LINES, STOCK, TAKE, shop
 from story import Story, normalised
 
 from upshift.errors import UpshiftError, UsageError
@@ -78,6 +78,30 @@ def test_figures_are_of_one_execution_and_rows_of_several_schemas_are_added(evid
 def test_mysql_tells_prepares_from_executions(evidence: Evidence) -> None:
     told = with_server(evidence, Session([row(f"PREPARE {CUSTOMER}", 7), row(f"EXECUTE {CUSTOMER}", 10)]))
     assert told.server is not None and [each.executions for each in told.server.statements] == [10]
+
+
+def test_mariadb_counts_prepared_statements_by_themselves(evidence: Evidence) -> None:
+    version = "10.11.14-MariaDB"
+    trace = evidence.trace.model_copy(update={"server_version": version})
+
+    class MariaDb(Session):
+        def ask(self, statement: str) -> list[tuple[Any, ...]]:
+            if "prepared_statements_instances" in statement:
+                return [row("UPDATE stock SET quantity = quantity - 1 WHERE id = ?", 5)]
+            return super().ask(statement)
+
+    seen = evidence.model_copy(update={"trace": trace})
+    told = with_server(seen, MariaDb([row("BEGIN"), row("COMMIT ")], version))
+    assert told.server is not None
+    assert {evidence.text_of(each.statement) for each in told.server.statements} == {"BEGIN", "COMMIT", normalised(STOCK)}
+    # So few statements do not tell how long the others waited.
+    assert told.budget.lock_us is None
+
+
+def test_where_no_statement_that_touches_rows_was_counted_nobody_is_cleared(evidence: Evidence) -> None:
+    seen = with_server(evidence, Session([row("BEGIN"), row("COMMIT ")]))
+    unseen = {each.suspect: each.why for each in judge(seen, Thresholds()) if isinstance(each, Unseen)}
+    assert set(unseen) == {"P1", "P3", "E2"} and "too few" in unseen["E2"] and "none of" in unseen["P1"]
 
 
 def test_a_statement_that_the_server_cut_is_found_by_its_beginning(evidence: Evidence) -> None:

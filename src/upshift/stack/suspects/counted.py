@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from upshift.stack.evidence import Evidence, ServerStatement, Statement
-from upshift.stack.suspects.finding import accused, count, figure, found, innocent, ratio, unseen
-from upshift.stack.suspects.model import Figure, Outcome
+from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, found, innocent, ratio, unseen
+from upshift.stack.suspects.model import Figure, Finding, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
+
+
+def _counted(evidence: Evidence) -> list[ServerStatement]:
+    """What the server counted of statements that touch rows."""
+    data = {each.statement for each in evidence.statements if each.verb in DATA_VERBS and each.executions}
+    return [each for each in evidence.server.statements if each.statement in data] if evidence.server else []
 
 
 def _used(each: ServerStatement) -> float:
@@ -43,9 +49,7 @@ def examines_too_much(evidence: Evidence, thresholds: Thresholds) -> Outcome:
 
 def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """P2: whole tables are read, and most of their rows thrown away."""
-    if evidence.server is None or evidence.server.why_none:
-        return _flagged(evidence, thresholds)
-    return _of_server(
+    told = _of_server(
         evidence,
         "P2",
         lambda each: _without_index(each, thresholds),
@@ -57,21 +61,23 @@ def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         none="no statement reads a large table without an index",
         limits="The share is all of their time in the server. An index costs its upkeep with each change of the table.",
     )
+    # Of what the server did not count, its flag with each answer tells.
+    flagged = told if isinstance(told, Finding) else _flagged(evidence, thresholds)
+    return flagged if isinstance(flagged, Finding) or isinstance(told, Unseen) else told
 
 
 def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """From the flag that MySQL and MariaDB send with an answer; it says nothing of how many rows."""
     if evidence.trace.family != "mysql":
         return unseen("P2", "PostgreSQL's answers do not tell of indexes")
-    flagged = [each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5]
+    known = {each.statement for each in _counted(evidence)}
+    flagged = [
+        each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known
+    ]
     guilty = [each for each in flagged if each.server_us_median >= thresholds["P2.server_us"]]
-    if not flagged:
-        return innocent("P2", "the server flagged no answer as made without an index")
     if not guilty:
-        return innocent(
-            "P2",
-            f"{count(len(flagged), 'statement')} without an index, each within {thresholds['P2.server_us']:.0f} µs",
-        )
+        within = f"{thresholds['P2.server_us']:.0f} µs in the median"
+        return innocent("P2", f"{count(len(flagged), 'statement')} without an index by the server's flag, each within {within}")
     time_us = sum(each.server_us for each in guilty)
     return found(
         evidence,
@@ -130,11 +136,14 @@ def _of_server(
         return unseen(suspect, "only the server counts rows: --server")
     if server.why_none:
         return unseen(suspect, server.why_none)
-    if not server.statements:
-        return unseen(suspect, "the server counted none of the trace's statements")
-    counted = {each.statement: each for each in server.statements if guilty(each)}
+    known = _counted(evidence)
+    if not known:
+        return unseen(
+            suspect, "the server counted none of the trace's statements: MariaDB forgets prepared ones with their connection"
+        )
+    counted = {each.statement: each for each in known if guilty(each)}
     if not counted:
-        return innocent(suspect, f"{none}, of {count(len(server.statements), 'statement')} that the server counted")
+        return innocent(suspect, f"{none}, of {count(len(known), 'statement')} that the server counted")
     statements = [each for each in evidence.statements if each.statement in counted]
 
     def time_us(each: Statement) -> float:

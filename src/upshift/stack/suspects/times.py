@@ -95,7 +95,13 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         said += f"; the server's own count of lock waits comes to {budget.share(budget.lock_us):.1%} of the time"
     if share < thresholds["E2.share"] or not seen_us:
         if budget.lock_us is None:
-            return unseen("E2", f"{said}; only the server knows how long the others waited: --server")
+            why = "only the server knows how long the others waited: --server"
+            if evidence.server:
+                why = (
+                    evidence.server.why_none
+                    or "the server counted too few of the trace's statements to tell how long others waited"
+                )
+            return unseen("E2", f"{said}; {why}")
         return innocent("E2", said)
     return found(
         evidence,
