@@ -34,7 +34,7 @@ CREATE TABLE stock (id INT PRIMARY KEY, quantity INT) SELECT seq AS id, 100000 A
 CREATE TABLE line (id INT AUTO_INCREMENT PRIMARY KEY, customer INT, item INT);
 CREATE TABLE orders (id INT PRIMARY KEY, customer INT, KEY (customer)) SELECT seq AS id, seq MOD 50 AS customer
   FROM seq_1_to_2000;
-CREATE TABLE queue (shop INT, id INT, PRIMARY KEY (shop, id)) SELECT seq MOD 4 AS shop, seq AS id FROM seq_1_to_8000;
+CREATE TABLE queue (shop INT, id INT, PRIMARY KEY (shop, id)) SELECT seq MOD 20 AS shop, seq AS id FROM seq_1_to_8000;
 """
 
 ITEMS = '"SELECT id, price FROM item WHERE id IN (:id, :id, :id, :id, :id, :id, :id, :id)"'
@@ -53,7 +53,7 @@ def shop(items: str = ITEMS, lines: str = LINES, oldest: str = OLDEST, recent: s
 [variables]
 customer = {{ uniform = [1, 2000] }}
 few = {{ uniform = [0, 49] }}
-shop = {{ uniform = [0, 3] }}
+shop = {{ uniform = [0, 19] }}
 one = {{ uniform = [1, 2000] }}
 id = {{ uniform = [1, 2000], draw = "use" }}
 [transactions.order]
@@ -90,7 +90,8 @@ def load(server: Path, tmp_path: Path) -> Load:
     def run(script: str, *options: str) -> Evidence:
         file = tmp_path / "shop.toml"
         file.write_text(script)
-        with captured(program("upshift-stack"), server, trace := tmp_path / "app.trace") as place:
+        trace = tmp_path / f"{len(list(tmp_path.glob('*.trace')))}.trace"
+        with captured(program("upshift-stack"), server, trace) as place:
             argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
             url = f"mysql://root@/shop?socket={place}"
             subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
@@ -184,7 +185,7 @@ def test_a_real_driver_is_recognised_and_its_slow_client_named(server: Path, tmp
 
 def test_a_trace_that_was_cut_is_read_as_far_as_it_is_whole(load: Load, tmp_path: Path) -> None:
     whole = load(shop())
-    trace = tmp_path / "app.trace"
+    trace = tmp_path / "0.trace"
     trace.write_bytes(trace.read_bytes()[: trace.stat().st_size * 2 // 3])
     cut = evidence_of(trace)
     assert not cut.trace.whole and 0 < cut.trace.exchanges < whole.trace.exchanges
