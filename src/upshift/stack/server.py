@@ -30,8 +30,9 @@ _MOST = 0.5
 """Lock waits are told when statements with this part of the server's time were counted."""
 _SYNONYMS = {"distinctrow": "distinct", "substr": "substring", "mid": "substring", "database": "schema", "!=": "<>"}
 """MySQL's digests have one word for each of these pairs, whichever was sent."""
-_CUT = "..."
-"""What a statement ends with of which the server keeps no more (max_digest_length)."""
+_CUT = 900
+"""Characters from which on a text may be only the beginning of a statement: max_digest_length is 1024 bytes of tokens unless
+configured otherwise, and nothing marks the end."""
 
 
 class Asks(Protocol):
@@ -102,7 +103,7 @@ def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerState
             continue
         added = known.get(key, (0.0,) * len(figures))
         known[key] = tuple(before + float(each or 0) for before, each in zip(added, figures, strict=True))
-    cut = {key.removesuffix(_CUT): figures for key, figures in known.items() if key.endswith(_CUT)}
+    cut = {key: figures for key, figures in known.items() if len(key) >= _CUT}
     found = []
     for each in evidence.statements:
         key = comparable(each.text)

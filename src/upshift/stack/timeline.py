@@ -9,7 +9,7 @@ import duckdb
 
 TRUSTED_ROUND_TRIPS = 20
 """A connection with fewer has no smallest round trip of its own: the trace's smallest stands in."""
-AGREE = 1.5
+AGREE = 2
 """The smallest is a distance only where another request comes as near: one statement alone may just be slow."""
 
 SEGMENT_BYTES = 1448

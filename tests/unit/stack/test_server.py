@@ -104,10 +104,14 @@ def test_where_no_statement_that_touches_rows_was_counted_nobody_is_cleared(evid
     assert set(unseen) == {"P1", "P3", "E2"} and "too few" in unseen["E2"] and "none of" in unseen["P1"]
 
 
-def test_a_statement_that_the_server_cut_is_found_by_its_beginning(evidence: Evidence) -> None:
-    told = with_server(evidence, Session([row("DELETE FROM `queue` WHERE ...")]))
+def test_a_statement_that_the_server_cut_is_found_by_its_beginning(tmp_path: Path) -> None:
+    long = "UPDATE t SET a = CASE " + " ".join(f"WHEN b{number} = ? THEN ?" for number in range(100)) + " END"
+    story = Story()
+    story.connection().executes(long, 1)
+    seen = read_evidence(story.export(tmp_path))
+    told = with_server(seen, Session([row(long[:1100]), row("UPDATE t SET a = CASE", 5)]))
     assert told.server is not None
-    assert [evidence.text_of(each.statement) for each in told.server.statements] == [TAKE]
+    assert [each.executions for each in told.server.statements] == [10]
 
 
 def test_lock_waits_go_into_the_budget_and_accuse(evidence: Evidence) -> None:
