@@ -48,6 +48,7 @@ WHERE about IS NOT NULL
 GROUP BY about ORDER BY time_us DESC, statement
 """
 
+# What is sent in one flight with the request before costs no round trip: a pipeline is no loop.
 LOOPS = f"""
 WITH data AS (
   SELECT connection, tx, exchange, statement, verb, own_us, gap_us, affected,
@@ -55,6 +56,7 @@ WITH data AS (
       ELSE regexp_extract_all(sql, '{_LITERAL}') END AS given
   FROM timeline JOIN (SELECT exchange, sql, parameters FROM exchanges) USING (exchange)
   WHERE timeline.kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL
+    AND round_trips > 0
 ), beside AS (
   SELECT *, lag(given) OVER w AS given_before, lag(statement) OVER w IS NOT DISTINCT FROM statement AS same
   FROM data WINDOW w AS (PARTITION BY connection, tx ORDER BY exchange)

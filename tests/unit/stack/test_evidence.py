@@ -155,6 +155,16 @@ def test_runs_of_one_statement_end_with_another_and_with_the_transaction(tmp_pat
     assert loop.time_us == 2 * (3 * 200 + 6 + 7)
 
 
+def test_a_pipeline_is_no_loop(tmp_path: Path) -> None:
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    with app.transaction():
+        app.executes(SELECT, 1)
+        for number in range(20):
+            app.executes(SELECT, number, gap_us=-150, round_trips=0)
+    assert read_evidence(story.export(tmp_path)).loops == ()
+
+
 def test_independent_statements_are_no_loop(tmp_path: Path) -> None:
     story = Story()
     app = story.connection()
