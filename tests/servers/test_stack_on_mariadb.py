@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from database import captured, mariadb, program
+from captures import captured, program
+from real_server import RealServer, started
 
 from upshift.check.address import Address
 from upshift.check.session import opened
@@ -21,8 +23,6 @@ from upshift.stack.report import Report, report_on
 from upshift.stack.server import with_server
 from upshift.stack.suspects.model import Fix
 from upshift.stack.suspects.thresholds import Thresholds
-
-pytestmark = pytest.mark.pipeline
 
 SCHEMA = """
 CREATE DATABASE shop;
@@ -73,25 +73,25 @@ Load = Callable[..., Evidence]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Path]:
-    with mariadb("--performance-schema=ON") as socket:
-        connection = pymysql.connect(unix_socket=str(socket), user="root")
-        with connection, connection.cursor() as cursor:
-            for statement in SCHEMA.split(";\n"):
-                if statement.strip():
-                    cursor.execute(statement)
-        yield socket
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    folder = tmp_path_factory.mktemp("mariadb") / "data"
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
+    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
+    with started("mariadbd", folder, ("--performance-schema=ON", "--innodb-flush-log-at-trx-commit=0")) as running:
+        running.run(*(statement for statement in SCHEMA.split(";\n") if statement.strip()))
+        yield running
 
 
 @pytest.fixture
-def load(server: Path, tmp_path: Path) -> Load:
+def load(server: RealServer, tmp_path: Path) -> Load:
     """The evidence of a load through the proxy."""
 
     def run(script: str, *options: str) -> Evidence:
         file = tmp_path / "shop.toml"
         file.write_text(script)
         trace = tmp_path / f"{len(list(tmp_path.glob('*.trace')))}.trace"
-        with captured(program("upshift-stack"), server, trace) as place:
+        with captured(server.socket, trace) as place:
             argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
             url = f"mysql://root@/shop?socket={place}"
             subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
@@ -108,25 +108,25 @@ def evidence_of(trace: Path) -> Evidence:
         shell.close()
 
 
-def report(evidence: Evidence, server: Path | None = None) -> Report:
+def report(evidence: Evidence, server: RealServer | None = None) -> Report:
     if server:
-        with opened(Address(socket=str(server), user="root")) as session:
+        with opened(Address(socket=str(server.socket), user="root")) as session:
             evidence = with_server(evidence, session)
     return report_on(evidence, Thresholds())
 
 
-def named(evidence: Evidence, server: Path | None = None) -> set[str]:
+def named(evidence: Evidence, server: RealServer | None = None) -> set[str]:
     return {each.suspect for each in report(evidence, server).findings}
 
 
-def test_a_tuned_client_is_named_for_nothing(load: Load, server: Path) -> None:
+def test_a_tuned_client_is_named_for_nothing(load: Load, server: RealServer) -> None:
     seen = load(shop())
     assert named(seen) == set()
     assert seen.commits == 300
     assert seen.trace.family == "mysql" and "MariaDB" in str(seen.trace.server_version) and seen.trace.whole
 
 
-def test_a_servers_own_counts_clear_who_is_innocent(load: Load, server: Path) -> None:
+def test_a_servers_own_counts_clear_who_is_innocent(load: Load, server: RealServer) -> None:
     seen = load(shop(), "--protocol", "text")
     asked = report(seen, server)
     assert {each.suspect for each in asked.findings} == {"C2"} and {"P1", "P2", "P3", "E2"} <= {
@@ -153,7 +153,7 @@ def test_planted_faults_are_named_and_no_other(load: Load, faults: set[str], scr
     assert named(load(script, *options)) == faults
 
 
-def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Load, server: Path) -> None:
+def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Load, server: RealServer) -> None:
     seen = load(shop(recent=SCAN))
     # MariaDB has forgotten prepared statements when their connection ends: its flag with each answer remains.
     assert named(seen) == {"P2"} == named(seen, server)
@@ -165,8 +165,8 @@ def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Loa
     assert {each.name: each.value for each in told.statements[0].figures}["rows_examined"] == pytest.approx(20_000, rel=0.05)
 
 
-def test_a_real_driver_is_recognised_and_its_slow_client_named(server: Path, tmp_path: Path) -> None:
-    with captured(program("upshift-stack"), server, trace := tmp_path / "app.trace") as place:
+def test_a_real_driver_is_recognised_and_its_slow_client_named(server: RealServer, tmp_path: Path) -> None:
+    with captured(server.socket, trace := tmp_path / "app.trace") as place:
         connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")
         with connection, connection.cursor() as cursor:
             for number in range(30):
