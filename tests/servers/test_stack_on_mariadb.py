@@ -183,6 +183,20 @@ def test_a_real_driver_is_recognised_and_its_slow_client_named(server: RealServe
     assert text.fixes == (Fix(driver="PyMySQL", text=DRIVERS["PyMySQL"].fixes["C2"]),)
 
 
+def test_chatter_and_logins_of_a_real_driver_are_named(server: RealServer, tmp_path: Path) -> None:
+    """A new connection for each transaction also sets its session each time."""
+    with captured(server.socket, trace := tmp_path / "app.trace") as place:
+        for number in range(30):
+            connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")
+            with connection, connection.cursor() as cursor:
+                connection.ping()
+                cursor.execute("SELECT name FROM customer WHERE id = %s", (number,))
+                connection.commit()
+    seen = evidence_of(trace)
+    assert named(seen) == {"C5", "C11"}
+    assert seen.logins.logins == 30 and {each.what for each in seen.chatter} == {"SET", "ping"}
+
+
 def test_a_trace_that_was_cut_is_read_as_far_as_it_is_whole(load: Load, tmp_path: Path) -> None:
     whole = load(shop())
     trace = tmp_path / "0.trace"

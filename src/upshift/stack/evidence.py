@@ -58,7 +58,7 @@ class Client(Value):
 
 
 class Statement(Value):
-    """All executions of one normalised statement. Times are of its exchanges, without client gaps."""
+    """All executions of one normalised statement."""
 
     statement: str
     text: str
@@ -85,6 +85,7 @@ class Statement(Value):
     """The median."""
     round_trips: int
     time_us: int
+    """Of all its exchanges, without client gaps."""
     server_us: int
     """Of executions and fetches, without the network."""
     server_us_median: float
@@ -92,7 +93,9 @@ class Statement(Value):
     text_server_us: int
     """Of executions as text, without the network."""
     prepare_us: int
+    """From here on with the client gaps before them."""
     prepare_again_us: int
+    close_us: int
     fetch_us: int
     cursor_us: int
     """Of executions that opened a cursor, and of all fetches."""
@@ -147,6 +150,7 @@ class Chatter(Value):
     requests: int
     round_trips: int
     time_us: int
+    """With the client gaps before them."""
     example: str | None
     """The most frequent text."""
 

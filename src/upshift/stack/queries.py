@@ -39,10 +39,12 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   coalesce(sum(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute', 'fetch')), 0)::BIGINT AS server_us,
   coalesce(median(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute')), 0) AS server_us_median,
   coalesce(sum(wait_us - network_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
-  coalesce(sum(own_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
-  coalesce(sum(own_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
-  coalesce(sum(own_us) FILTER (kind = 'fetch'), 0)::BIGINT AS fetch_us,
-  coalesce(sum(own_us) FILTER (kind = 'fetch' OR cursor), 0)::BIGINT AS cursor_us
+  -- A request that is not sent saves the gap before it, too.
+  coalesce(sum(own_us + gap_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
+  coalesce(sum(own_us + gap_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
+  coalesce(sum(own_us + gap_us) FILTER (kind = 'close_statement'), 0)::BIGINT AS close_us,
+  coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch'), 0)::BIGINT AS fetch_us,
+  coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch' OR cursor), 0)::BIGINT AS cursor_us
 FROM timeline LEFT JOIN prepared USING (exchange) LEFT JOIN medians USING (about)
 WHERE about IS NOT NULL
 GROUP BY about ORDER BY time_us DESC, statement
@@ -105,7 +107,7 @@ _FUNCTIONS = r"(database|schema|version|connection_id|user|current_user|last_ins
 
 CHATTER = rf"""
 WITH classed AS (
-  SELECT digest_text, round_trips, own_us, CASE
+  SELECT digest_text, round_trips, own_us + gap_us AS own_us, CASE
     WHEN kind = 'ping' THEN 'ping'
     WHEN kind IN ('reset_connection', 'reset_statement', 'change_user') OR regexp_matches(digest_text, '(?i)^\s*DISCARD\b')
       THEN 'reset'

@@ -116,7 +116,24 @@ def test_prepares_again_are_of_the_same_text_on_the_same_connection(tmp_path: Pa
             app.executes(SELECT, 1)
     seen = statement(story, tmp_path)
     assert (seen.prepares, seen.prepares_again, seen.executes, seen.prepared_literals) == (6, 4, 6, 0)
-    assert (seen.prepare_us, seen.prepare_again_us) == (6 * 120, 4 * 120)
+    assert (seen.prepare_us, seen.prepare_again_us, seen.close_us) == (6 * 120, 4 * 120, 0)
+
+
+def test_what_is_sent_for_nothing_takes_the_gaps_before_it_along(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    app.prepares(SELECT)
+    with app.transaction():
+        app.prepares(SELECT, gap_us=30)
+        app.executes(SELECT, 1, rows=0, cursor=True, gap_us=5)
+        app.fetches(SELECT, rows=1, size=1, gap_us=20)
+        app.closes(SELECT, gap_us=7)
+        app.pings(gap_us=11)
+    evidence = read_evidence(story.export(tmp_path))
+    seen = next(each for each in evidence.statements if each.text == SELECT)
+    assert (seen.prepare_us, seen.prepare_again_us, seen.close_us) == (120 + 150, 150, 7)
+    assert (seen.fetch_us, seen.cursor_us, evidence.chatter[0].time_us) == (65, 65 + 205, 51)
+    assert seen.time_us == 120 + 120 + 200 + 45
 
 
 def test_lists_of_placeholders_are_no_literals(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class Finding(Value):
 
     suspect: str
     share: float
-    """An upper bound of what the fix can save, as a part of all transactions' time (``Budget.total_us``)."""
+    """An upper bound of what the fix takes away, as a part of all transactions' time (``Budget.total_us``)."""
     status: Status
     said: str
     """What was seen, in one sentence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.stack.evidence import Evidence
+from upshift.stack.evidence import Evidence, Statement
 from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, found, innocent, ratio, unseen
 from upshift.stack.suspects.model import Outcome
 from upshift.stack.suspects.thresholds import Thresholds
@@ -16,7 +16,7 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         executes = sum(each.executes for each in evidence.statements)
         return innocent("C1", f"{count(again, 'repeated prepare')} for {count(executes, 'execution')}")
     again, executes = sum(each.prepares_again for each in guilty), sum(each.executes for each in guilty)
-    time_us = sum(each.prepare_again_us for each in guilty)
+    time_us = sum(map(_again_us, guilty))
     return found(
         evidence,
         "C1",
@@ -28,16 +28,20 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("prepares_again", again),
             figure("executions", executes),
             figure("prepares_again_per_execution", ratio(again, executes), "per_execution", "C1.share"),
-            figure("prepare_again_us", time_us, "us"),
+            figure("prepare_and_close_again_us", time_us, "us"),
         ),
         statements=accused(
             evidence,
             guilty,
-            lambda each: each.prepare_again_us,
+            _again_us,
             lambda each: (figure("prepares_again", each.prepares_again), figure("executions", each.executes)),
         ),
-        limits="The time is that of the repeated prepares alone. What closing the statements costs is not in it.",
+        limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them.",
     )
+
+
+def _again_us(each: Statement) -> float:
+    return each.prepare_again_us + each.close_us * ratio(each.prepares_again, each.prepares)
 
 
 def sends_text_again(evidence: Evidence, thresholds: Thresholds) -> Outcome:
@@ -79,7 +83,7 @@ def literals_in_prepared_text(evidence: Evidence, thresholds: Thresholds) -> Out
             return unseen("C13", "the trace is masked: literals of one length look alike")
         most = max((each.prepared_literals for each in evidence.statements), default=0)
         return innocent("C13", f"no statement was prepared with more than {count(most, 'list')} of literals")
-    time_us = sum(each.prepare_us for each in guilty)
+    time_us = sum(each.prepare_us + each.close_us for each in guilty)
     return found(
         evidence,
         "C13",
@@ -91,14 +95,15 @@ def literals_in_prepared_text(evidence: Evidence, thresholds: Thresholds) -> Out
             figure("statements", len(guilty)),
             figure("texts", sum(each.prepared_literals for each in guilty)),
             figure("prepares", sum(each.prepares for each in guilty)),
-            figure("prepare_us", time_us, "us"),
+            figure("prepare_and_close_us", time_us, "us"),
         ),
         statements=accused(
             evidence,
             guilty,
-            lambda each: each.prepare_us,
+            lambda each: each.prepare_us + each.close_us,
             lambda each: (figure("texts", each.prepared_literals, "", "C13.texts"), figure("prepares", each.prepares)),
         ),
-        limits="The time is that of the prepares. The memory that the statements hold in the server is not in the trace; "
+        limits="The share is the time of the prepares and closes, with the client's gaps before them. "
+        "The memory that the statements hold in the server is not in the trace; "
         "max_prepared_stmt_count bounds it.",
     )

@@ -51,7 +51,8 @@ def small_fetches(evidence: Evidence, thresholds: Thresholds) -> Outcome:
                 figure("rows_median", each.rows_median, "rows", "C3.rows_per_fetch_size"),
             ),
         ),
-        limits="The share is the time of the fetches. All rows at once need memory in the client.",
+        limits="The share is the time of the fetches, with the client's gaps before them. "
+        "All rows at once need memory in the client.",
     )
 
 
