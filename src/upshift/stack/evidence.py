@@ -245,6 +245,8 @@ class Evidence(Value):
     widest_transaction: int
     """Requests of the longest transaction."""
     commits: int
+    commit_us_median: float
+    """Without its network."""
     server: ServerFacts | None = None
     """None: it was not asked."""
 

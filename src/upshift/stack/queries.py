@@ -190,5 +190,6 @@ GROUP BY client, client_version, attributes->>'$._connector_name' ORDER BY time_
 WHOLE = """
 WITH wide AS (SELECT count(*) AS requests FROM timeline WHERE tx IS NOT NULL GROUP BY connection, tx)
 SELECT coalesce((SELECT max(requests) FROM wide), 0) AS widest_transaction,
-  count(*) FILTER (verb = 'commit') AS commits FROM timeline
+  count(*) FILTER (verb = 'commit') AS commits,
+  coalesce(median(wait_us - network_us) FILTER (verb = 'commit'), 0) AS commit_us_median FROM timeline
 """

@@ -69,6 +69,7 @@ def read_evidence(folder: Path) -> Evidence:
             lock_errors=_values(LockErrors, timeline, LOCK_ERRORS)[0],
             widest_transaction=whole["widest_transaction"],
             commits=whole["commits"],
+            commit_us_median=whole["commit_us_median"],
         )
 
 

@@ -98,6 +98,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "exchanges of COMMIT without their network, of the time",
         "a transaction of a few changes on a fast log stays below",
     ),
+    "E3.commit_us": _at(200, "microseconds of a COMMIT in the median", "one that waits for no disk and no replica takes less"),
 }
 
 
