@@ -54,17 +54,20 @@ def examine(
 ) -> None:
     """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
     from upshift import console
+    from upshift.check.session import opened
     from upshift.native.programs import build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.stack.drivers import find_driver
     from upshift.stack.examining import examined
     from upshift.stack.report import report_on
+    from upshift.stack.server import refuse_family, server_address, with_server
     from upshift.stack.suspects.thresholds import read_thresholds
     from upshift.stack.terminal import show
     from upshift.toolchain.system import ensure_packages
 
     thresholds = read_thresholds(threshold or ())
     named = find_driver(driver) if driver else None
+    address = server_address(server, defaults_file, login_path)
     shell = SystemShell()
 
     def program() -> Path:
@@ -76,13 +79,9 @@ def examine(
         evidence = examined(shell, program, trace, named)
     finally:
         shell.close()
-    if server or defaults_file or login_path:
-        from upshift.check.address import find_address
-        from upshift.check.session import opened
-        from upshift.stack.server import refuse_family, with_server
-
-        refuse_family(evidence.trace, server)
-        with opened(find_address(server, defaults_file, login_path)) as session:
+    if address:
+        refuse_family(evidence.trace)
+        with opened(address) as session:
             evidence = with_server(evidence, session)
     report = report_on(evidence, thresholds, top=top)
     if json:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Protocol
 
 import pymysql
 
+from upshift.check.address import Address, find_address
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement, TraceFacts
 from upshift.stack.timeline import LITERAL
 
 _RIGHTS = "GRANT SELECT ON performance_schema.* TO it, or leave --server out"
+_LEAVE_OUT = "name the server that the trace was captured from, or leave --server out"
 _DENIED = (1044, 1142, 1143, 1227)
 # Times are in picoseconds. A statement has a row for each schema that it ran in.
 _DIGESTS = """SELECT digest_text, SUM(count_star), SUM(sum_timer_wait) / 1e6, SUM(sum_lock_time) / 1e6, SUM(sum_rows_examined),
@@ -63,16 +66,19 @@ def counted_share(evidence: Evidence) -> float:
     return sum(each.server_us for each in evidence.statements if each.statement in counted) / total if total else 0.0
 
 
-def refuse_family(trace: TraceFacts, server: str | None) -> None:
-    """Raises UsageError where no server of the trace's family can be asked, or another family is named."""
-    named = (server or "").partition(":")[0]
+def server_address(server: str | None, defaults_file: Path | None, login_path: str | None) -> Address | None:
+    """Whom to ask; None: nobody was named. Raises UsageError for what is no address of a MySQL or MariaDB."""
+    if not (server or defaults_file or login_path):
+        return None
+    if (server or "").partition(":")[0] in ("postgres", "postgresql"):
+        raise UsageError("examine asks MySQL and MariaDB, and --server names a PostgreSQL", _LEAVE_OUT)
+    return find_address(server, defaults_file, login_path)
+
+
+def refuse_family(trace: TraceFacts) -> None:
+    """Raises UsageError where no server of the trace's family can be asked."""
     if trace.family == "postgres":
-        raise UsageError("a PostgreSQL server is not asked: its statistics have no rows examined", "leave --server out")
-    if named in ("postgres", "postgresql"):
-        raise UsageError(
-            f"the trace was captured from {trace.server_version}, and --server names a PostgreSQL",
-            "name the server that the trace was captured from, or leave --server out",
-        )
+        raise UsageError("the trace was captured from a PostgreSQL, whose statistics do not have rows examined", _LEAVE_OUT)
 
 
 def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
@@ -152,13 +158,12 @@ def _lock_us(evidence: Evidence, facts: ServerFacts) -> int:
 
 def _refuse_another(captured: str, version: str) -> None:
     (trace_family, trace_number), (family, number) = _identity(captured), _identity(version)
-    hint = "name the server that the trace was captured from, or leave --server out"
     if trace_family != family:
         raise UsageError(
-            f"the trace was captured from {trace_family} {trace_number}, and this server is {family} {number}", hint
+            f"the trace was captured from {trace_family} {trace_number}, and this server is {family} {number}", _LEAVE_OUT
         )
     if trace_number != number:
-        raise UsageError(f"the trace was captured from {family} {trace_number}, and this server is {number}", hint)
+        raise UsageError(f"the trace was captured from {family} {trace_number}, and this server is {number}", _LEAVE_OUT)
 
 
 def _identity(version: str) -> tuple[str, str]:
