@@ -18,6 +18,7 @@ from upshift.cli.clean import clean
 from upshift.cli.count import count
 from upshift.cli.doctor import doctor
 from upshift.cli.explain import explain
+from upshift.cli.stack import PROGRAMS_OWN, stack_app
 from upshift.cli.study import study
 from upshift.cli.test import CONTEXT_SETTINGS, test
 
@@ -29,8 +30,8 @@ class _Group(TyperGroup):
     """Takes -q and -v after the command's name, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        verb = next((each for each in args if not each.startswith("-")), None)
-        if verb not in _THE_PROGRAMS_OWN:
+        verb, below = [*(each for each in args if not each.startswith("-")), "", ""][:2]
+        if verb not in _THE_PROGRAMS_OWN and not (verb == "stack" and below in PROGRAMS_OWN):
             args = sorted(args, key=lambda each: each not in ("-q", "--quiet", "-v", "--verbose"))
         return super().parse_args(ctx, args)
 
@@ -82,6 +83,7 @@ app.add_typer(listing.recipes_app, name="recipes")
 app.command()(listing.workloads)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.cache)
 app.command(context_settings=programs.CONTEXT_SETTINGS)(programs.load)
+app.add_typer(stack_app, name="stack")
 app.command()(card)
 app.command()(doctor)
 app.command(context_settings=CONTEXT_SETTINGS)(test)

@@ -399,6 +399,10 @@ def section(command: str) -> str:
     return found[0]
 
 
+PROGRAMS = {"cache", "load", "stack capture", "stack export", "stack dump"}
+"""Those whose help is the Rust programs' own."""
+
+
 def parameters(command: str) -> list[Any]:
     return [each for each in COMMANDS[command].params if each.name != "help"]
 
@@ -438,7 +442,7 @@ def _entries(line: str) -> list[str]:
     return re.findall(r"`([^`]+)`", found[1]) if found else []
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"cache", "load"}))  # their help is the Rust programs' own
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - PROGRAMS))
 def test_help_works_without_a_machine_to_work_on(upshift: Run, command: str) -> None:
     code, out, _err = upshift(*command.split(), "--help")
     assert code == 0

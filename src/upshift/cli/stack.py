@@ -1,0 +1,95 @@
+"""`upshift stack`: what an application and its server say to each other, captured and examined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from upshift.cli import programs
+
+stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
+
+PROGRAMS_OWN = ("capture", "export", "dump")
+"""Commands whose options are the program's."""
+
+
+def capture(context: typer.Context) -> None:
+    """Write a trace of what clients say to a server, and what it answers (`upshift stack capture --help`)."""
+    programs.stack_program(context)
+
+
+def export(context: typer.Context) -> None:
+    """Write a trace as Parquet files for SQL (`upshift stack export --help`)."""
+    programs.stack_program(context)
+
+
+def dump(context: typer.Context) -> None:
+    """Print a trace as JSON lines (`upshift stack dump --help`)."""
+    programs.stack_program(context)
+
+
+def examine(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask this server too, which the trace is of, as mysql://user@/?socket=PATH."),
+    ] = None,
+    defaults_file: Annotated[
+        Path | None, typer.Option(help="Take the server's address and login from this option file.")
+    ] = None,
+    login_path: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take the server's address and login from this login path.")
+    ] = None,
+    driver: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The driver of connections that do not name theirs.")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=0, help="Statements to list.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
+    from upshift import console
+    from upshift.check.session import opened
+    from upshift.native.programs import build_programs, programs_are_built
+    from upshift.shell import SystemShell
+    from upshift.stack.drivers import find_driver
+    from upshift.stack.examining import examined
+    from upshift.stack.report import report_on
+    from upshift.stack.server import refuse_family, server_address, with_server
+    from upshift.stack.suspects.thresholds import read_thresholds
+    from upshift.stack.terminal import show
+    from upshift.toolchain.system import ensure_packages
+
+    thresholds = read_thresholds(threshold or ())
+    named = find_driver(driver) if driver else None
+    address = server_address(server, defaults_file, login_path)
+    shell = SystemShell()
+
+    def program() -> Path:
+        if not programs_are_built():
+            ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
+        return build_programs(shell, say=console.say) / programs.STACK
+
+    try:
+        evidence = examined(shell, program, trace, named)
+    finally:
+        shell.close()
+    if address:
+        refuse_family(evidence.trace)
+        with opened(address) as session:
+            evidence = with_server(evidence, session)
+    report = report_on(evidence, thresholds, top=top)
+    if json:
+        console.result_json(report.model_dump_json(indent=2))
+    else:
+        show(report, console.out)
+
+
+for _command in (capture, export, dump):
+    stack_app.command(context_settings=programs.CONTEXT_SETTINGS)(_command)
+stack_app.command()(examine)

@@ -1,0 +1,56 @@
+"""From a trace file to a report: the program exports it, SQL reads it, the rules judge it."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from upshift.errors import UpshiftError, UsageError
+from upshift.shell import Command, Completed, Shell
+from upshift.stack.evidence import Evidence
+from upshift.stack.read import read_evidence
+
+_USAGE_ERROR = 2
+_EXPORT_TIMEOUT_S = 3600.0
+
+
+def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str | None = None) -> Evidence:
+    """The evidence of a trace; ``driver`` stands for connections whose own was not recognised.
+
+    Raises UsageError for what is no trace, UpshiftError for a trace without requests.
+    """
+    if not trace.is_file():
+        raise UsageError(f"there is no trace {trace}", "`upshift stack capture` writes one")
+    with tempfile.TemporaryDirectory(prefix="upshift-stack-") as place:
+        folder = Path(place) / "export"
+        done = shell.run(Command((str(program()), "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
+        if done.returncode != 0:
+            raise _failure(done)
+        evidence = read_evidence(folder)
+    if not evidence.trace.exchanges:
+        raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))
+    if driver is None:
+        return evidence
+    named = tuple(each if each.driver else each.model_copy(update={"driver": driver}) for each in evidence.clients)
+    return evidence.model_copy(update={"clients": named})
+
+
+def _why_empty(evidence: Evidence) -> str:
+    unread = evidence.trace.unread
+    if unread.get("encrypted"):
+        return "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable)"
+    if unread:
+        return f"its connections could not be read: {', '.join(sorted(unread)).replace('_', ' ')}"
+    return "let the application work through the capture's address, then end the capture"
+
+
+def _failure(done: Completed) -> UpshiftError:
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return UpshiftError(f"reading the trace was ended by {name}", "memory may have run out, or the disk be full")
+    said = {key: text for line in done.stdout.splitlines() for key, _, text in [line.partition(": ")]}
+    message = said.get("ERROR") or f"reading the trace failed with exit code {done.returncode}: {done.stdout[-300:].strip()}"
+    kind = UsageError if done.returncode == _USAGE_ERROR else UpshiftError
+    return kind(message, said.get("hint", ""))

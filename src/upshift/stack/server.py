@@ -1,0 +1,172 @@
+"""The server's side of a trace: what MySQL or MariaDB counted for its statements. It is only read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+import pymysql
+
+from upshift.check.address import Address, find_address
+from upshift.errors import UpshiftError, UsageError
+from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement, TraceFacts
+from upshift.stack.timeline import LITERAL
+
+_RIGHTS = "GRANT SELECT ON performance_schema.* TO it, or leave --server out"
+_LEAVE_OUT = "name the server that the trace was captured from, or leave --server out"
+_DENIED = (1044, 1142, 1143, 1227)
+# Times are in picoseconds. A statement has a row for each schema that it ran in.
+_DIGESTS = """SELECT digest_text, SUM(count_star), SUM(sum_timer_wait) / 1e6, SUM(sum_lock_time) / 1e6, SUM(sum_rows_examined),
+  SUM(sum_rows_sent), SUM(sum_rows_affected), SUM(sum_sort_rows), SUM(sum_created_tmp_tables),
+  SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
+  FROM performance_schema.events_statements_summary_by_digest
+  WHERE digest_text IS NOT NULL AND count_star > 0 GROUP BY digest_text"""
+# MariaDB counts executions of prepared statements here alone, as long as they are prepared.
+_INSTANCES = """SELECT sql_text, SUM(count_execute), SUM(sum_timer_execute) / 1e6, SUM(sum_lock_time) / 1e6,
+  SUM(sum_rows_examined), SUM(sum_rows_sent), SUM(sum_rows_affected), SUM(sum_sort_rows), SUM(sum_created_tmp_tables),
+  SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
+  FROM performance_schema.prepared_statements_instances WHERE count_execute > 0 GROUP BY sql_text"""
+_EXECUTE, _PREPARE = "execute ", "prepare "
+"""MySQL writes these before the text of statements that came prepared (9.7)."""
+_MOST = 0.5
+"""Lock waits are told when statements with this part of the server's time were counted."""
+_SYNONYMS = {"distinctrow": "distinct", "substr": "substring", "mid": "substring", "database": "schema", "!=": "<>"}
+"""MySQL's digests have one word for each of these pairs, whichever was sent."""
+_CUT = 900
+"""Characters from which on a text may be only the beginning of a statement: max_digest_length is 1024 bytes of tokens unless
+configured otherwise, and nothing marks the end."""
+
+
+class Asks(Protocol):
+    """A session that only reads."""
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]: ...
+
+
+def with_server(evidence: Evidence, session: Asks) -> Evidence:
+    """The same with the server's side, and lock waits in the budget.
+
+    Raises UsageError for a server of another family or version than the trace's, UpshiftError for an account that may not read.
+    """
+    version = str(session.ask("SELECT VERSION()")[0][0])
+    if evidence.trace.server_version:
+        _refuse_another(evidence.trace.server_version, version)
+    facts = _facts(evidence, session, version)
+    told = evidence.model_copy(update={"server": facts})
+    if counted_share(told) < _MOST:
+        return told
+    return told.model_copy(update={"budget": evidence.budget.with_locks(_lock_us(evidence, facts))})
+
+
+def counted_share(evidence: Evidence) -> float:
+    """The part of the statements' time in the server that is of statements which the server counted."""
+    counted = {each.statement for each in evidence.server.statements} if evidence.server else set[str]()
+    total = sum(each.server_us for each in evidence.statements)
+    return sum(each.server_us for each in evidence.statements if each.statement in counted) / total if total else 0.0
+
+
+def server_address(server: str | None, defaults_file: Path | None, login_path: str | None) -> Address | None:
+    """Whom to ask; None: nobody was named. Raises UsageError for what is no address of a MySQL or MariaDB."""
+    if not (server or defaults_file or login_path):
+        return None
+    if (server or "").partition(":")[0] in ("postgres", "postgresql"):
+        raise UsageError("examine asks MySQL and MariaDB, and --server names a PostgreSQL", _LEAVE_OUT)
+    return find_address(server, defaults_file, login_path)
+
+
+def refuse_family(trace: TraceFacts) -> None:
+    """Raises UsageError where no server of the trace's family can be asked."""
+    if trace.family == "postgres":
+        raise UsageError("the trace was captured from a PostgreSQL, whose statistics do not have rows examined", _LEAVE_OUT)
+
+
+def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
+    if not int(session.ask("SELECT @@performance_schema")[0][0]):
+        why = "the server's performance_schema is off: performance_schema=ON in its configuration, and a restart"
+        return ServerFacts(version=version, statements=(), why_none=why)
+    try:
+        rows = session.ask(_DIGESTS)
+        if "mariadb" in version.lower():
+            instances = session.ask(_INSTANCES)
+            rows += [(re.sub(LITERAL, "?", str(text)), *figures) for text, *figures in instances]
+    except pymysql.MySQLError as error:
+        if error.args and error.args[0] in _DENIED:
+            raise UpshiftError(f"the account may not read performance_schema: {error.args[-1]}", _RIGHTS) from error
+        raise
+    if not rows:
+        why = "the server counts no statements: setup_consumers of performance_schema has statements_digest off"
+        return ServerFacts(version=version, statements=(), why_none=why)
+    return ServerFacts(version=version, statements=joined(evidence, rows))
+
+
+def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerStatement, ...]:
+    """The rows of the server's digests that are statements of the trace, in the trace's order."""
+    known: dict[str, tuple[float, ...]] = {}
+    for text, *figures in rows:
+        key = comparable(str(text)).removeprefix(_EXECUTE)
+        if key.startswith(_PREPARE):
+            continue
+        added = known.get(key, (0.0,) * len(figures))
+        known[key] = tuple(before + float(each or 0) for before, each in zip(added, figures, strict=True))
+    cut = {key: figures for key, figures in known.items() if len(key) >= _CUT}
+    found = []
+    for each in evidence.statements:
+        key = comparable(each.text)
+        counted = known.get(key) or next((told for start, told in cut.items() if key.startswith(start)), None)
+        if counted is not None and each.executions:
+            found.append(_statement(each.statement, counted))
+    return tuple(found)
+
+
+def _statement(statement: str, figures: tuple[float, ...]) -> ServerStatement:
+    count, *sums = figures
+    wait, lock, examined, sent, affected, sort, temporary, on_disk, no_index = (each / count for each in sums)
+    return ServerStatement(
+        statement=statement,
+        executions=int(count),
+        wait_us=wait,
+        lock_us=lock,
+        rows_examined=examined,
+        rows_sent=sent,
+        rows_affected=affected,
+        sort_rows=sort,
+        temporary_tables=temporary,
+        temporary_disk_tables=on_disk,
+        no_index=no_index,
+    )
+
+
+def comparable(text: str) -> str:
+    """A normalised statement without what servers write in ways of their own: quotes, case, spaces, how long lists are."""
+    flat = re.sub(r"/\*.*?\*/", "", text.lower().replace("`", "").replace('"', ""), flags=re.S)
+    flat = re.sub(r"\$\d+", "?", flat)
+    flat = re.sub(r"\s+", " ", flat).strip(" ;")
+    flat = re.sub(r"\b(?:distinctrow|substr|mid|database)\b|!=", lambda found: _SYNONYMS[found[0]], flat)
+    flat = re.sub(r" ?([^\w ?]) ?", r"\1", flat)
+    flat = re.sub(r"(?<!\w)[-+]\?", "?", flat)
+    flat = re.sub(r"\((?:\?|\.\.\.)(?:,(?:\?|\.\.\.))*\)", "(...)", flat)
+    return re.sub(r"\(\.\.\.\)(?:,\(\.\.\.\))+", "(...)", flat)
+
+
+def _lock_us(evidence: Evidence, facts: ServerFacts) -> int:
+    """Of the trace's time in the server, the part that the server's means of each statement say was waiting for locks."""
+    waiting = [each for each in facts.statements if each.wait_us]
+    shares = {each.statement: min(1.0, each.lock_us / each.wait_us) for each in waiting}
+    return round(sum(each.server_us * shares.get(each.statement, 0.0) for each in evidence.statements))
+
+
+def _refuse_another(captured: str, version: str) -> None:
+    (trace_family, trace_number), (family, number) = _identity(captured), _identity(version)
+    if trace_family != family:
+        raise UsageError(
+            f"the trace was captured from {trace_family} {trace_number}, and this server is {family} {number}", _LEAVE_OUT
+        )
+    if trace_number != number:
+        raise UsageError(f"the trace was captured from {family} {trace_number}, and this server is {number}", _LEAVE_OUT)
+
+
+def _identity(version: str) -> tuple[str, str]:
+    # MariaDB puts a version of MySQL before its own, for clients that know no version of two digits.
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", version.removeprefix("5.5.5-"))
+    return "MariaDB" if "mariadb" in version.lower() else "MySQL", found.group() if found else version

@@ -1,0 +1,165 @@
+"""What the server counted for each statement: rows examined (P1), no index (P2), sorts and temporary tables (P3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from upshift.stack.evidence import Evidence, ServerStatement, Statement
+from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, found, innocent, ratio, unseen
+from upshift.stack.suspects.model import Figure, Finding, Outcome, Unseen
+from upshift.stack.suspects.thresholds import Thresholds
+
+
+def _counted(evidence: Evidence) -> list[ServerStatement]:
+    """What the server counted of statements that touch rows."""
+    data = {each.statement for each in evidence.statements if each.verb in DATA_VERBS and each.executions}
+    return [each for each in evidence.server.statements if each.statement in data] if evidence.server else []
+
+
+def _used(each: ServerStatement) -> float:
+    return max(each.rows_sent, each.rows_affected)
+
+
+def _without_index(each: ServerStatement, thresholds: Thresholds) -> bool:
+    removed = 1 - ratio(_used(each), each.rows_examined)
+    many = each.rows_examined >= thresholds["P2.rows"]
+    return each.no_index >= 0.5 and many and removed >= thresholds["P2.removed"]
+
+
+def examines_too_much(evidence: Evidence, thresholds: Thresholds) -> Outcome:
+    """P1: many rows are read for each that is sent, although an index is used."""
+
+    def guilty(each: ServerStatement) -> bool:
+        much = each.rows_examined >= max(thresholds["P1.rows"], thresholds["P1.examined_per_sent"] * max(1.0, _used(each)))
+        return much and not _without_index(each, thresholds)
+
+    return _of_server(
+        evidence,
+        "P1",
+        guilty,
+        lambda each: (
+            figure("rows_examined", each.rows_examined, "rows", "P1.rows"),
+            figure("rows_sent", each.rows_sent, "rows", "P1.examined_per_sent"),
+        ),
+        said="with many rows examined for each that is sent",
+        none="no statement examines many rows for each that it sends",
+        limits="Aggregates read many rows by their nature. The server's figures are means since its counters began.",
+    )
+
+
+def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
+    """P2: whole tables are read, and most of their rows thrown away."""
+    told = _of_server(
+        evidence,
+        "P2",
+        lambda each: _without_index(each, thresholds),
+        lambda each: (
+            figure("rows_examined", each.rows_examined, "rows", "P2.rows"),
+            figure("rows_sent", each.rows_sent, "rows", "P2.removed"),
+        ),
+        said="on large tables without an index",
+        none="no statement reads a large table without an index",
+        limits="The share is all of their time in the server. An index costs its upkeep with each change of the table.",
+    )
+    # Of what the server did not count, its flag with each answer tells.
+    flagged = told if isinstance(told, Finding) else _flagged(evidence, thresholds)
+    return flagged if isinstance(flagged, Finding) or isinstance(told, Unseen) else told
+
+
+def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
+    """From the flag that MySQL and MariaDB send with an answer; it says nothing of how many rows."""
+    if evidence.trace.family != "mysql":
+        return unseen("P2", "PostgreSQL's answers do not tell of indexes")
+    known = {each.statement for each in _counted(evidence)}
+    flagged = [
+        each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known
+    ]
+    guilty = [each for each in flagged if each.server_us_median >= thresholds["P2.server_us"]]
+    if not guilty:
+        within = f"{thresholds['P2.server_us']:.0f} µs in the median"
+        return innocent("P2", f"{count(len(flagged), 'statement')} without an index by the server's flag, each within {within}")
+    time_us = sum(each.server_us for each in guilty)
+    return found(
+        evidence,
+        "P2",
+        share=evidence.budget.share(time_us),
+        status="inferred",
+        said=f"{count(len(guilty), 'statement')} for which the server flags that no index was used",
+        figures=(
+            figure("statements", len(guilty)),
+            figure("executions_without_index", sum(each.no_index for each in guilty)),
+            figure("server_us", time_us, "us"),
+        ),
+        statements=accused(
+            evidence,
+            guilty,
+            lambda each: each.server_us,
+            lambda each: (figure("server_us_median", each.server_us_median, "us", "P2.server_us"),),
+        ),
+        limits="How many rows were read is the server's to tell: --server. The share is all of their time in the server.",
+    )
+
+
+def sorts(evidence: Evidence, thresholds: Thresholds) -> Outcome:
+    """P3: rows are sorted or put into temporary tables."""
+
+    def guilty(each: ServerStatement) -> bool:
+        return each.sort_rows >= thresholds["P3.rows"] or each.temporary_disk_tables >= thresholds["P3.disk_tables"]
+
+    return _of_server(
+        evidence,
+        "P3",
+        guilty,
+        lambda each: (
+            figure("sort_rows", each.sort_rows, "rows", "P3.rows"),
+            figure("temporary_tables", each.temporary_tables, "per_execution"),
+            figure("temporary_disk_tables", each.temporary_disk_tables, "per_execution", "P3.disk_tables"),
+        ),
+        said="with sorts of many rows or temporary tables on disk",
+        none="no statement sorts many rows or fills temporary tables on disk",
+        limits="The share is all of their time in the server; the sort is a part of it that the counters do not tell.",
+    )
+
+
+def _of_server(
+    evidence: Evidence,
+    suspect: str,
+    guilty: Callable[[ServerStatement], bool],
+    figures: Callable[[ServerStatement], tuple[Figure, ...]],
+    *,
+    said: str,
+    none: str,
+    limits: str,
+) -> Outcome:
+    server = evidence.server
+    if server is None:
+        return unseen(suspect, "only the server counts rows: --server")
+    if server.why_none:
+        return unseen(suspect, server.why_none)
+    known = _counted(evidence)
+    if not known:
+        return unseen(
+            suspect, "the server counted none of the trace's statements: MariaDB forgets prepared ones with their connection"
+        )
+    counted = {each.statement: each for each in known if guilty(each)}
+    if not counted:
+        return innocent(suspect, f"{none}, of {count(len(known), 'statement')} that the server counted")
+    statements = [each for each in evidence.statements if each.statement in counted]
+
+    def time_us(each: Statement) -> float:
+        return each.server_us
+
+    return found(
+        evidence,
+        suspect,
+        share=evidence.budget.share(sum(map(time_us, statements))),
+        status="counted",
+        said=f"{count(len(statements), 'statement')} {said}",
+        figures=(
+            figure("statements", len(statements)),
+            figure("executions", sum(each.executions for each in statements)),
+            figure("server_us", sum(each.server_us for each in statements), "us"),
+        ),
+        statements=accused(evidence, statements, time_us, lambda each: figures(counted[each.statement])),
+        limits=limits,
+    )

@@ -1,0 +1,61 @@
+"""All rules, and the one place where their outcomes meet: those from the trace, from the server, and about plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from upshift.stack.evidence import Evidence
+from upshift.stack.suspects import counted, loops, prepared, rows, sessions, times
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome
+from upshift.stack.suspects.thresholds import Thresholds
+
+Rule = Callable[[Evidence, Thresholds], Outcome]
+"""Evidence in, outcome out; it asks nothing else."""
+
+RULES: Mapping[str, Rule] = {
+    "C1": prepared.prepares_each_time,
+    "C2": prepared.sends_text_again,
+    "C3": rows.small_fetches,
+    "C4": rows.rows_not_needed,
+    "C5": sessions.session_chatter,
+    "C6": loops.row_by_row,
+    "C7": loops.batch_not_rewritten,
+    "C8": times.slow_client,
+    "C9": times.network,
+    "C10": times.split_messages,
+    "C11": sessions.reconnects,
+    "C12": rows.metadata,
+    "C13": prepared.literals_in_prepared_text,
+    "P1": counted.examines_too_much,
+    "P2": counted.no_index,
+    "P3": counted.sorts,
+    "E2": times.locks,
+    "E3": times.commits,
+}
+"""By the suspect that each looks for."""
+
+
+def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outcome] = ()) -> tuple[Outcome, ...]:
+    """The outcomes of all rules and those about plans: findings first, the largest share first.
+
+    A finding below ``report.share`` counts as innocent: its fix could not save more than that share.
+    """
+    of_rules = (rule(evidence, thresholds) for rule in RULES.values())
+    outcomes = [_reported(each, thresholds) for each in (*of_rules, *about_plans)]
+    order = list(SUSPECTS)
+    return tuple(
+        sorted(
+            outcomes,
+            key=lambda each: (
+                (0, -each.share, order.index(each.suspect))
+                if isinstance(each, Finding)
+                else (1, 0.0, order.index(each.suspect))
+            ),
+        )
+    )
+
+
+def _reported(outcome: Outcome, thresholds: Thresholds) -> Outcome:
+    if not isinstance(outcome, Finding) or outcome.share >= thresholds["report.share"]:
+        return outcome
+    return Innocent(suspect=outcome.suspect, looked_at=f"{outcome.said}: at most {outcome.share:.1%} of the time")

@@ -1,0 +1,94 @@
+"""An exported trace as one table in which each microsecond of a connection belongs to an exchange, or to a gap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+
+TRUSTED_ROUND_TRIPS = 20
+"""A connection with fewer has no smallest round trip of its own: the trace's smallest stands in."""
+AGREE = 2
+"""The smallest is a distance only where another request comes as near: one statement alone may just be slow."""
+
+SEGMENT_BYTES = 1448
+"""What one TCP segment carries over Ethernet."""
+
+LITERAL = r"'(?:[^'\\]|\\.|'')*'|\b\d[\w.]*"
+"""A text or a number in a statement."""
+
+
+def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A database with what ``upshift-stack export`` wrote: the views ``exchanges`` and ``sessions``, the table ``timeline``.
+
+    The caller closes it. Spills beside the export when memory is short.
+    """
+    # An extension that is missing is an error, not a download.
+    database = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": str(folder / "spill")})
+    for name in ("exchanges", "sessions"):
+        database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(folder / f'{name}.parquet')})")
+    database.execute(_TIMELINE)
+    return database
+
+
+def read_facts(folder: Path) -> dict[str, object]:
+    """What ``trace.json`` says."""
+    found: dict[str, object] = json.loads((folder / "trace.json").read_text())
+    return found
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+# A request may be sent before the answer to the one before it has come: its time begins where that ended.
+_TIMELINE = f"""
+CREATE TEMP TABLE timeline AS
+WITH ordered AS (
+  SELECT * EXCLUDE (sql, parameters, answer),
+    coalesce(last_byte_us, request_end_us) AS end_us,
+    last_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS tx_before,
+    first_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS tx_after,
+    last_value(CASE WHEN cursor THEN statement END IGNORE NULLS)
+      OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS cursor_of
+  FROM exchanges WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
+), placed AS (
+  SELECT * EXCLUDE (tx_before, tx_after, cursor_of),
+    -- What is sent within a transaction belongs to it, whether or not its answer tells of transactions.
+    coalesce("transaction", CASE WHEN tx_before = tx_after THEN tx_before END) AS tx,
+    tx_before,
+    CASE WHEN statement IS NULL AND (kind IN ('fetch', 'close_statement', 'reset_statement') OR early_close)
+      THEN cursor_of ELSE statement END AS about,
+    coalesce(max(end_us) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), request_us) AS before_us
+  FROM ordered WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
+), timed AS (
+  SELECT *,
+    greatest(0, end_us - greatest(request_us, before_us)) AS own_us,
+    CASE WHEN last_byte_us IS NULL THEN 0
+      ELSE greatest(0, last_byte_us - greatest(request_end_us, before_us)) END AS wait_us,
+    greatest(0, request_us - before_us) AS before_gap_us,
+    tx IS NOT NULL AND tx_before IS NOT DISTINCT FROM tx AS within
+  FROM placed
+), trips AS (
+  SELECT connection, kind, statement, count(*) AS trips, min(first_byte_us - request_end_us) AS least_us
+  FROM exchanges WHERE round_trips = 1 AND first_byte_us > request_end_us GROUP BY ALL
+), beside AS (
+  SELECT *, min(least_us) OVER (PARTITION BY connection) AS of_connection, min(least_us) OVER () AS of_all FROM trips
+), of_all AS (
+  SELECT min(least_us) AS all_us FROM beside
+  HAVING sum(trips) >= {TRUSTED_ROUND_TRIPS}
+    AND count(DISTINCT (kind, coalesce(statement, ''))) FILTER (least_us <= {AGREE} * of_all) > 1
+), least AS (
+  SELECT connection, CASE WHEN sum(trips) >= {TRUSTED_ROUND_TRIPS} AND count(*) FILTER (least_us <= {AGREE} * of_connection) > 1
+    THEN min(least_us) ELSE coalesce((SELECT all_us FROM of_all), 0) END AS round_trip_us
+  FROM beside GROUP BY connection
+)
+SELECT timed.* EXCLUDE (tx_before, before_gap_us),
+  CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
+  CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
+  coalesce(round_trip_us, 0) AS round_trip_us,
+  least(wait_us, round_trips * coalesce(round_trip_us, 0)) AS network_us,
+  own_us - wait_us AS untold_us
+FROM timed LEFT JOIN least USING (connection)
+"""

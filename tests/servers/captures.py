@@ -1,0 +1,48 @@
+"""What was captured of clients of a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from upshift.native.programs import programs_dir, target_dir
+
+_START_S = 60.0
+_END_S = 30.0
+
+
+def program(name: str) -> Path:
+    """One of crates/: what cargo test has just built, or else what `upshift` builds."""
+    for folder in (target_dir() / "debug", programs_dir()):
+        if (folder / name).is_file():
+            return folder / name
+    pytest.skip(f"{name} is not built: cargo test builds it")
+
+
+@contextlib.contextmanager
+def captured(socket: Path, trace: Path) -> Iterator[Path]:
+    """The socket of a proxy in front of a server's; at the context's end the trace is whole."""
+    place, log = trace.with_suffix(".sock"), trace.with_suffix(".log")
+    server = f"mysql://?socket={socket}"
+    with log.open("wb") as out:
+        argv = (program("upshift-stack"), "capture", "--listen", place, "--server", server, trace)
+        process = subprocess.Popen(argv, stdout=out, stderr=out)
+    try:
+        end = time.monotonic() + _START_S
+        while not place.is_socket():
+            assert process.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.02)
+        yield place
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

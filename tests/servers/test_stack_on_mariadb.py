@@ -1,0 +1,206 @@
+"""`upshift stack examine` on what real clients said to a real server: planted faults are named, a tuned client is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+from captures import captured, program
+from real_server import RealServer, started
+
+from upshift.check.address import Address
+from upshift.check.session import opened
+from upshift.shell import SystemShell
+from upshift.stack.drivers import DRIVERS
+from upshift.stack.evidence import Evidence
+from upshift.stack.examining import examined
+from upshift.stack.report import Report, report_on
+from upshift.stack.server import with_server
+from upshift.stack.suspects.model import Fix
+from upshift.stack.suspects.thresholds import Thresholds
+
+SCHEMA = """
+CREATE DATABASE shop;
+USE shop;
+CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR(40), note VARCHAR(200)) SELECT seq AS id, 'name' AS name,
+  REPEAT('n', 200) AS note FROM seq_1_to_20000;
+CREATE TABLE item (id INT PRIMARY KEY, price INT) SELECT seq AS id, 5 AS price FROM seq_1_to_2000;
+CREATE TABLE stock (id INT PRIMARY KEY, quantity INT) SELECT seq AS id, 100000 AS quantity FROM seq_1_to_2000;
+CREATE TABLE line (id INT AUTO_INCREMENT PRIMARY KEY, customer INT, item INT);
+CREATE TABLE orders (id INT PRIMARY KEY, customer INT, KEY (customer)) SELECT seq AS id, seq MOD 50 AS customer
+  FROM seq_1_to_2000;
+CREATE TABLE queue (shop INT, id INT, PRIMARY KEY (shop, id)) SELECT seq MOD 20 AS shop, seq AS id FROM seq_1_to_8000;
+"""
+
+ITEMS = '"SELECT id, price FROM item WHERE id IN (:id, :id, :id, :id, :id, :id, :id, :id)"'
+ITEM = '{ sql = "SELECT price FROM item WHERE id = :one", repeat = 8, redraw = ["one"] }'
+LINES = '"INSERT INTO line (customer, item) VALUES ' + ", ".join(["(:customer, :id)"] * 8) + '"'
+LINE = '{ sql = "INSERT INTO line (customer, item) VALUES (:customer, :id)", repeat = 8 }'
+OLDEST = '{ sql = "SELECT MIN(id) FROM queue WHERE shop = :shop", into = ["oldest"] }'
+OLDEST_OF_ALL = '{ sql = "SELECT id FROM queue WHERE shop = :shop ORDER BY id", into = ["oldest"], rows = "all" }'
+RECENT = '"SELECT id, customer FROM orders WHERE customer = :few ORDER BY id DESC LIMIT 30"'
+SCAN = "\"SELECT COUNT(*) FROM customer WHERE note = 'none'\""
+
+
+def shop(items: str = ITEMS, lines: str = LINES, oldest: str = OLDEST, recent: str = RECENT) -> str:
+    """A file for `upshift load script`."""
+    return f"""
+[variables]
+customer = {{ uniform = [1, 2000] }}
+few = {{ uniform = [0, 49] }}
+shop = {{ uniform = [0, 19] }}
+one = {{ uniform = [1, 2000] }}
+id = {{ uniform = [1, 2000], draw = "use" }}
+[transactions.order]
+statements = [
+  "SELECT name FROM customer WHERE id = :customer",
+  {items},
+  {lines},
+  {recent},
+  {oldest},
+  "DELETE FROM queue WHERE shop = :shop AND id = :oldest",
+  "UPDATE stock SET quantity = quantity - 1 WHERE id = :customer",
+]
+"""
+
+
+Load = Callable[..., Evidence]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    folder = tmp_path_factory.mktemp("mariadb") / "data"
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
+    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
+    with started("mariadbd", folder, ("--performance-schema=ON", "--innodb-flush-log-at-trx-commit=0")) as running:
+        running.run(*(statement for statement in SCHEMA.split(";\n") if statement.strip()))
+        yield running
+
+
+@pytest.fixture
+def load(server: RealServer, tmp_path: Path) -> Load:
+    """The evidence of a load through the proxy."""
+
+    def run(script: str, *options: str) -> Evidence:
+        file = tmp_path / "shop.toml"
+        file.write_text(script)
+        trace = tmp_path / f"{len(list(tmp_path.glob('*.trace')))}.trace"
+        with captured(server.socket, trace) as place:
+            argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
+            url = f"mysql://root@/shop?socket={place}"
+            subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
+        return evidence_of(trace)
+
+    return run
+
+
+def evidence_of(trace: Path) -> Evidence:
+    shell = SystemShell()
+    try:
+        return examined(shell, lambda: program("upshift-stack"), trace)
+    finally:
+        shell.close()
+
+
+def report(evidence: Evidence, server: RealServer | None = None) -> Report:
+    if server:
+        with opened(Address(socket=str(server.socket), user="root")) as session:
+            evidence = with_server(evidence, session)
+    return report_on(evidence, Thresholds())
+
+
+def named(evidence: Evidence, server: RealServer | None = None) -> set[str]:
+    return {each.suspect for each in report(evidence, server).findings}
+
+
+def test_a_tuned_client_is_named_for_nothing(load: Load, server: RealServer) -> None:
+    seen = load(shop())
+    assert named(seen) == set()
+    assert seen.commits == 300
+    assert seen.trace.family == "mysql" and "MariaDB" in str(seen.trace.server_version) and seen.trace.whole
+
+
+def test_a_servers_own_counts_clear_who_is_innocent(load: Load, server: RealServer) -> None:
+    seen = load(shop(), "--protocol", "text")
+    asked = report(seen, server)
+    assert {each.suspect for each in asked.findings} == {"C2"} and {"P1", "P2", "P3", "E2"} <= {
+        each.suspect for each in asked.innocent
+    }
+    assert asked.budget.lock_us is not None and asked.total_us == seen.budget.total_us
+    assert asked.matched_statements is not None and asked.matched_statements >= 7
+
+
+@pytest.mark.parametrize(
+    ("faults", "script", "options"),
+    [
+        ({"C1"}, shop(), ("--protocol", "prepare-per-request")),
+        ({"C2"}, shop(), ("--protocol", "text")),
+        ({"C3"}, shop(), ("--fetch-size", "2")),
+        ({"C4"}, shop(oldest=OLDEST_OF_ALL), ()),
+        ({"C6"}, shop(items=ITEM), ()),
+        ({"C7"}, shop(lines=LINE), ()),
+        ({"C1", "C6", "C7"}, shop(items=ITEM, lines=LINE), ("--protocol", "prepare-per-request")),
+        ({"C3", "C4"}, shop(oldest=OLDEST_OF_ALL), ("--fetch-size", "20")),
+    ],
+)
+def test_planted_faults_are_named_and_no_other(load: Load, faults: set[str], script: str, options: tuple[str, ...]) -> None:
+    assert named(load(script, *options)) == faults
+
+
+def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Load, server: RealServer) -> None:
+    seen = load(shop(recent=SCAN))
+    # MariaDB has forgotten prepared statements when their connection ends: its flag with each answer remains.
+    assert named(seen) == {"P2"} == named(seen, server)
+    seen = load(shop(recent=SCAN), "--protocol", "text")
+    assert named(seen) == {"C2", "P2"} == named(seen, server)
+    assert [each.status for each in report(seen).findings if each.suspect == "P2"] == ["inferred"]
+    (told,) = (each for each in report(seen, server).findings if each.suspect == "P2")
+    assert told.status == "counted"
+    assert {each.name: each.value for each in told.statements[0].figures}["rows_examined"] == pytest.approx(20_000, rel=0.05)
+
+
+def test_a_real_driver_is_recognised_and_its_slow_client_named(server: RealServer, tmp_path: Path) -> None:
+    with captured(server.socket, trace := tmp_path / "app.trace") as place:
+        connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")
+        with connection, connection.cursor() as cursor:
+            for number in range(30):
+                connection.begin()
+                cursor.execute("SELECT name FROM customer WHERE id = %s", (number,))
+                time.sleep(0.005)
+                cursor.execute("UPDATE stock SET quantity = quantity - 1 WHERE id = %s", (number,))
+                connection.commit()
+    seen = evidence_of(trace)
+    assert named(seen) == {"C8"}
+    assert "PyMySQL" in {each.driver for each in seen.clients}
+    with_text = report_on(seen, Thresholds(changed={"C2.executions": 10, "report.share": 0.0}))
+    (text,) = [each for each in with_text.findings if each.suspect == "C2"]
+    assert text.fixes == (Fix(driver="PyMySQL", text=DRIVERS["PyMySQL"].fixes["C2"]),)
+
+
+def test_chatter_and_logins_of_a_real_driver_are_named(server: RealServer, tmp_path: Path) -> None:
+    """A new connection for each transaction also sets its session each time."""
+    with captured(server.socket, trace := tmp_path / "app.trace") as place:
+        for number in range(30):
+            connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")
+            with connection, connection.cursor() as cursor:
+                connection.ping()
+                cursor.execute("SELECT name FROM customer WHERE id = %s", (number,))
+                connection.commit()
+    seen = evidence_of(trace)
+    assert named(seen) == {"C5", "C11"}
+    assert seen.logins.logins == 30 and {each.what for each in seen.chatter} == {"SET", "ping"}
+
+
+def test_a_trace_that_was_cut_is_read_as_far_as_it_is_whole(load: Load, tmp_path: Path) -> None:
+    whole = load(shop())
+    trace = tmp_path / "0.trace"
+    trace.write_bytes(trace.read_bytes()[: trace.stat().st_size * 2 // 3])
+    cut = evidence_of(trace)
+    assert not cut.trace.whole and 0 < cut.trace.exchanges < whole.trace.exchanges
+    assert any("cut short" in note for note in report(cut).notes)

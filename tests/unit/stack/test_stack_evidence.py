@@ -1,0 +1,218 @@
+"""Evidence and budget: every microsecond is in one place."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from faulty_shop import shop
+from story import Story
+
+from upshift.stack.evidence import Statement
+from upshift.stack.read import read_evidence
+from upshift.stack.timeline import open_timeline
+
+SELECT = "SELECT a FROM t WHERE id = ?"
+
+
+def statement(story: Story, folder: Path, text: str = SELECT) -> Statement:
+    return next(each for each in read_evidence(story.export(folder)).statements if each.text == text)
+
+
+def test_a_transactions_time_is_divided_by_what_happens_in_it(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    app.gap_us = 7
+    for _ in range(30):
+        app.pings(gap_us=100)
+    with app.transaction(commit_us=90):
+        app.executes(SELECT, 1, wait_us=140)
+        app.executes(SELECT, 2, wait_us=240, sending_us=11, receiving_us=60)
+    budget = read_evidence(story.export(tmp_path)).budget
+    # BEGIN 40, two selects, COMMIT 90, each after a gap of 7; the gap before BEGIN is none of the transaction's.
+    assert budget.client_gap_us == 3 * 7
+    assert budget.network_us == 30 * 40 + 4 * 40
+    assert budget.server_us == (140 - 40) + (240 + 60 - 40)
+    assert budget.commit_us == 90 - 40
+    assert budget.untold_us == 11
+    assert budget.lock_us is None
+    assert budget.idle_us == 29 * 100 + 7
+    assert (budget.transactions, budget.round_trips, budget.round_trip_us) == (1, 34, 40)
+    assert budget.total_us == 30 * 40 + 21 + 40 + 140 + 11 + 240 + 60 + 90
+
+
+def test_locks_come_out_of_the_servers_time(tmp_path: Path) -> None:
+    budget = read_evidence(shop().export(tmp_path)).budget
+    waited = budget.with_locks(1000)
+    assert (waited.lock_us, waited.server_us, waited.total_us) == (1000, budget.server_us - 1000, budget.total_us)
+    assert budget.with_locks(10 * budget.total_us).total_us == budget.total_us
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_parts_add_up_whatever_overlaps(tmp_path: Path, seed: int) -> None:
+    """Requests that are sent before the answer to the one before, and those without an answer."""
+    chance = random.Random(seed)
+    story = Story()
+    for _ in range(3):
+        app = story.connection()
+        for _ in range(chance.randrange(1, 30)):
+            app.idles(chance.randrange(500))
+            with app.transaction():
+                for _ in range(chance.randrange(4)):
+                    told = {"gap_us": -chance.randrange(100)} if chance.random() < 0.4 else {"gap_us": chance.randrange(100)}
+                    if chance.random() < 0.3:
+                        app.closes(SELECT, gap_us=0)
+                    else:
+                        app.executes(SELECT, 1, wait_us=chance.randrange(40, 900), receiving_us=chance.randrange(50), **told)
+    folder = story.export(tmp_path)
+    with open_timeline(folder) as timeline:
+        row = timeline.execute(
+            "SELECT sum(span) FROM (SELECT max(coalesce(last_byte_us, request_end_us)) - min(request_us) AS span "
+            "FROM exchanges WHERE transaction IS NOT NULL GROUP BY connection, transaction)"
+        ).fetchone()
+    assert row is not None and read_evidence(folder).budget.total_us == row[0]
+
+
+def test_a_connection_with_few_round_trips_takes_the_traces_smallest(tmp_path: Path) -> None:
+    story = Story()
+    busy, short = story.connection(), story.connection()
+    for _ in range(25):
+        busy.pings()
+    busy.asks("SELECT 1 FROM t", wait_us=45)
+    short.asks(SELECT, wait_us=500)
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert (budget.round_trip_us, budget.server_us) == (40, 460 + 5)
+
+
+@pytest.mark.parametrize(("times", "statements"), [(100, (SELECT,)), (4, (SELECT, "SELECT 1 FROM t"))])
+def test_one_slow_statement_and_a_few_round_trips_tell_of_no_distance(
+    tmp_path: Path, times: int, statements: tuple[str, ...]
+) -> None:
+    story = Story()
+    app = story.connection()
+    for sql in statements * times:
+        app.asks(sql, wait_us=90_000)
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert (budget.network_us, budget.round_trip_us, budget.server_us) == (0, 0, times * len(statements) * 90_000)
+
+
+def test_what_is_sent_within_a_transaction_belongs_to_it_whatever_its_answer_tells(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    with app.transaction():
+        app.prepares(SELECT, gap_us=30, transaction=None)
+        app.executes(SELECT, 1, gap_us=50)
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert budget.client_gap_us == 30 + 50 + 10
+
+
+def test_prepares_again_are_of_the_same_text_on_the_same_connection(tmp_path: Path) -> None:
+    story = Story()
+    for _ in range(2):
+        app = story.connection()
+        for _ in range(3):
+            app.prepares(SELECT)
+            app.executes(SELECT, 1)
+    seen = statement(story, tmp_path)
+    assert (seen.prepares, seen.prepares_again, seen.executes, seen.prepared_literals) == (6, 4, 6, 0)
+    assert (seen.prepare_us, seen.prepare_again_us, seen.close_us) == (6 * 120, 4 * 120, 0)
+
+
+def test_what_is_sent_for_nothing_takes_the_gaps_before_it_along(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    app.prepares(SELECT)
+    with app.transaction():
+        app.prepares(SELECT, gap_us=30)
+        app.executes(SELECT, 1, rows=0, cursor=True, gap_us=5)
+        app.fetches(SELECT, rows=1, size=1, gap_us=20)
+        app.closes(SELECT, gap_us=7)
+        app.pings(gap_us=11)
+    evidence = read_evidence(story.export(tmp_path))
+    seen = next(each for each in evidence.statements if each.text == SELECT)
+    assert (seen.prepare_us, seen.prepare_again_us, seen.close_us) == (120 + 150, 150, 7)
+    assert (seen.fetch_us, seen.cursor_us, evidence.chatter[0].time_us) == (65, 65 + 205, 51)
+    assert seen.time_us == 120 + 120 + 200 + 45
+
+
+def test_lists_of_placeholders_are_no_literals(tmp_path: Path) -> None:
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    app.prepares("SELECT a FROM t WHERE id IN ($1, $2)")
+    app.prepares("SELECT a FROM t WHERE id IN ($1, $2, $3)")
+    assert {each.prepared_literals for each in read_evidence(story.export(tmp_path)).statements} == {0}
+
+
+def test_rows_of_a_result_are_those_of_all_its_fetches(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    for _ in range(2):
+        app.executes(SELECT, 1, rows=0, cursor=True)
+        # The statement of a fetch may be unknown.
+        app.fetches(SELECT, rows=10, size=10, statement=None, digest_text=None)
+        app.fetches(SELECT, rows=3, size=10)
+    seen = statement(story, tmp_path)
+    assert (seen.rows, seen.rows_median, seen.fetches, seen.cursors, seen.fetch_size) == (26, 13, 4, 2, 10)
+
+
+def test_runs_of_one_statement_end_with_another_and_with_the_transaction(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    for _ in range(2):
+        with app.transaction():
+            app.executes(SELECT, 1, "x", gap_us=5)
+            app.executes(SELECT, 2, "x", gap_us=6)
+            app.closes(SELECT)
+            app.executes(SELECT, 3, "x", gap_us=7)
+            app.executes("DELETE FROM t WHERE id = ?", 1)
+            app.executes(SELECT, 3, "x")
+    (loop,) = read_evidence(story.export(tmp_path)).loops
+    assert (loop.length, loop.runs, loop.changed_median, loop.gap_us_median) == (3, 2, 1, 6.5)
+    assert loop.time_us == 2 * (3 * 200 + 6 + 7)
+
+
+def test_a_pipeline_is_no_loop(tmp_path: Path) -> None:
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    with app.transaction():
+        app.executes(SELECT, 1)
+        for number in range(20):
+            app.executes(SELECT, number, gap_us=-150, round_trips=0)
+    assert read_evidence(story.export(tmp_path)).loops == ()
+
+
+def test_independent_statements_are_no_loop(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    for number in range(20):
+        app.executes(SELECT, number)
+    assert read_evidence(story.export(tmp_path)).loops == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("SET autocommit = 0", "SET"),
+        ("SELECT @@session.sql_mode, 1", "session variables"),
+        ("SELECT LAST_INSERT_ID()", "session variables"),
+        ("SELECT 1", "test query"),
+        ("SHOW WARNINGS", "SHOW"),
+        ("DISCARD ALL", "reset"),
+        ("SAVEPOINT a", "SAVEPOINT"),
+        ("SELECT @@version FROM t", None),
+        ("SELECT 1 FROM t", None),
+        ("SELECT a FROM version WHERE id = 1", None),
+    ],
+)
+def test_chatter_touches_no_row(tmp_path: Path, sql: str, what: str | None) -> None:
+    story = Story()
+    story.connection().asks(sql)
+    assert [each.what for each in read_evidence(story.export(tmp_path)).chatter] == [what] * (what is not None)
+
+
+def test_an_empty_trace_has_no_time(tmp_path: Path) -> None:
+    story = Story()
+    story.connection()
+    evidence = read_evidence(story.export(tmp_path))
+    assert (evidence.budget.total_us, evidence.budget.share(5), evidence.statements) == (0, 0.0, ())
