@@ -1,5 +1,6 @@
 //! The command line of `upshift-load`.
 
+mod import;
 mod load;
 mod options;
 mod replay;
@@ -14,6 +15,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub use load::{connector, run_workload};
 pub use options::{LoadOptions, ServerOptions};
 
+use import::{ImportOptions, import_capture};
 use replay::{ReplayOptions, replay_trace};
 use script::{ScriptArgs, script};
 
@@ -49,6 +51,8 @@ enum Command {
     Script(ScriptArgs),
     /// Send a trace's statements again, in order, and compare the answers.
     Replay(ReplayOptions),
+    /// Make a trace for replay of what `upshift stack capture` wrote.
+    Import(ImportOptions),
 }
 
 #[derive(Args)]
@@ -226,6 +230,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tpcc(args) => tpcc::run(args),
         Command::Script(args) => script(&args),
         Command::Replay(options) => replay_trace(&options),
+        Command::Import(options) => import_capture(&options),
     }
 }
 

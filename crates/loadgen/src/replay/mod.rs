@@ -12,6 +12,7 @@ mod digest;
 mod feed;
 mod format;
 mod head;
+mod import;
 mod player;
 mod reads;
 mod record;
@@ -28,6 +29,7 @@ pub use digest::{Answer, Difference, Differences, DigestReader, DigestWriter, St
 pub use feed::Order;
 pub use format::{Ending, Meta, RecordedStatement};
 pub use head::{DigestHead, Sent};
+pub use import::{Imported, LeftOut, import};
 pub use player::{Otherwise, Replay};
 pub use record::Recording;
 pub use tape::{Counts, Event, Tape};

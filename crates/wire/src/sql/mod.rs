@@ -1,10 +1,12 @@
 //! Statements as text: their digest, what they do, and how they look without their literals.
 
+mod bind;
 mod digest;
 mod mask;
 mod token;
 mod verb;
 
+pub use bind::{bind_literals, positional};
 pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
 pub use mask::{has_secret, mask};

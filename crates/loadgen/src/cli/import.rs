@@ -1,0 +1,62 @@
+//! `import`: a capture made into a trace.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::replay::{Imported, import};
+
+#[derive(Args)]
+pub(super) struct ImportOptions {
+    /// What `upshift stack capture` wrote.
+    capture: PathBuf,
+    /// The trace to write, for replay.
+    trace: PathBuf,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn import_capture(options: &ImportOptions) -> anyhow::Result<ExitCode> {
+    let made = import(&options.capture, &options.trace)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&as_json(&made))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!(
+        "{} transactions, {} requests, {} statements of {} connections",
+        made.ending.transactions, made.ending.statements, made.statements, made.connections
+    );
+    for (why, requests) in &made.left_out {
+        println!("left out: {requests} requests that {}", why.words());
+    }
+    if made.ending.lost > 0 {
+        println!(
+            "left out: {} transactions whose end the capture does not have",
+            made.ending.lost
+        );
+    }
+    if !made.whole {
+        eprintln!("WARNING: the capture is cut short: the trace has what was whole");
+    }
+    println!(
+        "next: upshift load replay {} --server URL --connections {}",
+        options.trace.display(),
+        made.connections
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(made: &Imported) -> serde_json::Value {
+    json!({
+        "transactions": made.ending.transactions,
+        "requests": made.ending.statements,
+        "lost": made.ending.lost,
+        "statements": made.statements,
+        "connections": made.connections,
+        "left_out": made.left_out,
+        "whole": made.whole,
+    })
+}

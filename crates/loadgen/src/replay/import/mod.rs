@@ -1,0 +1,195 @@
+//! A capture of an application's traffic, made into a trace that can be replayed.
+//!
+//! The way of an import: a capture's [`trace::Record`]s -> [`request`] (what the load client has to send for each) -> [`transactions`]
+//! (requests of one connection, put together) -> [`super::TraceWriter`]. The capture is read twice: a trace names its statements first.
+
+mod request;
+#[cfg(test)]
+mod tests;
+mod transactions;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use trace::{Record, TraceReader};
+use wire::Family;
+use wire::passive::Exchange;
+
+use self::request::{Request, request};
+use self::transactions::{KINDS, Transactions};
+use super::format::{Ending, Meta, RecordedStatement};
+use super::writer::TraceWriter;
+use crate::failure::Failure;
+use crate::session::StatementId;
+
+pub use self::request::LeftOut;
+
+/// A trace numbers its statements with two bytes.
+const STATEMENTS_MAX: usize = 1 << 16;
+
+/// What an import made.
+#[derive(Debug)]
+pub struct Imported {
+    /// Transactions and requests of the trace.
+    pub ending: Ending,
+    /// Connections that sent them.
+    pub connections: u32,
+    /// Different statements.
+    pub statements: usize,
+    /// Requests that a replay cannot send, by reason.
+    pub left_out: BTreeMap<LeftOut, u64>,
+    /// Whether the capture ended as it was meant to.
+    pub whole: bool,
+}
+
+/// Make the trace `to` of the capture `from`.
+///
+/// # Errors
+/// A file that is no capture, a masked one, one with nothing to replay or with too many different statements; a trace that cannot be
+/// written.
+pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
+    let known = Known::read(from)?;
+    let meta = known.meta(from);
+    let writer = TraceWriter::create(to, &meta, Arc::new(AtomicBool::new(false)))?;
+    let mut transactions = Transactions::new(&writer);
+    let mut left_out = BTreeMap::new();
+    let mut capture = open(from)?;
+    while let Some(record) = next(&mut capture)? {
+        match record {
+            Record::Exchange {
+                connection,
+                exchange,
+            } => {
+                let asked = match request(known.family, &exchange) {
+                    Request::Leave(why) => {
+                        *left_out.entry(why).or_insert(0) += 1;
+                        continue;
+                    }
+                    asked => asked,
+                };
+                let ids = &known.ids;
+                if !transactions.take(connection, &exchange, asked, |sql| ids[sql]) {
+                    *left_out.entry(LeftOut::Refused).or_insert(0) += 1;
+                }
+            }
+            Record::Closed { connection, .. }
+            | Record::Unread { connection, .. }
+            | Record::Gap { connection, .. } => transactions.lose(connection),
+            _ => {}
+        }
+    }
+    let connections = transactions.finish();
+    Ok(Imported {
+        ending: writer.finish()?,
+        connections,
+        statements: meta.statements.len(),
+        left_out,
+        whole: capture.ending().is_some(),
+    })
+}
+
+/// What a first reading of the capture finds.
+struct Known {
+    family: Family,
+    version: String,
+    ids: HashMap<String, StatementId>,
+    /// In the order of their numbers.
+    statements: Vec<RecordedStatement>,
+    connections: u32,
+}
+
+impl Known {
+    fn read(from: &Path) -> anyhow::Result<Self> {
+        let mut capture = open(from)?;
+        if capture.begin().masked {
+            return Err(Failure::new(
+                format!(
+                    "{} is masked: its statements have no values",
+                    from.display()
+                ),
+                "capture without --mask what you want to replay",
+            )
+            .into());
+        }
+        let mut known = Self {
+            family: capture.begin().family(),
+            version: String::new(),
+            ids: HashMap::new(),
+            statements: Vec::new(),
+            connections: 0,
+        };
+        while let Some(record) = next(&mut capture)? {
+            match record {
+                Record::Session { facts, .. } if known.version.is_empty() => {
+                    known.version = facts.server_version;
+                }
+                Record::Connected { .. } => known.connections += 1,
+                Record::Exchange { exchange, .. } => known.add(&exchange),
+                _ => {}
+            }
+        }
+        if known.ids.len() > STATEMENTS_MAX {
+            let message = format!(
+                "{} has {} different statements, and a trace holds {STATEMENTS_MAX}",
+                from.display(),
+                known.ids.len()
+            );
+            return Err(Failure::new(message, "capture a shorter time").into());
+        }
+        if known.ids.is_empty() {
+            return Err(Failure::new(
+                format!("{} has no statement that can be replayed", from.display()),
+                "`upshift stack dump` shows what it has",
+            )
+            .into());
+        }
+        Ok(known)
+    }
+
+    fn add(&mut self, exchange: &Exchange) {
+        let Request::Statement(sent) = request(self.family, exchange) else {
+            return;
+        };
+        if self.ids.contains_key(&sent.sql) {
+            return;
+        }
+        let number = self.ids.len();
+        // One too many is enough to know that there are too many.
+        let id = StatementId(u16::try_from(number).unwrap_or(u16::MAX));
+        self.statements.push(RecordedStatement {
+            name: format!("{}_{}", sent.verb, number + 1),
+            sql: sent.sql.clone(),
+            first_row: false,
+        });
+        self.ids.insert(sent.sql, id);
+    }
+
+    fn meta(&self, from: &Path) -> Meta {
+        let name = from.file_stem().unwrap_or_default().to_string_lossy();
+        Meta {
+            workload: format!("capture {name}"),
+            family: match self.family {
+                Family::Mysql => "mysql".to_owned(),
+                Family::Postgres => "postgres".to_owned(),
+            },
+            version: self.version.clone(),
+            connections: self.connections,
+            seed: 0,
+            knobs: serde_json::json!({}),
+            transactions: KINDS.iter().map(ToString::to_string).collect(),
+            statements: self.statements.clone(),
+        }
+    }
+}
+
+fn open(from: &Path) -> Result<TraceReader, Failure> {
+    TraceReader::open(from).map_err(|error| Failure::new(error.message, error.hint))
+}
+
+fn next(capture: &mut TraceReader) -> Result<Option<Record>, Failure> {
+    capture
+        .next()
+        .map_err(|error| Failure::new(error.message, error.hint))
+}

@@ -1,0 +1,179 @@
+//! What the load client has to send for a captured request.
+
+use serde::Serialize;
+use wire::Family;
+use wire::Value;
+use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
+use wire::sql::{bind_literals, positional};
+
+use crate::replay::tape::Counts;
+
+/// Why a request is not in the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOut {
+    /// Long data, or more than a capture keeps of one request.
+    NotCaptured,
+    /// The statement was prepared before the capture began.
+    UnknownText,
+    /// A value, or text, that is not UTF-8.
+    Binary,
+    /// Several statements in one text.
+    Several,
+    /// It changes the session: USE, `autocommit`, another user.
+    Session,
+    /// COPY and LOAD DATA.
+    Load,
+    /// The server refused it, and its transaction went on.
+    Refused,
+}
+
+impl LeftOut {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotCaptured => "have values that the capture does not keep",
+            Self::UnknownText => "were prepared before the capture began",
+            Self::Binary => "have text or values that are not UTF-8",
+            Self::Several => "have several statements in one text",
+            Self::Session => "change the session",
+            Self::Load => "are COPY or LOAD DATA",
+            Self::Refused => "were refused, and their transactions went on",
+        }
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Request {
+    Begin,
+    Commit,
+    Rollback,
+    Statement(Sent),
+    /// The load client sends it by itself where its options ask for it.
+    Implied,
+    Leave(LeftOut),
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sent {
+    /// With `?` for parameters.
+    pub(super) sql: String,
+    pub(super) verb: &'static str,
+    /// One row of values; several of a bulk execution.
+    pub(super) rows: Vec<Vec<Value>>,
+    pub(super) is_bulk: bool,
+    pub(super) counts: Counts,
+}
+
+/// What to send for a captured request.
+pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
+    match exchange.kind {
+        Kind::Query | Kind::Execute | Kind::BulkExecute => {}
+        Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
+        Kind::ChangeUser | Kind::InitDb | Kind::ResetConnection => {
+            return Request::Leave(LeftOut::Session);
+        }
+        Kind::Copy => return Request::Leave(LeftOut::Load),
+        _ => return Request::Implied,
+    }
+    match exchange.verb {
+        Some(Verb::Begin) => Request::Begin,
+        Some(Verb::Commit) => Request::Commit,
+        Some(Verb::Rollback) => Request::Rollback,
+        Some(Verb::Use) => Request::Leave(LeftOut::Session),
+        Some(Verb::Load) => Request::Leave(LeftOut::Load),
+        verb => {
+            statement(family, exchange, name(verb)).map_or_else(Request::Leave, Request::Statement)
+        }
+    }
+}
+
+fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
+    let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
+    let text = whole(text)?;
+    if exchange.results > 1 && exchange.verb != Some(Verb::Call) {
+        return Err(LeftOut::Several);
+    }
+    if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
+        return Err(LeftOut::Session);
+    }
+    let dialect = wire::Dialect {
+        family,
+        backslash_escapes: exchange.backslash_escapes,
+    };
+    let (sql, rows) = match &exchange.parameters {
+        Some(parameters) if exchange.kind != Kind::Query => {
+            if parameters.cut {
+                return Err(LeftOut::NotCaptured);
+            }
+            let (sql, places) = positional(dialect, text);
+            let rows = parameters.rows.iter();
+            let rows: Result<Vec<_>, _> = rows.map(|row| values(row, &places)).collect();
+            (sql, rows?)
+        }
+        _ => {
+            let (sql, values) = bind_literals(dialect, text);
+            (sql, vec![values])
+        }
+    };
+    Ok(Sent {
+        sql,
+        verb,
+        rows,
+        is_bulk: exchange.kind == Kind::BulkExecute,
+        counts: Counts {
+            rows: exchange.rows,
+            affected: exchange.affected,
+        },
+    })
+}
+
+fn whole(text: &Text) -> Result<&str, LeftOut> {
+    if text.bytes.len() as u64 != text.length {
+        return Err(LeftOut::NotCaptured);
+    }
+    std::str::from_utf8(&text.bytes).map_err(|_| LeftOut::Binary)
+}
+
+/// A row's values in the order in which the text has its `?`.
+fn values(row: &[Parameter], places: &[usize]) -> Result<Vec<Value>, LeftOut> {
+    let one = |place: &usize| row.get(*place).ok_or(LeftOut::NotCaptured).and_then(value);
+    places.iter().map(one).collect()
+}
+
+fn value(parameter: &Parameter) -> Result<Value, LeftOut> {
+    Ok(match &parameter.value {
+        ParameterValue::Null => Value::Null,
+        ParameterValue::Int(number) => Value::Int(*number),
+        ParameterValue::UInt(number) => match i64::try_from(*number) {
+            Ok(number) => Value::Int(number),
+            Err(_) => Value::Text(number.to_string()),
+        },
+        ParameterValue::Float(number) => Value::Text(number.to_string()),
+        ParameterValue::Double(number) => Value::Text(number.to_string()),
+        ParameterValue::Text(bytes) => match String::from_utf8(bytes.clone()) {
+            Ok(text) => Value::Text(text),
+            Err(_) => return Err(LeftOut::Binary),
+        },
+        ParameterValue::Binary(_) => return Err(LeftOut::Binary),
+        _ => return Err(LeftOut::NotCaptured),
+    })
+}
+
+fn name(verb: Option<Verb>) -> &'static str {
+    match verb {
+        Some(Verb::Select) => "select",
+        Some(Verb::Insert) => "insert",
+        Some(Verb::Update) => "update",
+        Some(Verb::Delete) => "delete",
+        Some(Verb::Replace) => "replace",
+        Some(Verb::Call) => "call",
+        Some(Verb::Set) => "set",
+        Some(Verb::Show) => "show",
+        Some(Verb::Ddl) => "ddl",
+        _ => "statement",
+    }
+}

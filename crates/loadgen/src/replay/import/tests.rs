@@ -1,0 +1,253 @@
+//! Captured requests, put together, are the transactions that a replay sends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wire::passive::{
+    Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
+};
+use wire::{Family, Value};
+
+use super::request::{LeftOut, Request, request};
+use super::transactions::{KINDS, Transactions};
+use crate::replay::tests::Scratch;
+use crate::replay::{Event, Meta, RecordedStatement, Trace, TraceWriter};
+use crate::session::StatementId;
+
+/// A query that was sent and answered then, in milliseconds.
+fn query(sql: &str, verb: Verb, ms: (u64, u64), open_after: bool) -> Exchange {
+    let mut exchange = Exchange::new(Kind::Query, ms.0 * 1_000_000);
+    exchange.text = Some(Text {
+        bytes: sql.as_bytes().into(),
+        length: sql.len() as u64,
+    });
+    exchange.verb = Some(verb);
+    exchange.answer_ns = Some((ms.1 * 1_000_000, ms.1 * 1_000_000));
+    exchange.in_transaction_after = Some(open_after);
+    exchange
+}
+
+fn refused(mut exchange: Exchange, code: u16) -> Exchange {
+    exchange.error = Some(ServerError {
+        code,
+        sqlstate: "HY000".to_owned(),
+    });
+    exchange
+}
+
+/// What a trace made of these has, by connection: how many had ended before, whether it was refused, its requests with their texts.
+fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usize) {
+    let mut ids: HashMap<String, StatementId> = HashMap::new();
+    let mut statements = Vec::new();
+    for (_, exchange) in exchanges {
+        if let Request::Statement(sent) = request(Family::Mysql, exchange) {
+            let id = StatementId(ids.len() as u16);
+            ids.entry(sent.sql.clone()).or_insert_with(|| {
+                statements.push(RecordedStatement {
+                    name: sent.verb.to_owned(),
+                    sql: sent.sql,
+                    first_row: false,
+                });
+                id
+            });
+        }
+    }
+    let meta = Meta {
+        workload: "test".into(),
+        family: "mysql".into(),
+        version: "1".into(),
+        connections: 2,
+        seed: 0,
+        knobs: serde_json::json!({}),
+        transactions: KINDS.iter().map(ToString::to_string).collect(),
+        statements,
+    };
+    let file = Scratch::new(name);
+    let writer = TraceWriter::create(&file.0, &meta, Arc::new(AtomicBool::new(false))).unwrap();
+    let mut transactions = Transactions::new(&writer);
+    let mut left_out = 0;
+    for (connection, exchange) in exchanges {
+        let asked = request(Family::Mysql, exchange);
+        let taken = transactions.take(*connection, exchange, asked, |sql| ids[sql]);
+        left_out += usize::from(!taken);
+    }
+    transactions.finish();
+    let lost = writer.finish().unwrap().lost;
+    let trace = Trace::open(&file.0, false).unwrap();
+    let mut reader = trace.reader().unwrap();
+    let mut found = Vec::new();
+    while let Some(one) = reader.next_transaction().unwrap() {
+        let events = one.events().unwrap();
+        let words: Vec<String> = events.iter().map(|event| told(event, &meta)).collect();
+        let kind = KINDS[usize::from(one.kind.0)];
+        let mark = if one.refused { " refused" } else { "" };
+        let (connection, after) = (one.connection, one.after);
+        found.push(format!(
+            "{connection} {kind} after {after}{mark}: {}",
+            words.join("; ")
+        ));
+    }
+    (found, lost, left_out)
+}
+
+fn told(event: &Event, meta: &Meta) -> String {
+    match event {
+        Event::Begin => "BEGIN".to_owned(),
+        Event::Commit => "COMMIT".to_owned(),
+        Event::Rollback => "ROLLBACK".to_owned(),
+        Event::Statement { id, parameters, .. } => {
+            let sql = &meta.statements[usize::from(id.0)].sql;
+            wire::render(Family::Mysql, sql, parameters)
+        }
+        Event::Batch { rows, .. } => format!("{} rows", rows.len()),
+    }
+}
+
+#[test]
+fn statements_alone_and_in_transactions_keep_their_order() {
+    let (found, lost, left_out) = imported(
+        "import-order",
+        &[
+            (
+                7,
+                query("SELECT a FROM t WHERE id = 1", Verb::Select, (0, 10), false),
+            ),
+            (7, query("BEGIN", Verb::Begin, (11, 12), true)),
+            // Began before the first one had ended.
+            (
+                9,
+                query("SELECT a FROM t WHERE id = 2", Verb::Select, (5, 13), false),
+            ),
+            (
+                7,
+                query(
+                    "UPDATE t SET a = 3 WHERE id = 1",
+                    Verb::Update,
+                    (14, 15),
+                    true,
+                ),
+            ),
+            (7, query("COMMIT", Verb::Commit, (16, 17), false)),
+            (9, query("COMMIT", Verb::Commit, (18, 19), false)),
+            // autocommit is off.
+            (
+                9,
+                query("DELETE FROM t WHERE id = 2", Verb::Delete, (20, 21), true),
+            ),
+            (9, query("ROLLBACK", Verb::Rollback, (22, 23), false)),
+            (9, query("BEGIN", Verb::Begin, (24, 25), true)),
+        ],
+    );
+    assert_eq!(
+        found,
+        [
+            "0 read after 0: SELECT a FROM t WHERE id = 1",
+            "1 read after 0: SELECT a FROM t WHERE id = 2",
+            "0 write after 1: BEGIN; UPDATE t SET a = 3 WHERE id = 1; COMMIT",
+            "1 write after 3: BEGIN; DELETE FROM t WHERE id = 2; ROLLBACK",
+        ]
+    );
+    assert_eq!((lost, left_out), (1, 0));
+}
+
+#[test]
+fn a_refused_statement_ends_its_transaction_only_where_the_server_did() {
+    let update = |ms| query("UPDATE t SET a = 3 WHERE id = 1", Verb::Update, ms, true);
+    let insert = |ms, open| query("INSERT INTO t VALUES (1)", Verb::Insert, ms, open);
+    let (found, lost, left_out) = imported(
+        "import-refused",
+        &[
+            (1, query("BEGIN", Verb::Begin, (0, 1), true)),
+            (1, update((2, 3))),
+            (1, refused(insert((4, 5), true), 1062)),
+            (1, query("COMMIT", Verb::Commit, (6, 7), false)),
+            (1, query("BEGIN", Verb::Begin, (8, 9), true)),
+            (1, refused(insert((10, 11), false), 1213)),
+            (1, refused(insert((12, 13), false), 1062)),
+            // Commits what is open.
+            (1, query("BEGIN", Verb::Begin, (14, 15), true)),
+            (1, update((16, 17))),
+            (1, query("BEGIN", Verb::Begin, (18, 19), true)),
+            (
+                1,
+                query("CREATE TABLE u (a INT)", Verb::Ddl, (20, 21), false),
+            ),
+        ],
+    );
+    assert_eq!(
+        found,
+        [
+            "0 write after 0: BEGIN; UPDATE t SET a = 3 WHERE id = 1; COMMIT",
+            "0 write after 1 refused: BEGIN; INSERT INTO t VALUES (1)",
+            "0 write after 2 refused: INSERT INTO t VALUES (1)",
+            "0 write after 3: BEGIN; UPDATE t SET a = 3 WHERE id = 1; COMMIT",
+            "0 write after 4: BEGIN; CREATE TABLE u (a INT); COMMIT",
+        ]
+    );
+    assert_eq!((lost, left_out), (0, 1));
+}
+
+#[test]
+fn what_cannot_be_sent_again_is_named() {
+    let select = || query("SELECT a FROM t WHERE id = ?", Verb::Select, (0, 1), false);
+    let execute = |values: Vec<ParameterValue>, cut| {
+        let mut exchange = select();
+        exchange.kind = Kind::Execute;
+        let row = values.into_iter().map(|value| Parameter { kind: 8, value });
+        exchange.parameters = Some(Parameters {
+            rows: vec![row.collect()],
+            cut,
+        });
+        exchange
+    };
+    let why = |exchange: &Exchange| match request(Family::Mysql, exchange) {
+        Request::Leave(why) => Some(why),
+        _ => None,
+    };
+    let sent = request(
+        Family::Mysql,
+        &execute(vec![ParameterValue::UInt(5)], false),
+    );
+    assert!(matches!(sent, Request::Statement(sent) if sent.rows == [[Value::Int(5)]]));
+    assert_eq!(why(&execute(vec![], false)), Some(LeftOut::NotCaptured));
+    assert_eq!(
+        why(&execute(vec![ParameterValue::Int(5)], true)),
+        Some(LeftOut::NotCaptured)
+    );
+    assert_eq!(
+        why(&execute(vec![ParameterValue::Long(9)], false)),
+        Some(LeftOut::NotCaptured)
+    );
+    assert_eq!(
+        why(&execute(vec![ParameterValue::Binary(vec![255])], false)),
+        Some(LeftOut::Binary)
+    );
+    let mut unknown = execute(vec![ParameterValue::Int(5)], false);
+    unknown.text = None;
+    assert_eq!(why(&unknown), Some(LeftOut::UnknownText));
+    let mut several = query("SELECT 1; SELECT 2", Verb::Select, (0, 1), false);
+    several.results = 2;
+    assert_eq!(why(&several), Some(LeftOut::Several));
+    let mut cut = query("SELECT 1", Verb::Select, (0, 1), false);
+    cut.text.as_mut().unwrap().length = 1 << 20;
+    assert_eq!(why(&cut), Some(LeftOut::NotCaptured));
+    for (sql, verb) in [("USE other", Verb::Use), ("SET autocommit=0", Verb::Set)] {
+        assert_eq!(
+            why(&query(sql, verb, (0, 1), false)),
+            Some(LeftOut::Session),
+            "{sql}"
+        );
+    }
+    let load = query(
+        "LOAD DATA LOCAL INFILE 'x' INTO TABLE t",
+        Verb::Load,
+        (0, 1),
+        false,
+    );
+    assert_eq!(why(&load), Some(LeftOut::Load));
+    assert_eq!(
+        request(Family::Mysql, &Exchange::new(Kind::Ping, 0)),
+        Request::Implied
+    );
+}

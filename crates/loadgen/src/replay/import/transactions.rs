@@ -1,0 +1,191 @@
+//! Requests of many connections, put together into transactions in the order in which they ended.
+
+use std::collections::HashMap;
+
+use wire::BatchWay;
+use wire::passive::Exchange;
+
+use super::request::{Request, Sent};
+use crate::replay::tape::Tape;
+use crate::replay::writer::{Ended, TraceWriter};
+use crate::session::StatementId;
+use crate::workload::TransactionKind;
+
+/// Kinds of transactions in a result: those that only read, and the others.
+pub(super) const KINDS: [&str; 2] = ["read", "write"];
+const READ: TransactionKind = TransactionKind(0);
+const WRITE: TransactionKind = TransactionKind(1);
+
+/// Takes a capture's requests in the order of their answers.
+pub(super) struct Transactions<'a> {
+    writer: &'a TraceWriter,
+    /// By a connection's number in the capture.
+    connections: HashMap<u32, Connection>,
+    /// When each transaction ended that was written, rising.
+    ends_ns: Vec<u64>,
+}
+
+struct Connection {
+    /// In the trace, from 0.
+    number: u32,
+    open: Option<Open>,
+}
+
+/// A transaction that has not ended.
+struct Open {
+    began_ns: u64,
+    tape: Tape,
+    /// BEGIN stands on the tape.
+    is_begun: bool,
+    kind: TransactionKind,
+}
+
+impl<'a> Transactions<'a> {
+    pub(super) fn new(writer: &'a TraceWriter) -> Self {
+        Self {
+            writer,
+            connections: HashMap::new(),
+            ends_ns: Vec::new(),
+        }
+    }
+
+    /// Add a request; false where it was refused and its transaction went on without it.
+    pub(super) fn take(
+        &mut self,
+        connection: u32,
+        exchange: &Exchange,
+        request: Request,
+        id_of: impl Fn(&str) -> StatementId,
+    ) -> bool {
+        if matches!(request, Request::Implied) {
+            return true;
+        }
+        let next = self.connections.len() as u32;
+        let at = self.connections.entry(connection).or_insert(Connection {
+            number: next,
+            open: None,
+        });
+        let number = at.number;
+        if request == Request::Begin
+            && let Some(mut before) = at.open.take()
+        {
+            // MySQL commits it.
+            before.tape.commit();
+            self.write(number, &before, Ended::Committed, exchange.request_ns);
+            return self.take(connection, exchange, request, id_of);
+        }
+        let goes_on = exchange.in_transaction_after == Some(true);
+        let is_refused = exchange.error.is_some();
+        let was_open = at.open.is_some();
+        if is_refused && was_open && exchange.in_transaction_after != Some(false) {
+            return false;
+        }
+        let mut open = match at.open.take() {
+            Some(open) => open,
+            // A COMMIT of nothing.
+            None if matches!(request, Request::Commit | Request::Rollback) => return true,
+            None => Open::at(exchange.request_ns),
+        };
+        let ended = match request {
+            Request::Begin => {
+                open.begin();
+                is_refused.then_some(Ended::Refused)
+            }
+            Request::Commit => {
+                open.tape.commit();
+                Some(if is_refused {
+                    Ended::Refused
+                } else {
+                    Ended::Committed
+                })
+            }
+            Request::Rollback => {
+                open.tape.rollback();
+                Some(Ended::RolledBack)
+            }
+            Request::Statement(sent) => {
+                if goes_on && !open.is_begun {
+                    open.begin();
+                }
+                open.add(&sent, id_of(&sent.sql));
+                match (is_refused, goes_on) {
+                    (true, _) => Some(Ended::Refused),
+                    (false, true) => None,
+                    (false, false) => {
+                        // A statement such as CREATE TABLE has committed what was open.
+                        if open.is_begun {
+                            open.tape.commit();
+                        }
+                        Some(Ended::Committed)
+                    }
+                }
+            }
+            Request::Implied | Request::Leave(_) => None,
+        };
+        match ended {
+            Some(ended) => self.write(number, &open, ended, end_ns(exchange)),
+            None => at.open = Some(open),
+        }
+        true
+    }
+
+    /// Nobody knows how the connection's transaction ended.
+    pub(super) fn lose(&mut self, connection: u32) {
+        let at = self.connections.get_mut(&connection);
+        if at.and_then(|at| at.open.take()).is_some() {
+            self.writer.lost();
+        }
+    }
+
+    /// How many connections sent something; what is open is lost.
+    pub(super) fn finish(mut self) -> u32 {
+        let numbers: Vec<u32> = self.connections.keys().copied().collect();
+        for number in &numbers {
+            self.lose(*number);
+        }
+        numbers.len() as u32
+    }
+
+    fn write(&mut self, number: u32, open: &Open, ended: Ended, end_ns: u64) {
+        let before = self.ends_ns.partition_point(|end| *end <= open.began_ns);
+        let began_us = open.began_ns / 1000;
+        let before = before as u64;
+        self.writer
+            .add(number, open.kind, began_us, before, ended, &open.tape);
+        let last = self.ends_ns.last().copied().unwrap_or_default();
+        self.ends_ns.push(last.max(end_ns));
+    }
+}
+
+impl Open {
+    fn at(began_ns: u64) -> Self {
+        Self {
+            began_ns,
+            tape: Tape::default(),
+            is_begun: false,
+            kind: READ,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.tape.begin();
+        self.is_begun = true;
+    }
+
+    fn add(&mut self, sent: &Sent, id: StatementId) {
+        if !matches!(sent.verb, "select" | "show" | "set") {
+            self.kind = WRITE;
+        }
+        match sent.rows.as_slice() {
+            [row] if !sent.is_bulk => self.tape.statement(id, row),
+            rows => self.tape.batch(id, rows, BatchWay::Bulk),
+        }
+        self.tape.answered(sent.counts);
+    }
+}
+
+fn end_ns(exchange: &Exchange) -> u64 {
+    exchange
+        .answer_ns
+        .map_or(exchange.request_end_ns, |(_, last)| last)
+}
