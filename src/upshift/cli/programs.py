@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from upshift.shell import Shell
 
 STACK = "upshift-stack"
 """The program of `upshift stack`, in the folder of the others."""
@@ -36,9 +42,8 @@ def stack_program(context: typer.Context) -> None:
 
 
 def _become(program: str, name: str, arguments: list[str]) -> None:
-    from upshift.native.programs import TIER_LIBRARY, build_programs, programs_are_built
+    from upshift.native.programs import TIER_LIBRARY
     from upshift.shell import SystemShell
-    from upshift.toolchain.system import ensure_packages
 
     def say(line: str) -> None:
         from upshift import console
@@ -48,13 +53,21 @@ def _become(program: str, name: str, arguments: list[str]) -> None:
     arguments, allow_install = _without_no_install(arguments)
     shell = SystemShell()
     try:
-        if not programs_are_built():
-            ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
-        folder = build_programs(shell, say=say)
+        folder = built_programs(shell, allow_install=allow_install, say=say)
     finally:
         shell.close()
     os.environ["UPSHIFT_TIER_LIBRARY"] = str(folder / TIER_LIBRARY)
     os.execv(folder / program, [name, *arguments])
+
+
+def built_programs(shell: Shell, *, allow_install: bool, say: Callable[[str], None]) -> Path:
+    """The folder of the programs in crates/, built when need be. Raises what installing and building do."""
+    from upshift.native.programs import build_programs, programs_are_built
+    from upshift.toolchain.system import ensure_packages
+
+    if not programs_are_built():
+        ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+    return build_programs(shell, say=say)
 
 
 def _without_no_install(arguments: list[str]) -> tuple[list[str], bool]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from upshift.cli import programs
+from upshift.cli.stack_prove import prove
 
 stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
 
@@ -55,7 +56,6 @@ def examine(
     """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
     from upshift import console
     from upshift.check.session import opened
-    from upshift.native.programs import build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.stack.drivers import find_driver
     from upshift.stack.examining import examined
@@ -63,7 +63,6 @@ def examine(
     from upshift.stack.server import refuse_family, server_address, with_server
     from upshift.stack.suspects.thresholds import read_thresholds
     from upshift.stack.terminal import show
-    from upshift.toolchain.system import ensure_packages
 
     thresholds = read_thresholds(threshold or ())
     named = find_driver(driver) if driver else None
@@ -71,9 +70,7 @@ def examine(
     shell = SystemShell()
 
     def program() -> Path:
-        if not programs_are_built():
-            ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
-        return build_programs(shell, say=console.say) / programs.STACK
+        return programs.built_programs(shell, allow_install=not no_install, say=console.say) / programs.STACK
 
     try:
         evidence = examined(shell, program, trace, named)
@@ -93,3 +90,4 @@ def examine(
 for _command in (capture, export, dump):
     stack_app.command(context_settings=programs.CONTEXT_SETTINGS)(_command)
 stack_app.command()(examine)
+stack_app.command()(prove)

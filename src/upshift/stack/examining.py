@@ -27,7 +27,7 @@ def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str
         folder = Path(place) / "export"
         done = shell.run(Command((str(program()), "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
         if done.returncode != 0:
-            raise _failure(done)
+            raise failure_of(done)
         evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
         raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))
@@ -46,7 +46,8 @@ def _why_empty(evidence: Evidence) -> str:
     return "let the application work through the capture's address, then end the capture"
 
 
-def _failure(done: Completed) -> UpshiftError:
+def failure_of(done: Completed) -> UpshiftError:
+    """What a program of crates/ said when it failed, as an exception."""
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         return UpshiftError(f"reading the trace was ended by {name}", "memory may have run out, or the disk be full")

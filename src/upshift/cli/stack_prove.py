@@ -1,0 +1,147 @@
+"""`upshift stack prove`: one suspect, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from upshift.options import Options
+    from upshift.shell import Shell
+    from upshift.stack.evidence import Evidence
+
+_IMPORT_TIMEOUT_S = 3600.0
+
+
+def prove(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
+    suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, as C1.")],
+    before: Annotated[
+        Path, typer.Option(metavar="FILE.sql", help="A dump of the database as it was when the capture began (mysqldump).")
+    ],
+    binary: Annotated[Path, typer.Option(help="The server's program, mysqld: it runs on copies of the dump's data.")],
+    threshold: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
+    ] = None,
+    loop: Annotated[
+        bool, typer.Option("--loop", help="Begin the trace again when it ends; for a trace that only reads.")
+    ] = False,
+    connections: Annotated[
+        str | None,
+        typer.Option("--connections", "-c", help="Client connections, separated by commas; default: the trace's, 64 at most."),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Server starts of each way.")] = 6,
+    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
+    until: Annotated[
+        str | None, typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, as 1%.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was measured as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Replay a trace as the application sent it and without the suspect, in turns, and say what that brings."""
+    import tempfile
+
+    from upshift import console
+    from upshift.cli.outcome import show_outcome
+    from upshift.cli.programs import STACK, built_programs
+    from upshift.cli.session import session
+    from upshift.errors import UsageError
+    from upshift.pipeline import measure_variants
+    from upshift.plan import prepare_measuring, refuse_unstartable
+    from upshift.shell import SystemShell
+    from upshift.stack.examining import examined
+    from upshift.stack.prove import find_finding, refuse_uncounted, sent_by, told, variants_of
+    from upshift.stack.suspects.rules import judge
+    from upshift.stack.suspects.thresholds import read_thresholds
+
+    thresholds = read_thresholds(threshold or ())
+    for file, what in ((before, "dump"), (binary, "server's program")):
+        if not file.is_file():
+            raise UsageError(f"there is no {what} {file}", "name a file that is there")
+    shell = SystemShell()
+    try:
+        programs = built_programs(shell, allow_install=not no_install, say=console.say)
+        evidence = examined(shell, lambda: programs / STACK, trace)
+        if evidence.trace.family != "mysql":
+            raise UsageError(
+                "the laboratory starts MySQL, and this trace is of a PostgreSQL", "capture an application of MySQL"
+            )
+        finding = find_finding(judge(evidence, thresholds), suspect)
+        refuse_uncounted(finding, evidence)
+        sent, remark = sent_by(evidence)
+        variants = variants_of(finding, sent, binary.resolve())
+        for variant in variants:
+            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}")
+        if remark:
+            console.say(remark)
+        if dry_run:
+            return
+        with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:
+            workload = _workload(shell, programs, Path(folder), trace, before, evidence, loop="reads" if loop else "")
+            options = _options(workload, connections or str(_connections(evidence)), trials, slice_seconds, until, budget)
+            stages = refuse_unstartable(variants)
+            measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
+            with session("prove", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+                result = measure_variants(at_work.lab, measuring, variants)
+    finally:
+        shell.close()
+    show_outcome(result, at_work.run, as_json=json)
+    for line in told(finding, result.experiment.comparisons):
+        console.say(line)
+
+
+def _workload(shell: Shell, programs: Path, folder: Path, trace: Path, before: Path, evidence: Evidence, *, loop: str) -> Path:
+    """The file of a workload that replays the trace. Raises UpshiftError for a trace that cannot be replayed."""
+    from upshift import console
+    from upshift.shell import Command
+    from upshift.stack.examining import failure_of
+    from upshift.stack.prove import workload_text
+
+    replayable = folder / "replay.trace"
+    done = shell.run(
+        Command((str(programs / "upshift-load"), "import", str(trace), str(replayable))),
+        check=False,
+        timeout_s=_IMPORT_TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise failure_of(done)
+    for line in done.stdout.splitlines():
+        if not line.startswith("next:"):
+            console.say(line)
+    file = folder / f"{trace.stem}.toml"
+    file.write_text(workload_text(replayable, before.resolve(), evidence, _connections(evidence), loop=loop))
+    return file
+
+
+def _connections(evidence: Evidence) -> int:
+    return min(64, max(1, sum(each.connections for each in evidence.clients)))
+
+
+def _options(
+    workload: Path, connections: str, trials: int, slice_seconds: float, until: str | None, budget: str | None
+) -> Options:
+    """How it is measured. Raises UsageError for what cannot be meant."""
+    from upshift.cli.amounts import parse_budget, parse_until
+    from upshift.cli.optimize import parse_connections
+    from upshift.options import Options
+    from upshift.values import checked
+
+    return checked(
+        Options,
+        {
+            "workloads": (str(workload),),
+            "connections": parse_connections(connections),
+            "trials": trials,
+            "slice_s": slice_seconds,
+            "until": parse_until(until),
+            "budget_s": parse_budget(budget, until),
+            "card_s": 0,
+            "held_out": (),
+        },
+    )

@@ -1,0 +1,157 @@
+"""A suspect as an experiment: the trace sent as the application sent it, and with one thing changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from upshift.errors import UsageError
+from upshift.measure.model import Comparison
+from upshift.measure.variant import Variant
+from upshift.report.words import count, measured
+from upshift.server.kind import Program
+from upshift.stack.evidence import Evidence
+from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
+from upshift.values import file_sha256
+
+AS_SENT, CHANGED = "as-sent", "changed"
+_CHANGES: Mapping[str, tuple[str, ...]] = {
+    "C1": ("--protocol", "prepared"),
+    "C2": ("--protocol", "prepared"),
+    "C3": ("--fetch-size", "0"),
+    "C12": ("--no-metadata",),
+    "C13": ("--protocol", "prepared"),
+}
+"""What a replay does in place of the suspect: options of `upshift load replay`."""
+_EACH_TIME = 0.5
+"""From this many prepares an execution on, a replay prepares for each request."""
+_RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
+"""The dump's hash stands behind its path: data is kept by the command that fills it."""
+_MIXED = 0.2
+"""With this share of both, text and prepared statements are said to be mixed."""
+
+
+def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
+    """What examining found against ``suspect``. Raises UsageError when there is nothing to prove, or no way here."""
+    if suspect not in SUSPECTS:
+        raise UsageError(f"there is no suspect '{suspect}'", f"there are {', '.join(SUSPECTS)}")
+    found = next((each for each in outcomes if each.suspect == suspect), None)
+    if not isinstance(found, Finding):
+        why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
+        raise UsageError(f"there is no finding {suspect} to prove: {why}", "`upshift stack examine` lists the findings")
+    if suspect not in _CHANGES:
+        raise UsageError(
+            f"{suspect} cannot be proven here: a replay sends the statements that the application sent",
+            f"a replay can change {', '.join(_CHANGES)}; try the other fixes in the application, and capture it again",
+        )
+    return found
+
+
+def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
+    """The options with which a replay sends as the application did, and a remark where that is not quite so."""
+    texts = sum(each.as_text for each in evidence.statements)
+    executes = sum(each.executes for each in evidence.statements)
+    prepares = sum(each.prepares for each in evidence.statements)
+    if executes < texts:
+        protocol = "text"
+    elif prepares > _EACH_TIME * executes:
+        protocol = "prepare-per-request"
+    else:
+        protocol = "prepared"
+    options: tuple[str, ...] = ("--protocol", protocol)
+    if protocol != "text" and sum(each.cursors for each in evidence.statements) > _EACH_TIME * executes:
+        sizes = [(each.fetches, each.fetch_size) for each in evidence.statements if each.fetch_size]
+        if sizes:
+            options += ("--fetch-size", str(max(1, round(max(sizes)[1] or 1))))
+    least = min(texts, executes)
+    remark = None
+    if least > _MIXED * (texts + executes):
+        remark = f"{count(texts, 'statement')} came as text and {executes:,} prepared: the replay sends all as {protocol}"
+    return options, remark
+
+
+def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path) -> tuple[Variant, Variant]:
+    """The replay as the application sends, and with the one thing changed; the server is the same. Raises UsageError."""
+    change = _CHANGES[finding.suspect]
+    if _holds(sent, change):
+        raise UsageError(
+            f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
+            "capture the part of the application that has the fault alone",
+        )
+    program = Program(kind="mysql", binary=binary)
+    return (
+        Variant(name=AS_SENT, program=program, client=sent),
+        Variant(name=CHANGED, program=program, client=(*sent, *change)),
+    )
+
+
+def _holds(sent: tuple[str, ...], change: tuple[str, ...]) -> bool:
+    """Whether the replay does already what the change asks for. A fetch size that is not asked for is none."""
+    if change[0] == "--fetch-size":
+        return "--fetch-size" not in sent
+    return sent[-len(change) :] == change or sent[: len(change)] == change
+
+
+def workload_text(trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
+    """A workload file that restores the dump ``before`` and replays ``trace``.
+
+    Queries are counted, and transactions where fetches would count as queries.
+    """
+
+    # JSON's strings are TOML's, too.
+    def words(*each: str) -> str:
+        return json.dumps([part.replace("{", "{{").replace("}", "}}") for part in each])
+
+    fill = ["sh", "-c", _RESTORE, "{tools}/mysql", "{socket}", "{database}"]
+    server = "mysql://root@localhost/{database}?socket={socket}"
+    load = ["{programs}/upshift-load", "replay", "--server", server, "--connections", "{connections}", "--seconds", "{seconds}"]
+    more = ["--on-difference", "count", "--json", "--histogram", *([f"--loop={loop}"] if loop else [])]
+    return "\n".join(
+        (
+            f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
+            f"connections = {connections}",
+            f'unit = "{_unit(evidence)}"',
+            "[fill]",
+            f"command = {json.dumps(fill)[:-1]}, {words(str(before), file_sha256(before))[1:-1]}]",
+            "[load]",
+            f"command = {json.dumps([*load, *more])[:-1]}, {words(str(trace))[1:-1]}]",
+            'latency = "upshift-load"',
+            "",
+        )
+    )
+
+
+def _unit(evidence: Evidence) -> str:
+    return "transaction" if _commits(evidence) else "query"
+
+
+def _commits(evidence: Evidence) -> bool:
+    """Whether most transactions end with a COMMIT, so that commits count them."""
+    return evidence.commits > _EACH_TIME * evidence.budget.transactions
+
+
+def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
+    """Raises UsageError where the server's counters cannot compare the two ways: a fetch counts as a query there."""
+    if finding.suspect == "C3" and not _commits(evidence):
+        raise UsageError(
+            "C3 cannot be proven with this trace: its statements commit by themselves, and MySQL counts fetches as queries",
+            "capture transactions that end with COMMIT",
+        )
+
+
+def told(finding: Finding, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """What the experiment says of the suspect, a sentence for each number of connections."""
+    words = {
+        "faster": "proven: without it, the throughput is",
+        "slower": "refuted: without it, the throughput is",
+        "equivalent": "refuted: without it, the throughput is",
+        "inconclusive": "not settled: without it, the throughput is",
+    }
+    title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
+    return tuple(
+        f"{title}: {words[each.verdict]} {each.ratio:.2f}x at {count(each.connections, 'connection')}, {measured(each)}; "
+        f"the budget allowed {1 / max(1e-9, 1 - finding.share):.2f}x at most"
+        for each in comparisons
+        if each.metric == "qps" and each.arm == CHANGED
+    )
