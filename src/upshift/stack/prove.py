@@ -12,6 +12,7 @@ from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Program
 from upshift.stack.evidence import Evidence
+from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
 from upshift.values import file_sha256
 
@@ -50,9 +51,10 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
 
 def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
     """The options with which a replay sends as the application did, and a remark where that is not quite so."""
-    texts = sum(each.as_text for each in evidence.statements)
-    executes = sum(each.executes for each in evidence.statements)
-    prepares = sum(each.prepares for each in evidence.statements)
+    statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
+    texts = sum(each.as_text for each in statements)
+    executes = sum(each.executes for each in statements)
+    prepares = sum(each.prepares for each in statements)
     if executes < texts:
         protocol = "text"
     elif prepares > _EACH_TIME * executes:
@@ -60,8 +62,8 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
     else:
         protocol = "prepared"
     options: tuple[str, ...] = ("--protocol", protocol)
-    if protocol != "text" and sum(each.cursors for each in evidence.statements) > _EACH_TIME * executes:
-        sizes = [(each.fetches, each.fetch_size) for each in evidence.statements if each.fetch_size]
+    if protocol != "text" and sum(each.cursors for each in statements) > _EACH_TIME * executes:
+        sizes = [(each.fetches, each.fetch_size) for each in statements if each.fetch_size]
         if sizes:
             options += ("--fetch-size", str(max(1, round(max(sizes)[1] or 1))))
     least = min(texts, executes)

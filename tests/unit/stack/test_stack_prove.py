@@ -1,0 +1,155 @@
+"""How a suspect becomes an experiment: what is sent as the application did, what is changed, and what cannot be proven."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from story import Story
+
+from upshift.errors import UsageError
+from upshift.measure.model import Comparison, Verdict
+from upshift.stack.evidence import Evidence
+from upshift.stack.prove import find_finding, refuse_uncounted, sent_by, told, variants_of, workload_text
+from upshift.stack.read import read_evidence
+from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.rules import judge
+from upshift.stack.suspects.thresholds import Thresholds
+from upshift.workload.model import Workload
+
+PRICE = "SELECT price FROM item WHERE id = ?"
+BINARY = Path("/usr/sbin/mysqld")
+
+
+def evidence(folder: Path, fault: str, *, commits: bool = True) -> Evidence:
+    """Of one connection that sends one statement 300 times, with one fault or none."""
+    story = Story()
+    app = story.connection()
+    app.prepares(PRICE)
+    for number in range(300):
+        if commits:
+            with app.transaction():
+                _send(app, number, fault)
+        else:
+            _send(app, number, fault)
+    return read_evidence(story.export(folder))
+
+
+def _send(app, number: int, fault: str) -> None:  # type: ignore[no-untyped-def]
+    if fault == "C2":
+        app.asks(PRICE.replace("?", str(number)), rows=1, wait_us=300)
+        return
+    if fault == "C1":
+        app.prepares(PRICE)
+    app.executes(PRICE, number, rows=0 if fault == "C3" else 1, cursor=fault == "C3")
+    for _ in range(10 if fault == "C3" else 0):
+        app.fetches(PRICE, rows=2, size=2)
+
+
+def finding(seen: Evidence, suspect: str) -> Finding:
+    return find_finding(judge(seen, Thresholds()), suspect)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sent", "change"),
+    [
+        ("C1", ("--protocol", "prepare-per-request"), ("--protocol", "prepared")),
+        ("C2", ("--protocol", "text"), ("--protocol", "prepared")),
+        ("C3", ("--protocol", "prepared", "--fetch-size", "2"), ("--fetch-size", "0")),
+    ],
+)
+def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[str, ...], change: tuple[str, ...]) -> None:
+    seen = evidence(tmp_path, fault)
+    assert sent_by(seen) == (sent, None)
+    now, then = variants_of(finding(seen, fault), sent, BINARY)
+    assert (now.client, then.client) == (sent, sent + change)
+    assert now.program == then.program
+
+
+def test_a_tuned_application_has_nothing_to_prove(tmp_path: Path) -> None:
+    outcomes = judge(evidence(tmp_path, ""), Thresholds())
+    with pytest.raises(UsageError, match="no finding C1"):
+        find_finding(outcomes, "C1")
+    with pytest.raises(UsageError, match="no suspect 'X1'"):
+        find_finding(outcomes, "X1")
+
+
+def test_what_a_replay_cannot_change_is_not_provable(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    app.prepares(PRICE)
+    for number in range(100):
+        with app.transaction():
+            for item in range(20):
+                app.executes(PRICE, number + item, rows=1)
+    outcomes = judge(read_evidence(story.export(tmp_path)), Thresholds())
+    with pytest.raises(UsageError, match="C6 cannot be proven here"):
+        find_finding(outcomes, "C6")
+
+
+def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) -> None:
+    found = finding(evidence(tmp_path, "C1"), "C1")
+    with pytest.raises(UsageError, match="does not show C1"):
+        variants_of(found, ("--protocol", "prepared"), BINARY)
+
+
+def test_fetches_are_compared_by_commits_alone(tmp_path: Path) -> None:
+    with_commits, without = evidence(tmp_path / "a", "C3"), evidence(tmp_path / "b", "C3", commits=False)
+    refuse_uncounted(finding(with_commits, "C3"), with_commits)
+    with pytest.raises(UsageError, match="counts fetches as queries"):
+        refuse_uncounted(finding(without, "C3"), without)
+
+
+def test_text_beside_prepared_statements_is_said(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    app.prepares(PRICE)
+    for number in range(30):
+        app.executes(PRICE, number, rows=1)
+        app.executes(PRICE, number, rows=1)
+        app.asks(f"SELECT name FROM item WHERE id = {number}", rows=1)
+    sent, remark = sent_by(read_evidence(story.export(tmp_path)))
+    assert sent == ("--protocol", "prepared")
+    assert remark and "30 statements came as text and 60 prepared" in remark
+
+
+def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) -> None:
+    dump = tmp_path / "be{fore}.sql"
+    dump.write_text("SELECT 1;")
+    seen = evidence(tmp_path / "export", "C1")
+    read = tomllib.loads(workload_text(tmp_path / "app.trace", dump, seen, 4, loop="reads"))
+    workload = Workload.model_validate({"name": "app", **read})
+    assert workload.unit == "transaction"
+    assert str(dump) in [part.format() for part in workload.fill.command if "be{{" in part]
+    assert workload.load.command[-1] == str(tmp_path / "app.trace")
+    assert "--loop=reads" in workload.load.command
+    once = workload_text(tmp_path / "app.trace", dump, evidence(tmp_path / "alone", "C2", commits=False), 4, loop="")
+    assert "--loop" not in once and 'unit = "query"' in once
+    dump.write_text("SELECT 2;")
+    assert tomllib.loads(workload_text(tmp_path / "app.trace", dump, seen, 4, loop="reads"))["fill"] != read["fill"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "word"),
+    [("faster", "proven"), ("slower", "refuted"), ("equivalent", "refuted"), ("inconclusive", "not settled")],
+)
+def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, word: str) -> None:
+    found = finding(evidence(tmp_path, "C1"), "C1")
+    comparison = Comparison(
+        workload="app",
+        held_out=False,
+        connections=4,
+        metric="qps",
+        arm="changed",
+        baseline="as-sent",
+        ratio=1.3,
+        ci_low=1.2,
+        ci_high=1.4,
+        confidence=0.95,
+        trials=6,
+        verdict=verdict,
+        trials_needed=None,
+    )
+    (line,) = told(found, (comparison, comparison.model_copy(update={"metric": "user_cpu_us_per_query"})))
+    assert line.startswith(f"C1 (prepares each time): {word}: ") and "1.30x" in line
