@@ -64,7 +64,7 @@ pub fn mysql(server: &Server) {
             "CREATE TABLE f (id INT);\nLOAD DATA LOCAL INFILE '{}' INTO TABLE f;\nSELEC 1;\nSELECT COUNT(*) FROM f;\n\
              delimiter //\nSELECT 1; SET @a = 2; SELECT @a, 3 UNION ALL SELECT 4, 5;\n//\n\
              CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nCALL p()//\n\
-             SET PASSWORD = PASSWORD('geheim')//\nSET PASSWORD = ''//\n\\u mysql\n",
+             SET PASSWORD = PASSWORD('geheim')//\nSET PASSWORD = ''//\nuse mysql\n",
             file.display()
         ),
     );
@@ -110,10 +110,12 @@ pub fn mysql(server: &Server) {
             .as_ref()
             .is_some_and(|text| !text.bytes.ends_with(b"geheim')"))
     );
+    // A client changes the database by the command, or by the text.
+    let is_change = |kind, verb| kind == Request::InitDb || verb == Some(Verb::Use);
     assert!(
         told.exchanges
             .iter()
-            .any(|each| each.kind == Request::InitDb)
+            .any(|each| is_change(each.kind, each.verb))
     );
 }
 
