@@ -50,6 +50,16 @@ impl Setting {
         Capture::start(&arguments)
     }
 
+    /// What a capture says that does not begin.
+    fn refused(&self, more: &[&str]) -> String {
+        let url = format!("mysql://?socket={}", self.folder.file("s").display());
+        let mut arguments = vec!["--server", &url];
+        arguments.extend(more);
+        let ended = Capture::try_start(&arguments).err().expect("refused");
+        assert!(ended.stderr.contains("hint: "), "{}", ended.stderr);
+        ended.stderr
+    }
+
     fn client(&self) -> UnixStream {
         UnixStream::connect(&self.listen).expect("a proxy")
     }
@@ -252,4 +262,29 @@ fn a_server_that_goes_away_ends_its_clients() {
     assert_eq!(answer, b"bye");
     drop(client);
     assert_eq!(capture.stop().code, Some(0));
+}
+
+#[test]
+fn a_capture_ends_by_itself() {
+    // A trace that has begun is longer than a byte.
+    for end in [["--seconds", "1"], ["--max-bytes", "1"]] {
+        let setting = Setting::new(drop);
+        assert_eq!(setting.capture(&end).wait().code, Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_begin_leaves_nothing_behind() {
+    let setting = Setting::new(drop);
+    let (trace, listen) = (setting.folder.file("t"), text(&setting.listen).to_owned());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("bound").to_string();
+    let said = setting.refused(&["--listen", &port, "--share-identity", text(&trace)]);
+    assert!(said.contains("another program listens there"), "{said}");
+    assert!(!trace.exists());
+    std::fs::write(&trace, "mine").expect("a file");
+    let said = setting.refused(&["--listen", &listen, text(&trace)]);
+    assert!(said.contains("cannot write"), "{said}");
+    assert_eq!(std::fs::read(&trace).expect("still there"), b"mine");
+    assert!(!setting.listen.exists());
 }

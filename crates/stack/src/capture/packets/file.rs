@@ -44,7 +44,8 @@ impl Packets {
     /// # Errors
     /// The system's; a file that is no pcap.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()), "");
+        let failed =
+            |error: io::Error| Failure::failed(format!("{}: {error}", path.display()), HINT);
         let mut source: Source = if path.as_os_str() == "-" {
             Box::new(io::stdin())
         } else {
