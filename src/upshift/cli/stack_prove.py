@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 _IMPORT_TIMEOUT_S = 3600.0
 
 
+class Loop(StrEnum):
+    """Which traces may begin again, as ``upshift load replay --loop`` has it."""
+
+    READS = "reads"
+    ALWAYS = "always"
+
+
 def prove(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
     suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, as C1.")],
@@ -26,8 +34,11 @@ def prove(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
     ] = None,
     loop: Annotated[
-        bool, typer.Option("--loop", help="Begin the trace again when it ends; for a trace that only reads.")
-    ] = False,
+        Loop,
+        typer.Option(
+            help="Begin the trace again when it ends: one that only reads, or any, whose later laps find changed rows."
+        ),
+    ] = Loop.READS,
     connections: Annotated[
         str | None,
         typer.Option("--connections", "-c", help="Client connections, separated by commas; default: the trace's, 64 at most."),
@@ -83,7 +94,7 @@ def prove(
         if dry_run:
             return
         with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:
-            workload = _workload(shell, programs, Path(folder), trace, before, evidence, loop="reads" if loop else "")
+            workload = _workload(shell, programs, Path(folder), trace, before, evidence, loop=loop.value)
             options = _options(workload, connections or str(_connections(evidence)), trials, slice_seconds, until, budget)
             stages = refuse_unstartable(variants)
             measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)

@@ -108,7 +108,7 @@ def workload_text(trace: Path, before: Path, evidence: Evidence, connections: in
     fill = ["sh", "-c", _RESTORE, "{tools}/mysql", "{socket}", "{database}"]
     server = "mysql://root@localhost/{database}?socket={socket}"
     load = ["{programs}/upshift-load", "replay", "--server", server, "--connections", "{connections}", "--seconds", "{seconds}"]
-    more = ["--on-difference", "count", "--json", "--histogram", *([f"--loop={loop}"] if loop else [])]
+    more = ["--on-difference", "count", "--json", "--histogram", f"--loop={loop}"]
     return "\n".join(
         (
             f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
