@@ -1,0 +1,1 @@
+"""Plans: one canonical tree from each server's own EXPLAIN, what differs between two, and what a plan gives away."""

@@ -1,0 +1,295 @@
+"""PostgreSQL's EXPLAIN (FORMAT JSON), with ANALYZE and BUFFERS where the statement was executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from upshift.stack.plans import text
+from upshift.stack.plans.members import PlanUnreadable, loaded, number, objects, rest, word, words
+from upshift.stack.plans.model import Access, Join, JoinKind, Method, Node, Operation, Sort
+from upshift.values import Value
+
+
+class Index(Value):
+    """An index as the catalog has it: the plan names an index, and neither its columns nor whether it is unique."""
+
+    columns: tuple[str, ...] = ()
+    unique: bool = False
+
+
+class Catalog(Value):
+    """What a plan of PostgreSQL leaves out."""
+
+    indexes: dict[str, Index] = Field(default_factory=dict)
+    table_rows: dict[str, float] = Field(default_factory=dict)
+
+
+_OPERATIONS: Mapping[str, Operation] = {
+    "Result": "rows",
+    "ProjectSet": "rows",
+    "ModifyTable": "write",
+    "Append": "union",
+    "Merge Append": "union",
+    "Recursive Union": "union",
+    "SetOp": "union",
+    "Materialize": "materialize",
+    "Memoize": "materialize",
+    "Sort": "sort",
+    "Incremental Sort": "sort",
+    "Group": "aggregate",
+    "Aggregate": "aggregate",
+    "WindowAgg": "window",
+    "Unique": "distinct",
+    "Limit": "limit",
+}
+_SCANS: Mapping[str, Access] = {
+    "Seq Scan": "full_scan",
+    "Sample Scan": "full_scan",
+    "Index Scan": "range",
+    "Index Only Scan": "range",
+    "Bitmap Heap Scan": "range",
+    "Tid Scan": "ref",
+    "Tid Range Scan": "range",
+    "Subquery Scan": "intermediate",
+    "Function Scan": "intermediate",
+    "Table Function Scan": "intermediate",
+    "Values Scan": "intermediate",
+    "CTE Scan": "intermediate",
+    "WorkTable Scan": "intermediate",
+    "Named Tuplestore Scan": "intermediate",
+    "Foreign Scan": "unknown",
+}
+_METHODS: Mapping[str, Method] = {"Nested Loop": "nested_loop", "Hash Join": "hash", "Merge Join": "merge"}
+_KINDS: Mapping[str, JoinKind] = {
+    "Inner": "inner",
+    "Left": "left",
+    "Right": "right",
+    "Full": "full",
+    "Semi": "semi",
+    "Anti": "anti",
+    "Right Semi": "semi",
+    "Right Anti": "anti",
+}
+_KNOWN = (
+    "Node Type",
+    "Plans",
+    "Parent Relationship",
+    "Parallel Aware",
+    "Async Capable",
+    "Relation Name",
+    "Schema",
+    "Alias",
+    "Index Name",
+    "Startup Cost",
+    "Total Cost",
+    "Plan Rows",
+    "Plan Width",
+    "Actual Startup Time",
+    "Actual Total Time",
+    "Actual Rows",
+    "Actual Loops",
+    "Rows Removed by Filter",
+    "Rows Removed by Index Recheck",
+    "Rows Removed by Join Filter",
+    "Index Cond",
+    "Recheck Cond",
+    "Filter",
+    "Join Filter",
+    "Hash Cond",
+    "Merge Cond",
+    "Join Type",
+    "Sort Key",
+    "Heap Fetches",
+    "Output",
+    "Scan Direction",
+    "Group Key",
+    "Subplan Name",
+    "Inner Unique",
+)
+_OF_ANOTHER_TABLE = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]|\$\d")
+
+
+def parse_postgres(answer: str | list[Any], catalog: Catalog | None = None) -> Node:
+    """The canonical tree. Without a catalog no lookup is known to be unique. Raises PlanUnreadable."""
+    whole = objects(loaded(answer))
+    plan = whole[0].get("Plan") if whole else None
+    if not isinstance(plan, dict):
+        raise PlanUnreadable("the server's JSON has no Plan", "the answer of EXPLAIN (FORMAT JSON) is needed")
+    try:
+        return _step(plan, catalog or Catalog())
+    except (AttributeError, TypeError) as error:
+        raise PlanUnreadable(f"a member of the plan has another type than expected: {error}", "report the plan") from error
+
+
+def execution_ms(answer: str | list[Any]) -> float | None:
+    whole = objects(loaded(answer))
+    return number(whole[0].get("Execution Time")) if whole else None
+
+
+def _step(members: dict[str, Any], catalog: Catalog) -> Node:
+    kind = word(members.get("Node Type")) or ""
+    below, beside = [], []
+    for each in objects(members.get("Plans")):
+        if kind.startswith("Bitmap"):
+            continue
+        if each.get("Parent Relationship") in ("SubPlan", "InitPlan"):
+            named = word(each.get("Subplan Name")) or "subquery"
+            beside.append(Node(operation="subquery", said=named, children=(_step(each, catalog),)))
+        else:
+            below.append(_step(each, catalog))
+    known = _figures(members)
+    condition = word(members.get("Filter")) or word(members.get("Join Filter")) or word(members.get("One-Time Filter"))
+    known |= {"said": kind, "filter": text.plain(condition) if condition else None, "more": _more(members)}
+    if kind == "Hash" and len(below) == 1:
+        # The table that a hash join looks up: the join tells of it.
+        return below[0].model_copy(update={"more": {**below[0].more, **_hash_table(members)}})
+    children = (*below, *beside)
+    if kind in _SCANS:
+        return _scan(kind, members, catalog, children, known)
+    if kind in _METHODS:
+        return _joined(kind, members, (*below,), (*beside,), known)
+    operation = _OPERATIONS.get(kind, "other")
+    if operation == "write":
+        name = word(members.get("Relation Name"))
+        said = word(members.get("Operation")) or kind
+        return Node(operation="write", table=name, alias=name, children=children, **{**known, "said": said.lower()})
+    if operation == "rows" and not below:
+        known["access"] = "none"
+    if operation == "sort":
+        known["sort"] = _sort(members, below)
+    hashed = members.get("Strategy") in ("Hashed", "Mixed")
+    if operation == "materialize" or hashed or kind == "Recursive Union":
+        known |= {"temporary": True, "temporary_on_disk": _spilled(members)}
+    return Node(operation=operation, children=children, **known)
+
+
+def _more(members: dict[str, Any]) -> dict[str, str]:
+    """What has no place of its own; counters that counted nothing are left out."""
+    return {name: value for name, value in rest(members, _KNOWN).items() if value != "0"}
+
+
+def _figures(members: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "estimated_rows": number(members.get("Plan Rows")),
+        "estimated_cost": number(members.get("Total Cost")),
+        "actual_rows": number(members.get("Actual Rows")),
+        "loops": number(members.get("Actual Loops")),
+        "total_ms": number(members.get("Actual Total Time")),
+    }
+
+
+def _scan(kind: str, members: dict[str, Any], catalog: Catalog, children: tuple[Node, ...], known: dict[str, Any]) -> Node:
+    table = word(members.get("Relation Name"))
+    access, index, conditions = _SCANS[kind], word(members.get("Index Name")), word(members.get("Index Cond"))
+    bounds: tuple[str, ...] | None = () if access == "full_scan" else None
+    columns: tuple[str, ...] = ()
+    if kind == "Bitmap Heap Scan":
+        access, index, bounds, columns = _bitmap(objects(members.get("Plans")), catalog)
+    elif index is not None:
+        access, bounds, columns = _found(conditions, catalog.indexes.get(index, Index()))
+    elif table is None and access == "range":
+        access = "unknown"
+    removed = sum(number(members.get(f"Rows Removed by {each}")) or 0.0 for each in ("Filter", "Index Recheck"))
+    rows, estimated = known["actual_rows"], known["estimated_rows"]
+    in_table = catalog.table_rows.get(table or "")
+    read = estimated if known["filter"] is None else in_table if access in ("full_scan", "index_scan") else None
+    return Node(
+        operation="access",
+        table=table or word(members.get("CTE Name")) or word(members.get("Function Name")),
+        alias=word(members.get("Alias")),
+        access=access,
+        index=index,
+        key_columns=columns,
+        bounds=bounds,
+        covering=None if index is None else kind == "Index Only Scan",
+        estimated_read=read,
+        actual_read=rows + removed if rows is not None else None,
+        heap_fetches=number(members.get("Heap Fetches")),
+        children=children,
+        **known,
+    )
+
+
+def _found(conditions: str | None, index: Index) -> tuple[Access, tuple[str, ...], tuple[str, ...]]:
+    """How the conditions of an index find rows: the access, its bounds and the columns that they are about."""
+    if conditions is None:
+        return "index_scan", (), ()
+    bounds = text.bounds(conditions)
+    each = [text.bound(part) for part in bounds]
+    used = {single.column for single in each if single}
+    columns = tuple(column for column in index.columns if column in used) or text.columns(bounds)
+    if all(single and single.operator == "is not null" for single in each):
+        return "index_scan", bounds, ()
+    if any(single is None or single.operator != "=" for single in each):
+        words_of_text = " @@ " in conditions
+        return ("fulltext" if words_of_text else "range"), bounds, columns
+    if not index.unique or set(index.columns) - used:
+        return "ref", bounds, columns
+    values = [part.partition(" = ")[2] for part in text.parts(text.plain(conditions))]
+    from_elsewhere = any(
+        _OF_ANOTHER_TABLE.search(text.outside_strings(value, r".*'.*", "")) for value in values if value[:1] != "'"
+    )
+    return ("unique" if from_elsewhere else "const"), bounds, columns
+
+
+def _bitmap(
+    plans: list[dict[str, Any]], catalog: Catalog
+) -> tuple[Access, str | None, tuple[str, ...] | None, tuple[str, ...]]:
+    """One index's bitmap finds rows as the index does; several together are a merge."""
+    if len(plans) != 1:
+        return "unknown", None, None, ()
+    plan = plans[0]
+    if plan.get("Node Type") == "Bitmap Index Scan":
+        index = word(plan.get("Index Name")) or ""
+        access, bounds, columns = _found(word(plan.get("Index Cond")), catalog.indexes.get(index, Index()))
+        return access, index, bounds, columns
+    inner = [_bitmap([each], catalog) for each in objects(plan.get("Plans"))]
+    either = plan.get("Node Type") == "BitmapOr"
+    names = ", ".join(each[1] or "" for each in inner)
+    found = (" or " if either else " and ").join(" and ".join(each[2] or ()) for each in inner)
+    return "index_merge", f"{'union' if either else 'intersect'}({names})", (found,), ()
+
+
+def _joined(
+    kind: str, members: dict[str, Any], below: tuple[Node, ...], beside: tuple[Node, ...], known: dict[str, Any]
+) -> Node:
+    method = _METHODS[kind]
+    condition = word(members.get("Hash Cond")) or word(members.get("Merge Cond"))
+    if condition and known["filter"] is None:
+        known["filter"] = text.plain(condition)
+    if method == "hash" and len(below) == 2:
+        # PostgreSQL prints the side that probes first; the hashed side is read before it.
+        hashed = below[1]
+        batches = number(hashed.more.get("Hash Batches"))
+        known |= {"temporary_on_disk": batches > 1 if batches is not None else None}
+        below = (hashed, below[0])
+    join = Join(kind=_KINDS.get(word(members.get("Join Type")) or "", "inner"), method=method)
+    return Node(operation="join", join=join, children=(*below, *beside), **known)
+
+
+def _hash_table(members: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: str(value) for name, value in members.items() if name in ("Hash Batches", "Hash Buckets", "Peak Memory Usage")
+    }
+
+
+def _sort(members: dict[str, Any], below: list[Node]) -> Sort:
+    child = below[0] if below else None
+    rows = None if child is None else (child.actual_rows if child.loops else child.estimated_rows)
+    kind = word(members.get("Sort Space Type"))
+    return Sort(
+        keys=tuple(text.plain(each) for each in words(members.get("Sort Key"))),
+        rows=rows,
+        on_disk=kind == "Disk" if kind else None,
+    )
+
+
+def _spilled(members: dict[str, Any]) -> bool | None:
+    usage, batches = number(members.get("Disk Usage")), number(members.get("HashAgg Batches"))
+    if usage is None and batches is None:
+        return None
+    return (usage or 0) > 0 or (batches or 0) > 1

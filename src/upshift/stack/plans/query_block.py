@@ -1,0 +1,394 @@
+"""Plans as ``query_block``: MySQL's EXPLAIN FORMAT=JSON version 1, and MariaDB's EXPLAIN and ANALYZE FORMAT=JSON.
+
+Both list the tables of a join in the order in which they are read; MariaDB adds what an execution counted (``r_...``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from upshift.stack.plans import text
+from upshift.stack.plans.members import PlanUnreadable, loaded, number, objects, rest, word, words
+from upshift.stack.plans.model import Access, Join, JoinKind, Method, Node, Sort
+
+Ranges = Mapping[tuple[str, str], tuple[str, ...]]
+"""Of a table's name in the statement and an index: the ranges that the optimizer chose. MariaDB's plan has none."""
+
+_ACCESS: Mapping[str, Access] = {
+    "system": "const",
+    "const": "const",
+    "eq_ref": "unique",
+    "unique_subquery": "unique",
+    "ref": "ref",
+    "ref_or_null": "ref",
+    "index_subquery": "ref",
+    "range": "range",
+    "index_merge": "index_merge",
+    "index": "index_scan",
+    "ALL": "full_scan",
+    "hash_ALL": "full_scan",
+    "hash_index": "index_scan",
+    "hash_range": "range",
+    "fulltext": "fulltext",
+}
+_WRITES = ("insert", "replace", "update", "delete")
+_SUBQUERIES = (
+    "select_list_subqueries",
+    "attached_subqueries",
+    "having_subqueries",
+    "group_by_subqueries",
+    "order_by_subqueries",
+    "update_value_subqueries",
+    "optimized_away_subqueries",
+    "subqueries",
+)
+_MATERIALIZED = ("materialized_from_subquery", "materialized")
+_TABLE_KNOWN = (
+    *_WRITES,
+    *_SUBQUERIES,
+    *_MATERIALIZED,
+    "table_name",
+    "access_type",
+    "possible_keys",
+    "key",
+    "key_length",
+    "used_key_parts",
+    "ref",
+    "rows",
+    "rows_examined_per_scan",
+    "rows_produced_per_join",
+    "filtered",
+    "r_rows",
+    "r_filtered",
+    "r_loops",
+    "r_table_time_ms",
+    "r_other_time_ms",
+    "r_total_time_ms",
+    "cost_info",
+    "cost",
+    "used_columns",
+    "attached_condition",
+    "index_condition",
+    "using_index",
+    "using_join_buffer",
+    "index_merge",
+    "r_engine_stats",
+)
+
+
+class _Reader:
+    """One plan being read."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+        self._structures: Mapping[str, Callable[[Any], Node]] = {
+            "query_block": self.block,
+            "union_result": self._union,
+            "intersect_result": self._union,
+            "except_result": self._union,
+            "recursive_union": self._union,
+            "ordering_operation": self._ordered,
+            "grouping_operation": self._grouped,
+            "duplicates_removal": self._distinct,
+            "windowing": self._window,
+            "window_functions_computation": self._window,
+            "filesort": self._filesort,
+            "read_sorted_file": self.block,
+            "temporary_table": self._temporary,
+            "buffer_result": self._temporary,
+            "expression_cache": self.block,
+            "range-checked-for-each-record": self._checked_each_time,
+            "block-nl-join": self._buffered,
+            "insert_from": self.block,
+            "nested_loop": self._nested,
+            "table": self._table,
+        }
+
+    def block(self, members: Any) -> Node:
+        """What stands in a block: its one structure, and the subqueries beside it."""
+        if isinstance(members, list):
+            return self._nested(members)
+        below = self._subqueries(members)
+        written = [self._structures[name](members[name]) for name in self._structures if name in members]
+        if not written:
+            message = word(members.get("message")) or ""
+            return Node(
+                operation="rows",
+                access="none",
+                said=message,
+                more=rest(members, (*_SUBQUERIES, "message", "select_id")),
+                children=below,
+            )
+        first, others = written[0], written[1:]
+        having = word(members.get("having_condition"))
+        made = first.model_copy(update={"children": (*first.children, *others, *below)})
+        return Node(operation="filter", filter=text.plain(having), said="having", children=(made,)) if having else made
+
+    def _subqueries(self, members: dict[str, Any]) -> tuple[Node, ...]:
+        found = [each for name in _SUBQUERIES for each in objects(members.get(name))]
+        return tuple(Node(operation="subquery", said="subquery", children=(self.block(each),)) for each in found)
+
+    def _nested(self, listed: Any) -> Node:
+        steps = [self.block(each) for each in objects(listed)]
+        if not steps:
+            return Node(operation="rows", access="none")
+        made = steps[0]
+        for step in steps[1:]:
+            made = _join(made, step)
+        return made
+
+    def _union(self, members: dict[str, Any]) -> Node:
+        children = tuple(self.block(each) for each in objects(members.get("query_specifications")))
+        kept = members.get("using_temporary_table") is True or "table_name" in members
+        return Node(operation="union", said=word(members.get("table_name")) or "union", temporary=kept, children=children)
+
+    def _ordered(self, members: dict[str, Any]) -> Node:
+        return self._sorted_first(members, self.block(members))
+
+    def _grouped(self, members: dict[str, Any]) -> Node:
+        child = self._sorted_first(members, self.block(members))
+        kept = members.get("using_temporary_table") is True
+        return Node(operation="aggregate", said="grouping_operation", temporary=kept, children=(child,))
+
+    def _distinct(self, members: Any) -> Node:
+        child = self.block(members)
+        kept = isinstance(members, dict) and members.get("using_temporary_table") is True
+        return Node(operation="distinct", said="duplicates_removal", temporary=kept, children=(child,))
+
+    def _sorted_first(self, members: dict[str, Any], child: Node) -> Node:
+        if members.get("using_filesort") is not True:
+            return child
+        keys = tuple(map(text.plain, words(members.get("filesort_key"))))
+        sort = Sort(keys=keys, rows=_rows_out(child))
+        return Node(operation="sort", said="filesort", sort=sort, estimated_rows=child.estimated_rows, children=(child,))
+
+    def _window(self, members: dict[str, Any]) -> Node:
+        child = self.block(members)
+        for each in objects(members.get("windows")):
+            child = self._sorted_first(each, child)
+        for each in objects(members.get("sorts")):
+            child = _sort(each.get("filesort", {}), child)
+        return Node(operation="window", said="window functions", children=(child,))
+
+    def _filesort(self, members: dict[str, Any]) -> Node:
+        return _sort(members, self.block(members))
+
+    def _temporary(self, members: Any) -> Node:
+        return Node(operation="materialize", said="temporary table", temporary=True, children=(self.block(members),))
+
+    def _checked_each_time(self, members: dict[str, Any]) -> Node:
+        made = self.block(members)
+        return made.model_copy(update={"more": {**made.more, **rest(members, ("table",))}})
+
+    def _buffered(self, members: dict[str, Any]) -> Node:
+        made = self.block(members)
+        condition = word(members.get("attached_condition"))
+        more = {**made.more, **rest(members, ("table",)), "attached_condition": text.plain(condition) if condition else ""}
+        return made.model_copy(update={"more": more})
+
+    def _table(self, members: dict[str, Any]) -> Node:
+        name = word(members.get("table_name"))
+        if name is None:
+            return self.block({key: value for key, value in members.items() if key != "table"})
+        below = self._subqueries(members)
+        made = [
+            Node(operation="materialize", said="materialized", temporary=True, children=(self.block(members[key]),))
+            for key in _MATERIALIZED
+            if isinstance(members.get(key), dict)
+        ]
+        access = _access(name, members, self._ranges).model_copy(update={"children": (*made, *below)})
+        write = next((each for each in _WRITES if members.get(each) in (True, 1)), None)
+        if write is None:
+            # MariaDB says of INSERT ... VALUES no more than the table.
+            if "access_type" in members or made:
+                return access
+            return Node(operation="write", said="insert", table=name, alias=name)
+        source = () if write in ("insert", "replace") else (access,)
+        return Node(operation="write", said=write, table=name, alias=name, children=source)
+
+
+def _access(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
+    said = word(members.get("access_type")) or ""
+    index = word(members.get("key")) or _merged(members.get("index_merge"))
+    intermediate = name.startswith("<") or any(key in members for key in _MATERIALIZED)
+    access: Access = "intermediate" if intermediate else _ACCESS.get(said, "unknown")
+    filtered, r_filtered = number(members.get("filtered")), number(members.get("r_filtered"))
+    read = number(members.get("rows_examined_per_scan", members.get("rows")))
+    loops, r_rows = number(members.get("r_loops")), number(members.get("r_rows"))
+    times = [number(members.get(key)) for key in ("r_table_time_ms", "r_other_time_ms")]
+    spent = sum(each for each in times if each is not None)
+    condition, index_condition = word(members.get("attached_condition")), word(members.get("index_condition"))
+    found = access not in ("index_scan", "full_scan")
+    cost = members.get("cost_info")
+    return Node(
+        operation="access",
+        said=said,
+        table=name,
+        alias=name,
+        access=access,
+        index=index.replace(", ", ",").replace(",", ", ") if index else None,
+        key_columns=words(members.get("used_key_parts")) if found else (),
+        bounds=_bounds(access, members, ranges.get((name, index or ""))),
+        covering=None if index is None else members.get("using_index") is True,
+        index_filter=text.plain(index_condition) if index_condition else None,
+        filter=text.plain(condition) if condition else None,
+        estimated_read=read,
+        estimated_rows=read * filtered / 100 if read is not None and filtered is not None else read,
+        estimated_cost=number(cost.get("prefix_cost")) if isinstance(cost, dict) else number(members.get("cost")),
+        actual_read=r_rows,
+        actual_rows=r_rows * r_filtered / 100 if r_rows is not None and r_filtered is not None else r_rows,
+        loops=loops,
+        total_ms=spent / loops if loops else None,
+        more={**rest(members, _TABLE_KNOWN), **_buffer(members)},
+    )
+
+
+def _buffer(members: dict[str, Any]) -> dict[str, str]:
+    using = word(members.get("using_join_buffer"))
+    return {"join_type": using} if using else {}
+
+
+def _bounds(access: Access, members: dict[str, Any], chosen: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if access in ("index_scan", "full_scan"):
+        return ()
+    if chosen is not None:
+        return chosen
+    references = words(members.get("ref"))
+    if access not in ("const", "unique", "ref") or not references:
+        return None
+    columns = words(members.get("used_key_parts"))
+    return tuple(f"{column} = {'.'.join(value.split('.')[-2:])}" for column, value in zip(columns, references, strict=False))
+
+
+def _merged(members: Any) -> str | None:
+    """``union(a, b)`` from MariaDB's nested ranges."""
+    if not isinstance(members, dict):
+        return None
+    for how, each in members.items():
+        if how == "range" and isinstance(each, dict):
+            return str(each.get("key", ""))
+        inner = [found for found in map(_merged, objects(each)) if found]
+        if inner:
+            return f"{how.removeprefix('sort_')}({', '.join(inner)})"
+    return None
+
+
+def _sort(members: Any, child: Node) -> Node:
+    members = members if isinstance(members, dict) else {}
+    loops, passes, limit = number(members.get("r_loops")), number(members.get("r_sort_passes")), number(members.get("r_limit"))
+    key = word(members.get("sort_key"))
+    sort = Sort(
+        keys=tuple(text.plain(each) for each in key.split(", ")) if key else (),
+        rows=_rows_out(child),
+        on_disk=(passes or 0) > 0 if loops else None,
+        limit=int(limit) if limit is not None else None,
+    )
+    return Node(
+        operation="sort",
+        said="filesort",
+        sort=sort,
+        estimated_rows=child.estimated_rows,
+        actual_rows=number(members.get("r_output_rows")),
+        loops=loops,
+        total_ms=number(members.get("r_total_time_ms")),
+        children=(child,),
+    )
+
+
+def _rows_out(child: Node) -> float | None:
+    """Rows that go into a sort in one loop: those of a temporary table's groups are not known."""
+    if child.operation not in ("access", "join"):
+        return _rows_out(child.children[0]) if child.temporary and child.children else None
+    return child.actual_rows if child.loops and child.actual_rows is not None else child.estimated_rows
+
+
+def _join(outer: Node, inner: Node) -> Node:
+    said = " ".join(inner.more.get(name, "") for name in ("join_type", "using_join_buffer"))
+    method: Method = "nested_loop"
+    if "hash" in said.lower() or "BNLH" in said or "BKAH" in said:
+        method = "hash"
+    elif said.strip():
+        method = "buffered"
+    condition = inner.filter or inner.more.get("attached_condition", "")
+    kind: JoinKind = "inner"
+    if "first_match" in inner.more:
+        kind = "semi"
+    elif "not_exists" in inner.more:
+        kind = "anti"
+    elif "trigcond" in condition or "is_not_null_compl" in condition:
+        kind = "left"
+    counted = method == "nested_loop" and inner.loops is not None and inner.actual_rows is not None
+    estimates = (outer.estimated_rows, inner.estimated_rows)
+    return Node(
+        operation="join",
+        said=said.strip() or "nested_loop",
+        join=Join(kind=kind, method=method),
+        estimated_rows=estimates[0] * estimates[1] if estimates[0] is not None and estimates[1] is not None else None,
+        actual_rows=inner.actual_rows * inner.loops if counted and inner.actual_rows is not None and inner.loops else None,
+        loops=1.0 if counted and inner.loops else None,
+        children=(outer, inner),
+    )
+
+
+def _parsed(answer: str | dict[str, Any], ranges: Ranges) -> tuple[Node, dict[str, Any]]:
+    whole = loaded(answer)
+    members = whole.get("query_block") if isinstance(whole, dict) else None
+    if not isinstance(members, dict):
+        raise PlanUnreadable("the server's JSON has no query_block", "the answer of EXPLAIN FORMAT=JSON is needed")
+    try:
+        return _Reader(ranges).block(members), members
+    except (AttributeError, TypeError) as error:
+        raise PlanUnreadable(f"a member of the plan has another type than expected: {error}", "report the plan") from error
+
+
+def parse_mysql_json1(answer: str | dict[str, Any]) -> Node:
+    """The canonical tree of MySQL's version 1. Raises PlanUnreadable."""
+    return _parsed(answer, {})[0]
+
+
+def parse_mariadb(answer: str | dict[str, Any], trace: str | None = None) -> Node:
+    """The canonical tree of MariaDB's; ``trace`` is the optimizer trace of the same EXPLAIN, whose ranges the plan lacks.
+
+    Raises PlanUnreadable.
+    """
+    return _parsed(answer, chosen_ranges(trace) if trace else {})[0]
+
+
+def chosen_ranges(trace: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The ranges of each table and index in MariaDB's optimizer trace; what cannot be read is left out."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    waiting: list[tuple[Any, str]] = [(loaded(trace), "")]
+    while waiting:
+        value, table = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend((each, table) for each in value)
+        elif isinstance(value, dict):
+            table = word(value.get("table")) or table
+            plan = value.get("range_access_plan")
+            if isinstance(plan, dict) and isinstance(plan.get("ranges"), list) and word(plan.get("index")):
+                found[table, str(plan["index"])] = text.ranges([_traced(each) for each in words(plan["ranges"])])
+            waiting.extend((each, table) for each in value.values())
+    return found
+
+
+def _traced(written: str) -> str:
+    """``(42,1000) <= (customer_id,created) < (42,9000)`` as MySQL writes a range."""
+    pieces = re.split(r"(?<=\)) (<=?) (?=\()", written)
+    sides = [[cell.strip() for cell in text.unwrapped(side).split(",")] for side in pieces[::2]]
+    at = next((at for at, cells in enumerate(sides) if all(cell.isidentifier() and cell != "NULL" for cell in cells)), None)
+    if at is None or len(sides) > 3:
+        return written
+    low, high = (sides[0] if at else []), (sides[-1] if at < len(sides) - 1 else [])
+    texts: list[str] = []
+    for place, column in enumerate(sides[at]):
+        lower, upper = (each[place] if place < len(each) else None for each in (low, high))
+        if lower is not None and lower == upper:
+            texts.append(f"{column} = {lower}")
+            continue
+        if lower not in (None, "NULL"):
+            texts.append(f"{column} {'>=' if pieces[1] == '<=' else '>'} {lower}")
+        if upper is not None:
+            texts.append(f"{column} {pieces[-2]} {upper}")
+    return " AND ".join(texts)

@@ -1,0 +1,197 @@
+"""Every server's plans become one canonical tree; recordings of real servers are what is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import recordings
+import shop
+
+from upshift.stack.plans.members import PlanUnreadable
+from upshift.stack.plans.model import Node, accesses, nodes, rows_examined
+from upshift.stack.plans.mysql import joined
+from upshift.stack.plans.mysql_json2 import parse_mysql_json2
+from upshift.stack.plans.mysql_tree import parse_mysql_tree
+from upshift.stack.plans.postgres import parse_postgres
+from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
+from upshift.stack.plans.terminal import lines
+
+MYSQL = sorted(recordings.answers("mysql"))
+EXECUTED = sorted(name for name, each in recordings.answers("mysql").items() if "analyze_tree" in each)
+
+
+def expected(family: shop.Family) -> dict[str, list[str]]:
+    """Of a statement and form, the lines of its tree."""
+    parts = (recordings.FOLDER / f"{family}.txt").read_text().split("## ")[1:]
+    return {each.splitlines()[0]: each.splitlines()[1:] for each in parts}
+
+
+@pytest.mark.parametrize(("family", "name", "form"), recordings.forms())
+def test_a_recorded_plan_becomes_its_canonical_tree(family: shop.Family, name: str, form: str) -> None:
+    wanted = [line for line in expected(family)[f"{name} {form}"] if line]
+    assert list(lines(recordings.tree(family, name, form))) == wanted
+
+
+def test_every_expected_tree_was_recorded() -> None:
+    for family in ("mysql", "mariadb", "postgres"):
+        recorded = {f"{name} {form}" for each, name, form in recordings.forms() if each == family}
+        assert recorded == set(expected(family))
+
+
+def shape(tree: Node) -> Any:
+    """What TREE and JSON version 2 both say; TREE rounds its figures and has no table behind an alias."""
+    kept = (tree.operation, tree.access, tree.name, tree.index, tree.bounds, tree.key_columns, tree.covering, tree.filter)
+    return (*kept, tree.index_filter, tree.join, tree.sort and tree.sort.keys, tree.limit, tree.temporary, tree.loops), tuple(
+        map(shape, tree.children)
+    )
+
+
+@pytest.mark.parametrize("name", MYSQL)
+def test_mysqls_tree_and_json_say_the_same(name: str) -> None:
+    assert shape(recordings.tree("mysql", name, "tree")) == shape(recordings.tree("mysql", name, "json2"))
+    if name in EXECUTED:
+        assert shape(recordings.tree("mysql", name, "analyze_tree")) == shape(recordings.tree("mysql", name, "analyze_json2"))
+
+
+@pytest.mark.parametrize("name", MYSQL)
+def test_both_json_versions_access_the_same_tables_in_the_same_way_and_order(name: str) -> None:
+    version1 = recordings.tree("mysql", name, "json1")
+    both = joined(recordings.tree("mysql", name, "json2"), version1)
+    one, two = accesses(version1), accesses(both)
+    assert [(each.name, each.access, each.index, each.covering) for each in one] == [
+        (each.name, each.access, each.index, each.covering) for each in two
+    ]
+
+
+@pytest.mark.parametrize("name", ["point", "email", "join_const", "join_three", "lost_bound", "update", "delete"])
+def test_what_only_version_1_shows_comes_into_the_tree(name: str) -> None:
+    steps, version1 = recordings.tree("mysql", name, "json2"), recordings.tree("mysql", name, "json1")
+    assert len(accesses(joined(steps, version1))) > len(accesses(steps))
+
+
+def test_a_constant_table_is_read_below_what_works_on_the_joins_rows() -> None:
+    steps = parse_mysql_tree("-> Limit: 3 row(s)\n    -> Sort: o.total\n        -> Table scan on o  (cost=1 rows=9)\n")
+    tree = joined(steps, recordings.tree("mysql", "join_const", "json1"))
+    assert [each.operation for each in nodes(tree)] == ["limit", "sort", "join", "access", "access"]
+    assert [each.name for each in accesses(tree)] == ["c", "o"]
+
+
+@pytest.mark.parametrize(
+    ("family", "form", "name", "rows"),
+    [
+        (family, form, name, rows)
+        for family, form in (
+            ("mysql", "analyze_tree"),
+            ("mysql", "analyze_json2"),
+            ("mariadb", "analyze_json"),
+            ("postgres", "analyze_json"),
+        )
+        for name, rows in {"full": 20000, "range": 80, "ref": 10, "join_unique": 12, "join_hash": 197, "scalar": 44}.items()
+    ],
+)
+def test_rows_examined_are_those_that_were_read_in_all_loops(family: shop.Family, form: str, name: str, rows: float) -> None:
+    assert rows_examined(recordings.tree(family, name, form)) == pytest.approx(rows)
+
+
+@pytest.mark.parametrize(
+    ("family", "form"), [("mysql", "json2"), ("mysql", "json1"), ("mariadb", "json"), ("postgres", "json")]
+)
+def test_a_plan_that_was_not_executed_has_no_rows_examined(family: shop.Family, form: str) -> None:
+    assert rows_examined(recordings.tree(family, "full", form)) is None
+
+
+UNKNOWN: dict[str, Any] = {"new member": {"of": ["a", "later", "version"]}, "another": None, "third": 4}
+
+
+def test_unknown_members_are_kept_as_text() -> None:
+    table = {"table_name": "t", "access_type": "something new", **UNKNOWN}
+    block = parse_mysql_json1({"query_block": {"table": table}})
+    maria = parse_mariadb({"query_block": {"nested_loop": [{"table": table}], **UNKNOWN}})
+    steps = parse_mysql_json2({"query_plan": {"operation": "Teleport rows", **UNKNOWN}})
+    post = parse_postgres([{"Plan": {"Node Type": "Teleport", **UNKNOWN}}])
+    for tree in (block, maria, steps, post):
+        assert json.loads(tree.more["new member"]) == UNKNOWN["new member"]
+        assert tree.more["third"] == "4"
+    assert (block.access, steps.operation, post.operation) == ("unknown", "other", "other")
+    assert parse_mysql_tree("-> Teleport rows  (cost=1.5 rows=2)").said == "Teleport rows"
+
+
+@pytest.mark.parametrize("parse", [parse_mysql_json1, parse_mysql_json2, parse_mariadb, parse_postgres])
+@pytest.mark.parametrize(
+    "answer", ["", "no JSON", "[]", "{}", "3", '{"query_block": 3}', '[{"Plan": []}]', '{"query_plan": null}']
+)
+def test_what_is_no_plan_is_refused_with_a_hint(parse: Any, answer: str) -> None:
+    with pytest.raises(PlanUnreadable) as refused:
+        parse(answer)
+    assert refused.value.hint
+
+
+def test_a_text_without_steps_is_refused() -> None:
+    with pytest.raises(PlanUnreadable):
+        parse_mysql_tree("nothing to see\n")
+
+
+@pytest.mark.parametrize("parse", [parse_mysql_json1, parse_mysql_json2, parse_mariadb, parse_postgres])
+@pytest.mark.parametrize("value", [None, 3, "text", [], [3, None], {}, {"a": 1}, True])
+@pytest.mark.parametrize(
+    "member",
+    [
+        "nested_loop",
+        "table",
+        "filesort",
+        "key",
+        "used_key_parts",
+        "ref",
+        "cost_info",
+        "inputs",
+        "operation",
+        "ranges",
+        "actual_loops",
+        "Plans",
+        "Index Cond",
+        "Sort Key",
+        "Node Type",
+        "index_merge",
+        "r_loops",
+        "windows",
+        "query_specifications",
+    ],
+)
+def test_a_member_of_another_type_never_ends_in_a_crash(parse: Any, member: str, value: Any) -> None:
+    members = {
+        "table_name": "t",
+        "access_type": "ref",
+        "operation": "Table scan on t",
+        "Node Type": "Index Scan",
+        member: value,
+    }
+    whole = {"query_block": {**members, "table": {**members}}, "query_plan": members}
+    for answer in (whole, [{"Plan": members}]):
+        try:
+            tree = parse(answer)
+        except PlanUnreadable as refused:
+            assert refused.hint
+        else:
+            assert all(each.operation for each in nodes(tree))
+
+
+@pytest.mark.parametrize("parse", [parse_mysql_json2, parse_postgres])
+def test_a_plan_that_is_nested_too_deep_is_refused(parse: Any) -> None:
+    mysql: dict[str, Any] = {"operation": "Stream results"}
+    post: dict[str, Any] = {"Node Type": "Result"}
+    for _level in range(5000):
+        mysql, post = {"operation": "Stream results", "inputs": [mysql]}, {"Node Type": "Result", "Plans": [post]}
+    with pytest.raises(PlanUnreadable):
+        parse({"query_plan": mysql} if parse is parse_mysql_json2 else [{"Plan": post}])
+
+
+def test_a_literal_with_a_line_feed_stays_in_its_step() -> None:
+    tree = parse_mysql_tree("-> Filter: (t.a = 'x\ny')  (cost=1 rows=1)\n    -> Table scan on t  (cost=1 rows=5)\n")
+    assert (tree.operation, tree.access, tree.estimated_read) == ("access", "full_scan", 5.0)
+
+
+def test_a_step_that_was_never_reached_has_no_loops() -> None:
+    tree = parse_mysql_tree("-> Table scan on t  (cost=1.5 rows=2) (never executed)")
+    assert (tree.loops, tree.actual_rows, tree.estimated_rows) == (0.0, None, 2.0)
