@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from upshift.cli import programs
+from upshift.cli import programs, stack_plans
 from upshift.cli.stack_prove import prove
 
 stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
@@ -91,3 +91,5 @@ for _command in (capture, export, dump):
     stack_app.command(context_settings=programs.CONTEXT_SETTINGS)(_command)
 stack_app.command()(examine)
 stack_app.command()(prove)
+stack_app.command()(stack_plans.plans)
+stack_app.command()(stack_plans.compare)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from upshift.errors import UpshiftError, UsageError
@@ -16,11 +17,9 @@ _USAGE_ERROR = 2
 _EXPORT_TIMEOUT_S = 3600.0
 
 
-def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str | None = None) -> Evidence:
-    """The evidence of a trace; ``driver`` stands for connections whose own was not recognised.
-
-    Raises UsageError for what is no trace, UpshiftError for a trace without requests.
-    """
+@contextlib.contextmanager
+def exported(shell: Shell, program: Callable[[], Path], trace: Path) -> Iterator[Path]:
+    """The folder with the trace as Parquet files; it goes with the context. Raises UsageError for what is no trace."""
     if not trace.is_file():
         raise UsageError(f"there is no trace {trace}", "`upshift stack capture` writes one")
     with tempfile.TemporaryDirectory(prefix="upshift-stack-") as place:
@@ -28,6 +27,15 @@ def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str
         done = shell.run(Command((str(program()), "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
         if done.returncode != 0:
             raise failure_of(done)
+        yield folder
+
+
+def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str | None = None) -> Evidence:
+    """The evidence of a trace; ``driver`` stands for connections whose own was not recognised.
+
+    Raises UsageError for what is no trace, UpshiftError for a trace without requests.
+    """
+    with exported(shell, program, trace) as folder:
         evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
         raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))

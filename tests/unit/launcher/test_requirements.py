@@ -10,7 +10,7 @@ import pytest
 from upshift.paths import CHECKOUT
 
 REQUIRED = [
-    re.split(r"[<>=]", each)[0].strip()
+    re.split(r"[<>=\[]", each)[0].strip()
     for each in tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
 ]
 MODULES = {"pyelftools": "elftools"}

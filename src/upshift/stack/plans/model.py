@@ -97,6 +97,8 @@ class Node(Value):
     """Whether its rows are kept in a temporary table or a hash table of groups."""
     temporary_on_disk: bool | None = None
     limit: int | None = None
+    converted: tuple[str, ...] = ()
+    """PostgreSQL: columns whose type is converted before the filter compares them."""
     heap_fetches: float | None = None
     """PostgreSQL: rows of a covering access that were looked up in the table after all, of all loops."""
     more: dict[str, str] = Field(default_factory=dict)
@@ -138,6 +140,10 @@ class Plan(Value):
     executed: bool = False
     execution_ms: float | None = None
     notices: tuple[Notice, ...] = ()
+    sort_merge_passes: int | None = None
+    """MySQL, MariaDB: runs of sorts on disk that were merged by the execution; None: not counted."""
+    disk_tables: int | None = None
+    """MySQL, MariaDB: temporary tables on disk that the execution made; None: not counted."""
 
 
 def nodes(tree: Node) -> Iterator[Node]:

@@ -96,6 +96,8 @@ def _index(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> Node
     elif how == "scan":
         found_bounds = ()
     access: Access = {"scan": "index_scan", "lookup": "ref", "search": "fulltext"}.get(how, "range")  # type: ignore[assignment]
+    if access == "range" and text.all_equal(found_bounds or ()):
+        access = "ref"
     if found["prefix"] == "Single-row ":
         access = "unique"
     if found["alias"].startswith("<") or found["index"].startswith("<auto"):

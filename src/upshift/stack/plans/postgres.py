@@ -208,6 +208,7 @@ def _scan(kind: str, members: dict[str, Any], catalog: Catalog, children: tuple[
         covering=None if index is None else kind == "Index Only Scan",
         estimated_read=read,
         actual_read=rows + removed if rows is not None else None,
+        converted=text.converted(word(members.get("Filter")) or ""),
         heap_fetches=number(members.get("Heap Fetches")),
         children=children,
         **known,

@@ -221,6 +221,9 @@ def _access(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
     spent = sum(each for each in times if each is not None)
     condition, index_condition = word(members.get("attached_condition")), word(members.get("index_condition"))
     found = access not in ("index_scan", "full_scan")
+    bounds = _bounds(access, members, ranges.get((name, index or "")))
+    if access == "range" and bounds is not None and text.all_equal(bounds):
+        access = "ref"
     cost = members.get("cost_info")
     return Node(
         operation="access",
@@ -230,7 +233,7 @@ def _access(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
         access=access,
         index=index.replace(", ", ",").replace(",", ", ") if index else None,
         key_columns=words(members.get("used_key_parts")) if found else (),
-        bounds=_bounds(access, members, ranges.get((name, index or ""))),
+        bounds=bounds,
         covering=None if index is None else members.get("using_index") is True,
         index_filter=text.plain(index_condition) if index_condition else None,
         filter=text.plain(condition) if condition else None,
@@ -256,7 +259,8 @@ def _bounds(access: Access, members: dict[str, Any], chosen: tuple[str, ...] | N
     if chosen is not None:
         return chosen
     references = words(members.get("ref"))
-    if access not in ("const", "unique", "ref") or not references:
+    # MySQL calls it a range when UPDATE and DELETE look one value up.
+    if access not in ("const", "unique", "ref", "range") or not references:
         return None
     columns = words(members.get("used_key_parts"))
     return tuple(f"{column} = {'.'.join(value.split('.')[-2:])}" for column, value in zip(columns, references, strict=False))
@@ -278,10 +282,11 @@ def _merged(members: Any) -> str | None:
 def _sort(members: Any, child: Node) -> Node:
     members = members if isinstance(members, dict) else {}
     loops, passes, limit = number(members.get("r_loops")), number(members.get("r_sort_passes")), number(members.get("r_limit"))
-    key = word(members.get("sort_key"))
+    key, output = word(members.get("sort_key")), number(members.get("r_output_rows"))
+    rows = _rows_out(child)
     sort = Sort(
         keys=tuple(text.plain(each) for each in key.split(", ")) if key else (),
-        rows=_rows_out(child),
+        rows=output if rows is None and limit is None else rows,
         on_disk=(passes or 0) > 0 if loops else None,
         limit=int(limit) if limit is not None else None,
     )
@@ -290,7 +295,7 @@ def _sort(members: Any, child: Node) -> Node:
         said="filesort",
         sort=sort,
         estimated_rows=child.estimated_rows,
-        actual_rows=number(members.get("r_output_rows")),
+        actual_rows=output,
         loops=loops,
         total_ms=number(members.get("r_total_time_ms")),
         children=(child,),
@@ -300,7 +305,7 @@ def _sort(members: Any, child: Node) -> Node:
 def _rows_out(child: Node) -> float | None:
     """Rows that go into a sort in one loop: those of a temporary table's groups are not known."""
     if child.operation not in ("access", "join"):
-        return _rows_out(child.children[0]) if child.temporary and child.children else None
+        return None
     return child.actual_rows if child.loops and child.actual_rows is not None else child.estimated_rows
 
 

@@ -39,6 +39,8 @@ def _what(node: Node) -> str:
         return f"sort by {', '.join(node.sort.keys) or '?'}{disk}"
     if node.limit is not None:
         return f"limit {node.limit}"
+    if node.access == "none":
+        return f"no table{f': {node.said}' if node.said else ''}"
     kept = " in a temporary table" if node.temporary else ""
     disk = ", on disk" if node.temporary_on_disk else ""
     named = f" {node.table}" if node.table else ""

@@ -41,6 +41,12 @@ def plain(condition: str) -> str:
     return unwrapped(" ".join(text.split()))
 
 
+def converted(condition: str) -> tuple[str, ...]:
+    """Columns that a condition of PostgreSQL converts to another kind of type; one kind of text to another is none."""
+    outside = outside_strings(condition, r"::(?:text|bpchar|character varying|character|name)\b", "")
+    return tuple(dict.fromkeys(re.findall(r"\((?:\w+\.)*(\w+)\)::\w", re.sub(_STRING, "''", outside))))
+
+
 def unwrapped(text: str) -> str:
     """Without the parentheses that stand around all of it."""
     text = text.strip()
@@ -139,6 +145,12 @@ def ranges(alternatives: list[str]) -> tuple[str, ...]:
     if len(equal) == len(each) and len({single.column for single in equal}) == 1:
         return (f"{equal[0].column} in ({','.join(single.value for single in equal)})",)
     return (" or ".join("(" + " and ".join(texts) + ")" for texts in each),)
+
+
+def all_equal(texts: tuple[str, ...]) -> bool:
+    """Whether every bound gives its column one value."""
+    found = [bound(each) for each in texts]
+    return bool(found) and all(each is not None and each.operator == "=" for each in found)
 
 
 def columns(texts: tuple[str, ...]) -> tuple[str, ...]:

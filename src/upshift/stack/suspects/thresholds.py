@@ -92,6 +92,12 @@ THRESHOLDS: Mapping[str, Threshold] = {
     ),
     "P3.rows": _at(1000, "rows sorted by an execution", "fewer are sorted within a round trip"),
     "P3.disk_tables": _at(0.1, "temporary tables on disk per execution", "one in ten is no exception any more"),
+    "P5.rows": _at(100, "rows that an index finds and the server looks up", "fewer lie on pages that are read anyway"),
+    "P6.times": _at(3, "rows examined, of the other server's", "servers count a join's rows in ways that differ by less"),
+    "P6.rows": _at(1000, "rows examined by the plan that examines more", "fewer are read within a round trip"),
+    "P7.rows": _at(100, "rows that the lost bound would have left out", "fewer cost no more than the bound"),
+    "P8.times": _at(10, "rows estimated, of those read, or the other way round", "a join of two such errors is a hundred off"),
+    "P8.rows": _at(1000, "rows read or estimated, the larger of both", "a wrong estimate of few rows changes no plan"),
     "E2.share": _at(0.2, "waits for locks, of the time", "some waiting belongs to rows that many change"),
     "E3.share": _at(
         0.3,

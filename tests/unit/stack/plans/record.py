@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import plan_servers
 import psycopg
 import pymysql
-import servers
 import shop
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -80,7 +80,7 @@ def _postgres(socket: str) -> dict[str, Any]:
 
 
 def record(family: shop.Family) -> None:
-    with servers.running(family) as url:
+    with plan_servers.running(family) as url:
         socket = url.partition("socket=")[2]
         recorded = _postgres(socket) if family == "postgres" else _mysqls(family, socket)
     RECORDED.mkdir(exist_ok=True)

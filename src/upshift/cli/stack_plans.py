@@ -1,0 +1,144 @@
+"""`upshift stack plans` and `upshift stack compare`: the plans of a trace's or a file's statements, on one server or two."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from upshift.stack.plans.address import Address
+    from upshift.stack.plans.ask import Asker
+    from upshift.stack.plans.model import Family
+    from upshift.stack.plans.source import Source
+
+_Statements = Annotated[
+    Path, typer.Argument(metavar="TRACE|FILE.sql", help="What `upshift stack capture` wrote, or a file of SQL statements.")
+]
+_DefaultsFile = Annotated[
+    Path | None, typer.Option(help="Take what the URL lacks of a MySQL or MariaDB from this option file.", show_default=False)
+]
+_LoginPath = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Take what the URL lacks of a MySQL or MariaDB from this login path.")
+]
+_Execute = Annotated[
+    bool, typer.Option("--execute", help="Execute each SELECT, in a read-only transaction that is rolled back.")
+]
+_Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="How long a statement may work before the server gives it up.")]
+_Threshold = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as P2.rows=5000; repeatable.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")]
+_NoInstall = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
+
+
+def plans(
+    statements: _Statements,
+    server: Annotated[str, typer.Option(metavar="URL", help="The server, as postgres://user@host/shop; no password in it.")],
+    execute: _Execute = False,
+    defaults_file: _DefaultsFile = None,
+    login_path: _LoginPath = None,
+    wait_seconds: _Wait = 30.0,
+    threshold: _Threshold = None,
+    json: _Json = False,
+    no_install: _NoInstall = False,
+) -> None:
+    """Show the plan of each statement in words that hold for every server, and what the plans give away."""
+    from upshift import console
+    from upshift.stack.plans.address import read_address
+    from upshift.stack.plans.looking import planned
+    from upshift.stack.plans.report import show_plans
+    from upshift.stack.suspects.thresholds import read_thresholds
+
+    thresholds = read_thresholds(threshold or ())
+    address = read_address(server, "--server", defaults_file, login_path)
+    with _asker(address, wait_seconds) as asker:
+        source = _source(statements, asker.session.family, allow_install=not no_install)
+        report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=_progress)
+    if json:
+        console.result_json(report.model_dump_json(indent=2))
+    else:
+        show_plans(report)
+
+
+def compare(
+    statements: _Statements,
+    a: Annotated[str, typer.Option(metavar="URL", help="A server, as mysql://user@host/shop; no password in it.")],
+    b: Annotated[str, typer.Option(metavar="URL", help="The other server, also of another family.")],
+    execute: _Execute = False,
+    defaults_file: _DefaultsFile = None,
+    login_path: _LoginPath = None,
+    wait_seconds: _Wait = 30.0,
+    threshold: _Threshold = None,
+    json: _Json = False,
+    no_install: _NoInstall = False,
+) -> None:
+    """Compare two servers, statement by statement: plans, and with --execute answers, rows examined and time."""
+    from upshift import console
+    from upshift.stack.plans.address import read_address
+    from upshift.stack.plans.looking import compared
+    from upshift.stack.plans.report import show_comparison
+    from upshift.stack.suspects.thresholds import read_thresholds
+
+    thresholds = read_thresholds(threshold or ())
+    addresses = [read_address(url, option, defaults_file, login_path) for url, option in ((a, "--a"), (b, "--b"))]
+    with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:
+        source = _source(statements, first.session.family, allow_install=not no_install)
+        names = (addresses[0].shown(), addresses[1].shown())
+        report = compared(source, (first, second), names, thresholds, execute=execute, progress=_progress)
+    if json:
+        console.result_json(report.model_dump_json(indent=2))
+    else:
+        show_comparison(report)
+    if report.answers_differ:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _asker(address: Address, wait_s: float) -> Iterator[Asker]:
+    from upshift.stack.plans.ask import Asker
+    from upshift.stack.plans.session import opened
+
+    with opened(address, wait_s) as session:
+        yield Asker(session)
+
+
+def _source(statements: Path, family: Family, *, allow_install: bool) -> Source:
+    """The statements of a file of SQL, of a trace, or of a folder that a trace was exported to."""
+    from upshift import console
+    from upshift.cli import programs
+    from upshift.native.programs import build_programs, programs_are_built
+    from upshift.shell import SystemShell
+    from upshift.stack.examining import exported
+    from upshift.stack.plans.source import read_export, read_file
+    from upshift.toolchain.system import ensure_packages
+
+    if statements.suffix == ".sql":
+        return read_file(statements, family)
+    if (statements / "trace.json").is_file():
+        return read_export(statements)
+    shell = SystemShell()
+
+    def program() -> Path:
+        if not programs_are_built():
+            ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
+        return build_programs(shell, say=console.say) / programs.STACK
+
+    try:
+        with exported(shell, program, statements) as folder:
+            return read_export(folder)
+    finally:
+        shell.close()
+
+
+_SAY_EVERY = 20
+
+
+def _progress(number: int, of: int) -> None:
+    from upshift import console
+
+    if number and number % _SAY_EVERY == 0:
+        console.say(f"{number} of {of} statements")

@@ -1,0 +1,177 @@
+"""Asks a server for a statement's plan: EXPLAIN alone, or the execution of a SELECT in a transaction that is rolled back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from upshift.errors import UpshiftError
+from upshift.stack.plans import postgres
+from upshift.stack.plans.members import PlanUnreadable
+from upshift.stack.plans.model import Family, Node, Plan
+from upshift.stack.plans.mysql import joined
+from upshift.stack.plans.mysql_json2 import parse_mysql_json2
+from upshift.stack.plans.mysql_tree import parse_mysql_tree
+from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
+from upshift.stack.plans.session import Refused, Session
+from upshift.stack.plans.statements import NotExplained, filled, first_word, one_explainable, only_reads
+
+_CATALOG = """
+SELECT i.relname, x.indisunique, t.relname, t.reltuples,
+  array(SELECT a.attname FROM unnest(x.indkey) WITH ORDINALITY k (attnum, n)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum WHERE k.n <= x.indnkeyatts ORDER BY k.n)
+FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid JOIN pg_catalog.pg_class t ON t.oid = x.indrelid
+WHERE x.indisvalid ORDER BY pg_catalog.pg_table_is_visible(t.oid)
+"""
+_TABLES = """
+SELECT relname, reltuples FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm') AND reltuples >= 0
+ORDER BY pg_catalog.pg_table_is_visible(oid)
+"""
+_RIGHTS = {
+    "1142": "EXPLAIN needs the rights of the statement itself: GRANT them, or name another user",
+    "1143": "EXPLAIN needs the rights of the statement itself: GRANT them, or name another user",
+    "1345": "EXPLAIN of a view needs the rights on its tables: GRANT SELECT and SHOW VIEW, or name another user",
+    "42501": "EXPLAIN needs the rights of the statement itself: GRANT them, or name another user",
+    "3024": "the statement took longer than --wait-seconds",
+    "1969": "the statement took longer than --wait-seconds",
+    "57014": "the statement took longer than --wait-seconds",
+    "1146": "the table is not in this database: name the right one in the URL",
+    "42P01": "the table is not in this database: name the right one in the URL",
+    "1046": "name the database in the URL, as in mysql://user@host/shop",
+    "42P18": "the type of a parameter is unknown: put the value in as a literal",
+}
+
+
+class Asker:
+    """Asks one server for plans."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._catalog: postgres.Catalog | None = None
+        self._version2: bool | None = None
+
+    def text(self, sql: str, parameters: Sequence[Any] | None, written_for: Family) -> str:
+        """The statement as it is asked for: one, with its parameters put in. Raises NotExplained."""
+        return filled(one_explainable(sql, written_for), parameters, written_for, self.session.literal)
+
+    def plan(self, text: str, *, execute: bool = False) -> Plan:
+        """The plan of a statement of ``text``; with ``execute`` a SELECT runs, and the plan has what was counted.
+
+        Raises NotExplained for what the server refuses, ServerFailed when it is gone.
+        """
+        session = self.session
+        run = execute and only_reads(text, session.family)
+        # The servers of the MySQL family refuse even the EXPLAIN of a write in a read-only transaction; it executes nothing.
+        reads = session.family == "postgres" or first_word(text, session.family) in ("select", "with", "table", "values")
+        with refusals(), transaction(session, read_only=reads):
+            if session.family == "postgres":
+                return self._of_postgres(text, run)
+            return self._of_mariadb(text, run) if session.family == "mariadb" else self._of_mysql(text, run)
+
+    def _of_postgres(self, text: str, run: bool) -> Plan:
+        if self._catalog is None:
+            self._catalog = _catalog(self.session)
+        options = "FORMAT JSON, ANALYZE, BUFFERS" if run else "FORMAT JSON"
+        answer = self.session.ask(f"EXPLAIN ({options}) {text}")[0][0]
+        tree = postgres.parse_postgres(answer, self._catalog)
+        return self._plan(tree, run, execution_ms=postgres.execution_ms(answer) if run else None)
+
+    def _of_mariadb(self, text: str, run: bool) -> Plan:
+        session = self.session
+        # Before 10.4 there is no trace, and its answer says nothing where the user lacks a right.
+        with contextlib.suppress(Refused):
+            session.ask("SET SESSION optimizer_trace = 'enabled=on'")
+        explained = session.ask(f"EXPLAIN FORMAT=JSON {text}")[0][0]
+        notices = session.notices()
+        traced: list[tuple[Any, ...]] = []
+        with contextlib.suppress(Refused):
+            traced = session.ask("SELECT trace FROM information_schema.optimizer_trace")
+            session.ask("SET SESSION optimizer_trace = 'enabled=off'")
+        trace = str(traced[0][0]) if traced and traced[0][0] else None
+        if not run:
+            return self._plan(_with_ranges(explained, trace), run, notices=notices)
+        with _spills(session) as spills:
+            answer = session.ask(f"ANALYZE FORMAT=JSON {text}")[0][0]
+        return self._plan(_with_ranges(answer, trace), run, notices=notices, **spills)
+
+    def _of_mysql(self, text: str, run: bool) -> Plan:
+        session = self.session
+        if self._version2 is None:
+            self._version2 = self._json_version(2)
+        if self._version2:
+            self._json_version(1)
+        version1 = parse_mysql_json1(session.ask(f"EXPLAIN FORMAT=JSON {text}")[0][0])
+        notices = session.notices()
+        if self._version2:
+            self._json_version(2)
+        form = "JSON" if self._version2 else "TREE"
+        with _spills(session) as spills:
+            answer = session.ask(f"EXPLAIN {'ANALYZE ' if run else ''}FORMAT={form} {text}")[0][0]
+        steps = parse_mysql_json2(answer) if self._version2 else parse_mysql_tree(answer)
+        return self._plan(joined(steps, version1), run, notices=notices, execution_ms=steps.total_ms, **(spills if run else {}))
+
+    def _json_version(self, version: int) -> bool:
+        """Whether the server knows of versions: MySQL does since 8.3."""
+        try:
+            self.session.ask(f"SET SESSION explain_json_format_version = {version}")
+        except Refused:
+            return False
+        return True
+
+    def _plan(self, tree: Node, run: bool, **known: Any) -> Plan:
+        session = self.session
+        return Plan(family=session.family, version=session.version, tree=tree, executed=run, **known)
+
+
+def _with_ranges(answer: str, trace: str | None) -> Node:
+    """MariaDB's plan; a trace that was cut or cannot be read only takes the ranges from it."""
+    try:
+        return parse_mariadb(answer, trace)
+    except PlanUnreadable:
+        return parse_mariadb(answer)
+
+
+@contextlib.contextmanager
+def transaction(session: Session, *, read_only: bool) -> Iterator[None]:
+    """A transaction that is rolled back, whatever happens within it."""
+    session.begin(read_only=read_only)
+    try:
+        yield
+    finally:
+        # A connection that is lost has no transaction left.
+        with contextlib.suppress(Refused, UpshiftError):
+            session.rollback()
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """The server's refusal as NotExplained, with a hint by its code."""
+    try:
+        yield
+    except Refused as refused:
+        hint = _RIGHTS.get(refused.code, "the statement may need a table, a type or a version that this server lacks")
+        raise NotExplained(f"the server refuses it: {refused.said} ({refused.code})", hint) from refused
+
+
+@contextlib.contextmanager
+def _spills(session: Session) -> Iterator[dict[str, Any]]:
+    """What went to disk meanwhile, counted by this session; it is in the dictionary afterwards."""
+    found: dict[str, Any] = {}
+    before = _counted(session)
+    yield found
+    after = _counted(session)
+    found |= {name: after[name] - before[name] for name in after}
+
+
+def _counted(session: Session) -> dict[str, int]:
+    names = {"sort_merge_passes": "Sort_merge_passes", "disk_tables": "Created_tmp_disk_tables"}
+    return {name: int(session.ask(f"SHOW SESSION STATUS LIKE '{said}'")[0][1]) for name, said in names.items()}
+
+
+def _catalog(session: Session) -> postgres.Catalog:
+    indexes = {
+        name: postgres.Index(columns=tuple(columns), unique=unique)
+        for name, unique, _table, _rows, columns in session.ask(_CATALOG)
+    }
+    return postgres.Catalog(indexes=indexes, table_rows={name: float(rows) for name, rows in session.ask(_TABLES)})

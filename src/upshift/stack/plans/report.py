@@ -1,0 +1,124 @@
+"""Plans and comparisons on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from upshift import console
+from upshift.stack.plans.looking import Compared, Comparison, Judgement, PlansReport, Server, Told
+from upshift.stack.plans.terminal import lines
+from upshift.stack.suspects.model import SUSPECTS, Figure
+
+_TEXT = 110
+_STATEMENTS = 5
+
+
+def show_plans(report: PlansReport) -> None:
+    """Each statement with its tree, then what the rules found."""
+    console.result(f"{_server(report.server)}: {len(report.statements)} statements{_how(executed=report.executed)}")
+    for each in report.statements:
+        console.result("")
+        console.result(f"{_head(each.share, each.text)}")
+        for line in _tree(each.told):
+            console.result(f"    {line}")
+    _judgement(report.judgement, timed=report.timed)
+
+
+def show_comparison(report: Comparison) -> None:
+    """Differences first; a statement that is the same on both servers has no plans below it."""
+    differing = sum(map(_differs, report.statements))
+    console.result(f"A {_server(report.a)}")
+    console.result(f"B {_server(report.b)}")
+    console.result(f"{len(report.statements)} statements{_how(executed=report.executed)}: {differing} differ")
+    for each in report.statements:
+        console.result("")
+        console.result(_head(each.share, each.text))
+        for line in _compared(each):
+            console.result(f"    {line}")
+    _judgement(report.judgement, timed=report.timed)
+
+
+def _differs(each: Compared) -> bool:
+    return bool(each.differences) or each.same_answer is False or (each.a.plan is None) != (each.b.plan is None)
+
+
+def _compared(each: Compared) -> Iterator[str]:
+    if each.same_answer is not None:
+        rows = [f"{told.answer.rows:,}" if told.answer else "?" for told in (each.a, each.b)]
+        if each.same_answer:
+            yield f"same answer: {rows[0]} rows"
+        else:
+            yield f"ANOTHER ANSWER: {rows[0]} rows on A, {rows[1]} on B{', other cells' if rows[0] == rows[1] else ''}"
+    for difference in each.differences:
+        yield f"{difference}"
+    if each.a.plan and each.b.plan and not each.differences:
+        yield "same plan"
+    figures = [_figures(told) for told in (each.a, each.b)]
+    if all(figures):
+        yield f"A {figures[0]}; B {figures[1]}"
+    for name, told in (("A", each.a), ("B", each.b)):
+        if told.why_none:
+            yield f"{name}: {told.why_none}; {told.hint}"
+    if each.differences or each.same_answer is False:
+        for name, told in (("A", each.a), ("B", each.b)):
+            if told.plan:
+                yield f"{name}:"
+                yield from (f"    {line}" for line in lines(told.plan.tree))
+
+
+def _figures(told: Told) -> str:
+    if told.rows_examined is None:
+        return ""
+    taken = f", {told.answer.ms:,.1f} ms" if told.answer else ""
+    return f"{told.rows_examined:,.0f} rows examined{taken}"
+
+
+def _tree(told: Told) -> Iterator[str]:
+    if told.plan is None:
+        yield f"no plan: {told.why_none}; {told.hint}"
+        return
+    yield from lines(told.plan.tree)
+    for notice in told.plan.notices:
+        yield f"warning {notice.code}: {notice.text}"
+
+
+def _judgement(judgement: Judgement, *, timed: bool) -> None:
+    whole = "time" if timed else "statements"
+    for finding in judgement.findings:
+        console.result("")
+        title = SUSPECTS[finding.suspect].title
+        console.result(f"{finding.suspect} {title}: at most {finding.share:.1%} of the {whole}, {finding.status}")
+        console.result(f"    {finding.said}")
+        if finding.evidence:
+            console.result(f"    evidence: {', '.join(map(_figure, finding.evidence))}")
+        for accused in finding.statements[:_STATEMENTS]:
+            console.result(f"    {_head(accused.share, accused.text)}")
+        if (more := len(finding.statements) - _STATEMENTS) > 0:
+            console.result(f"    and {more} more: --json has them")
+        for fix in finding.fixes:
+            console.result(f"    fix: {fix.text}")
+        console.result(f"    limits: {finding.limits}")
+    console.result("")
+    if judgement.innocent:
+        named = ", ".join(f"{each.suspect} {SUSPECTS[each.suspect].title}" for each in judgement.innocent)
+        console.result(f"innocent: {named}")
+    for each in judgement.unseen:
+        console.result(f"not seen: {each.suspect} {SUSPECTS[each.suspect].title}: {each.why}")
+
+
+def _figure(each: Figure) -> str:
+    name = each.name.replace("_", " ")
+    return f"{name} {each.value:.1%}" if each.unit == "share" else f"{name} {each.value:,.0f}"
+
+
+def _head(share: float, text: str) -> str:
+    return f"{share:6.1%}  {textwrap.shorten(text, _TEXT, placeholder=' ...')}"
+
+
+def _server(server: Server) -> str:
+    return f"{server.family} {server.version} at {server.name}"
+
+
+def _how(*, executed: bool) -> str:
+    return ", each SELECT executed" if executed else ", none executed"

@@ -1,0 +1,225 @@
+"""A session with a server that only reads: what plans and answers are asked through."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Protocol
+
+import psycopg
+import psycopg.conninfo
+import psycopg.sql
+import pymysql
+import pymysql.cursors
+
+from upshift.errors import ServerFailed, UsageError
+from upshift.stack.plans.address import Address
+from upshift.stack.plans.model import Family, Notice
+
+_CONNECT_S = 10
+_LOCK_WAIT_S = 2
+_REWRITTEN = 1003
+"""The note that shows the statement as the optimizer rewrote it."""
+_GONE = (2006, 2013, 2055, 1053, 4031)
+_DENIED = (1044, 1045, 1049, 1130, 1698)
+
+
+class Refused(Exception):
+    """The server's own words about a statement that it does not execute, with its code."""
+
+    def __init__(self, code: str, said: str) -> None:
+        super().__init__(said)
+        self.code, self.said = code, said
+
+
+class Session(Protocol):
+    """One connection. ``ask`` and ``stream`` raise Refused, and ServerFailed when the server is gone."""
+
+    family: Family
+    version: str
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of one statement."""
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of one statement as they come, however many there are."""
+
+    def literal(self, value: Any) -> str:
+        """A parameter of a trace as a literal."""
+
+    def begin(self, *, read_only: bool) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What the server remarked on the statement before."""
+
+
+class MysqlSession:
+    """A session with a MySQL or MariaDB."""
+
+    def __init__(self, connection: Any, where: str, wait_s: float) -> None:
+        self._connection, self._where = connection, where
+        self.version = str(self.ask("SELECT version()")[0][0])
+        self.family: Family = "mariadb" if "mariadb" in self.version.lower() else "mysql"
+        self.ask(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_S}")
+        limit = f"max_statement_time = {wait_s:g}" if self.family == "mariadb" else f"max_execution_time = {wait_s * 1000:.0f}"
+        self.ask(f"SET SESSION {limit}")
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._errors(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        with self._errors(), self._connection.cursor(pymysql.cursors.SSCursor) as cursor:
+            cursor.execute(sql)
+            yield from cursor
+
+    def literal(self, value: Any) -> str:
+        if isinstance(raw := _plain(value), bytes):
+            return f"X'{raw.hex()}'"
+        return str(self._connection.literal(raw))
+
+    def begin(self, *, read_only: bool) -> None:
+        self.ask(f"START TRANSACTION{' READ ONLY' if read_only else ''}")
+
+    def rollback(self) -> None:
+        self.ask("ROLLBACK")
+
+    def notices(self) -> tuple[Notice, ...]:
+        rows = self.ask("SHOW WARNINGS")
+        return tuple(Notice(code=int(code), text=str(said)) for _level, code, said in rows if code != _REWRITTEN)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.MySQLError as error:
+            code, said = (*error.args, "", "")[:2]
+            if isinstance(error, pymysql.err.InterfaceError) or code in _GONE:
+                raise _gone(self._where, str(said or error)) from error
+            raise Refused(str(code), str(said)) from error
+        except OSError as error:
+            raise _gone(self._where, str(error)) from error
+
+
+class PostgresSession:
+    """A session with a PostgreSQL."""
+
+    family: Family = "postgres"
+
+    def __init__(self, connection: psycopg.Connection[Any], where: str, wait_s: float) -> None:
+        self._connection, self._where = connection, where
+        self.version = str(self.ask("SHOW server_version")[0][0])
+        self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
+        self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._errors():
+            # Prepared: the server then refuses a text of several statements.
+            cursor = self._connection.execute(sql.encode(), prepare=True)
+            return cursor.fetchall() if cursor.description else []
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        with self._errors(), self._connection.cursor() as cursor:
+            yield from cursor.stream(sql.encode())
+
+    def literal(self, value: Any) -> str:
+        return psycopg.sql.Literal(_plain(value)).as_string(self._connection)
+
+    def begin(self, *, read_only: bool) -> None:
+        self.ask(f"BEGIN{' READ ONLY' if read_only else ''}")
+
+    def rollback(self) -> None:
+        self.ask("ROLLBACK")
+
+    def notices(self) -> tuple[Notice, ...]:
+        return ()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._connection.closed or self._connection.broken or error.sqlstate in ("57P01", "57P02", "57P03"):
+                raise _gone(self._where, str(error).strip()) from error
+            raise Refused(error.sqlstate or "", (error.diag.message_primary or str(error)).strip()) from error
+
+
+def _plain(value: Any) -> Any:
+    """A value of a trace's parameters: bytes stand there as ``{"hex": "..."}``."""
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"]) if set(value) == {"hex"} else json.dumps(value)
+    return json.dumps(value) if isinstance(value, list) else value
+
+
+def read_parameters(text: str | None) -> list[Any] | None:
+    """A trace's ``parameters``, decimals to their last digit; None where there are none."""
+    values = json.loads(text, parse_float=Decimal) if text else None
+    return values if isinstance(values, list) else None
+
+
+def _gone(where: str, said: str) -> ServerFailed:
+    return ServerFailed(f"the server at {where} is gone: {said}", "its log says why; start the command again when it runs")
+
+
+@contextlib.contextmanager
+def opened(address: Address, wait_s: float) -> Iterator[Session]:
+    """A session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
+    connection = _postgres(address) if address.postgres else _mysql(address)
+    try:
+        session: Session = (PostgresSession if address.postgres else MysqlSession)(connection, address.shown(), wait_s)
+        yield session
+    finally:
+        with contextlib.suppress(pymysql.MySQLError, psycopg.Error, OSError):
+            connection.close()
+
+
+def _mysql(address: Address) -> Any:
+    where: dict[str, Any] = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
+    try:
+        return pymysql.connect(
+            **where,
+            user=address.user,
+            password=address.password,
+            database=address.database or None,
+            ssl_ca=address.ca or None,
+            ssl_verify_cert=bool(address.ca) or None,
+            connect_timeout=_CONNECT_S,
+            program_name="upshift stack",
+        )
+    except pymysql.MySQLError as error:
+        code, said = (*error.args, "", "")[:2]
+        if code in _DENIED:
+            raise _denied(address, str(said), "its password in an option file, a login path or MYSQL_PWD") from error
+        raise _absent(address, str(said or error)) from error
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _absent(address, str(error)) from error
+
+
+def _postgres(address: Address) -> psycopg.Connection[Any]:
+    options = {"host": address.socket or address.host, "port": str(address.port), "user": address.user}
+    options |= {"application_name": "upshift stack", "connect_timeout": str(_CONNECT_S)}
+    if address.database:
+        options["dbname"] = address.database
+    if address.ca:
+        options |= {"sslmode": "verify-ca", "sslrootcert": address.ca}
+    try:
+        return psycopg.connect(psycopg.conninfo.make_conninfo("", **options), autocommit=True)
+    except psycopg.Error as error:
+        said = " ".join(str(error).split())
+        refused = any(word in said for word in ("authentication", "password", "does not exist", "pg_hba"))
+        raise (
+            _denied(address, said, "its password in ~/.pgpass or PGPASSWORD") if refused else _absent(address, said)
+        ) from error
+
+
+def _denied(address: Address, said: str, hint: str) -> UsageError:
+    return UsageError(f"{address.shown()} refuses {address.user}: {said}", f"name the user and the database in the URL, {hint}")
+
+
+def _absent(address: Address, said: str) -> ServerFailed:
+    return ServerFailed(f"no server answers at {address.shown()}: {said}", "look at its address, and whether it runs")

@@ -1,0 +1,58 @@
+"""Questions to a canonical tree that need more than one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upshift.stack.plans.model import Family, Node, Plan, accesses, rows_examined
+
+_READS_ALL = ("sort", "aggregate", "materialize", "distinct", "window", "union")
+
+
+def cut_short(tree: Node, cut: bool = False) -> Iterator[tuple[Node, bool]]:
+    """Every node, and whether something above it may have stopped reading it before its last row."""
+    yield tree, cut
+    below = (cut and tree.operation not in _READS_ALL) or tree.limit is not None or tree.operation == "limit"
+    for number, child in enumerate(tree.children):
+        # The first match of a semijoin is enough; a merge join ends with the shorter side.
+        early = tree.join is not None and ((tree.join.kind in ("semi", "anti") and number > 0) or tree.join.method == "merge")
+        yield from cut_short(child, below or early or child.operation == "subquery")
+
+
+def estimated_examined(tree: Node, times: float = 1.0) -> float:
+    """Rows that the plan is estimated to read; what has no estimate counts nothing."""
+    own = 0.0
+    if tree.reads_a_table:
+        own = times * ((tree.estimated_read if tree.estimated_read is not None else tree.estimated_rows) or 0.0)
+    for number, child in enumerate(tree.children):
+        looped = tree.join is not None and tree.join.method == "nested_loop" and number > 0
+        outer = tree.children[0].estimated_rows if looped else None
+        own += estimated_examined(child, times * max(1.0, outer) if outer is not None else times)
+    return own
+
+
+def examined(plan: Plan) -> float:
+    """Rows of tables that the plan read, or is estimated to."""
+    counted = rows_examined(plan.tree) if plan.executed else None
+    return counted if counted is not None else estimated_examined(plan.tree)
+
+
+def estimate_and_count(node: Node, family: Family) -> tuple[float, float] | None:
+    """Rows of one loop as estimated and as counted; None where one of both is not known.
+
+    PostgreSQL's statistics know of values: its estimate of what a filter leaves counts. What MySQL and MariaDB estimate of a
+    filter on a column without a histogram is a constant: their estimate of what is read counts.
+    """
+    if not node.loops:
+        return None
+    estimated, counted = (
+        (node.estimated_rows, node.actual_rows) if family == "postgres" else (node.estimated_read, node.actual_read)
+    )
+    return None if estimated is None or counted is None else (estimated, counted)
+
+
+def by_name(tree: Node) -> dict[str, Node]:
+    """The access to each table that the statement names once."""
+    every = accesses(tree)
+    names = [each.name for each in every]
+    return {each.name: each for each in every if names.count(each.name) == 1}
