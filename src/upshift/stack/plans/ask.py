@@ -28,6 +28,7 @@ _TABLES = """
 SELECT relname, reltuples FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm') AND reltuples >= 0
 ORDER BY pg_catalog.pg_table_is_visible(oid)
 """
+_INTERRUPTED = 1317
 _RIGHTS = {
     "1142": "EXPLAIN needs the rights of the statement itself: GRANT them, or name another user",
     "1143": "EXPLAIN needs the rights of the statement itself: GRANT them, or name another user",
@@ -108,6 +109,9 @@ class Asker:
         form = "JSON" if self._version2 else "TREE"
         with _spills(session) as spills:
             answer = session.ask(f"EXPLAIN {'ANALYZE ' if run else ''}FORMAT={form} {text}")[0][0]
+            # It then shows what it had counted until the end came.
+            if run and any(each.code == _INTERRUPTED for each in session.notices()):
+                raise Refused("3024", "the execution was interrupted")
         steps = parse_mysql_json2(answer) if self._version2 else parse_mysql_tree(answer)
         return self._plan(joined(steps, version1), run, notices=notices, execution_ms=steps.total_ms, **(spills if run else {}))
 

@@ -81,7 +81,7 @@ class MysqlSession:
     def literal(self, value: Any) -> str:
         if isinstance(raw := _plain(value), bytes):
             return f"X'{raw.hex()}'"
-        return str(self._connection.literal(raw))
+        return str(self._connection.escape(raw))
 
     def begin(self, *, read_only: bool) -> None:
         self.ask(f"START TRANSACTION{' READ ONLY' if read_only else ''}")
