@@ -9,6 +9,7 @@ from upshift import __version__
 from upshift.stack.plans.answers import Answer, answer
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.compare import Difference, compare
+from upshift.stack.plans.members import PlanUnreadable
 from upshift.stack.plans.model import Plan, rows_examined
 from upshift.stack.plans.rules import Asked, judged
 from upshift.stack.plans.session import read_parameters
@@ -160,7 +161,7 @@ def _told(wanted: Wanted, asker: Asker, source: Source, *, execute: bool, answer
     try:
         sql = asker.text(sql, read_parameters(wanted.parameters), source.family or asker.session.family)
         plan = asker.plan(sql, execute=execute)
-    except NotExplained as refused:
+    except (NotExplained, PlanUnreadable) as refused:
         return Told(sql=sql, why_none=refused.message, hint=refused.hint)
     told = Told(sql=sql, plan=plan, rows_examined=rows_examined(plan.tree) if plan.executed else None)
     if not answers or not plan.executed:

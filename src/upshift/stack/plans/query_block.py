@@ -324,7 +324,8 @@ def _join(outer: Node, inner: Node) -> Node:
         kind = "anti"
     elif "trigcond" in condition or "is_not_null_compl" in condition:
         kind = "left"
-    counted = method == "nested_loop" and inner.loops is not None and inner.actual_rows is not None
+    # Of an outer join the plan does not count the rows that find no partner.
+    counted = method == "nested_loop" and kind == "inner" and inner.loops is not None and inner.actual_rows is not None
     estimates = (outer.estimated_rows, inner.estimated_rows)
     return Node(
         operation="join",
