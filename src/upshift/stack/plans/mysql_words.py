@@ -28,7 +28,7 @@ _SORT = re.compile(
 )
 _LIMIT = re.compile(r"(?:Limit|Limit/Offset): (\d+)")
 _WRITE = re.compile(r"(?:Insert into|Replace into|Update|Delete from) (\S+)")
-_HEADING = re.compile(r"Select #\d+ \(|Hash$|Clustered primary key \(scanned separately\)")
+_HEADING = re.compile(r"Select #\d+ \(|Hash$|Repeat until convergence$|Clustered primary key \(scanned separately\)")
 
 _STARTS: tuple[tuple[str, Operation, bool], ...] = (
     ("Aggregate using temporary table", "aggregate", True),
@@ -43,6 +43,7 @@ _STARTS: tuple[tuple[str, Operation, bool], ...] = (
     ("Append", "union", False),
     ("Remove duplicate", "distinct", False),
     ("Stream results", "rows", False),
+    ("Invalidate materialized tables", "rows", False),
 )
 
 
@@ -145,6 +146,8 @@ def _replanned(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> 
 def _counted(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> Node | None:
     if found := re.match(r"Constant row from (\S+)", said):
         return _access(said, "const", known, alias=found[1], children=children)
+    if found := re.match(r"Scan new records on (\S+)", said):
+        return _access(said, "intermediate", known, alias=found[1], children=children)
     if found := re.match(r"Count rows in (\S+)", said):
         return _access(said, "index_scan", known, alias=found[1], bounds=(), children=children)
     return None
@@ -192,8 +195,9 @@ def _filtered(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> N
     if not said.startswith("Filter: "):
         return None
     condition = text.plain(said.removeprefix("Filter: "))
-    if children and children[0].operation == "access" and children[0].filter is None:
+    if children and children[0].operation == "access":
         first, others = children[0], children[1:]
+        condition = f"({first.filter}) and ({condition})" if first.filter else condition
         left = {name: known[name] for name in ("estimated_rows", "actual_rows", "total_ms") if known.get(name) is not None}
         return first.model_copy(update={"filter": condition, **left, "children": (*first.children, *others)})
     return Node(operation="filter", said=said, filter=condition, children=children, **known)

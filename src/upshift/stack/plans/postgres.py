@@ -132,9 +132,9 @@ def execution_ms(answer: str | list[Any]) -> float | None:
 
 def _step(members: dict[str, Any], catalog: Catalog) -> Node:
     kind = word(members.get("Node Type")) or ""
-    below, beside = [], []
+    below, beside, bitmaps = [], [], _bitmaps(members)
     for each in objects(members.get("Plans")):
-        if kind.startswith("Bitmap"):
+        if each in bitmaps:
             continue
         if each.get("Parent Relationship") in ("SubPlan", "InitPlan"):
             named = word(each.get("Subplan Name")) or "subquery"
@@ -188,7 +188,7 @@ def _scan(kind: str, members: dict[str, Any], catalog: Catalog, children: tuple[
     bounds: tuple[str, ...] | None = () if access == "full_scan" else None
     columns: tuple[str, ...] = ()
     if kind == "Bitmap Heap Scan":
-        access, index, bounds, columns = _bitmap(objects(members.get("Plans")), catalog)
+        access, index, bounds, columns = _bitmap(_bitmaps(members), catalog)
     elif index is not None:
         access, bounds, columns = _found(conditions, catalog.indexes.get(index, Index()))
     elif table is None and access == "range":
@@ -225,16 +225,22 @@ def _found(conditions: str | None, index: Index) -> tuple[Access, tuple[str, ...
     columns = tuple(column for column in index.columns if column in used) or text.columns(bounds)
     if all(single and single.operator == "is not null" for single in each):
         return "index_scan", bounds, ()
-    if any(single is None or single.operator != "=" for single in each):
+    if any(single is None or single.operator not in text.EQUAL for single in each):
         words_of_text = " @@ " in conditions
         return ("fulltext" if words_of_text else "range"), bounds, columns
-    if not index.unique or set(index.columns) - used:
+    if not index.unique or set(index.columns) - used or any(single and single.operator != "=" for single in each):
         return "ref", bounds, columns
     values = [part.partition(" = ")[2] for part in text.parts(text.plain(conditions))]
     from_elsewhere = any(
         _OF_ANOTHER_TABLE.search(text.outside_strings(value, r".*'.*", "")) for value in values if value[:1] != "'"
     )
     return ("unique" if from_elsewhere else "const"), bounds, columns
+
+
+def _bitmaps(members: dict[str, Any]) -> list[dict[str, Any]]:
+    """The plans of a node that make bitmaps; they are a part of how it finds its rows."""
+    kinds = ("Bitmap Index Scan", "BitmapAnd", "BitmapOr")
+    return [each for each in objects(members.get("Plans")) if each.get("Node Type") in kinds]
 
 
 def _bitmap(

@@ -5,16 +5,13 @@ Both list the tables of a join in the order in which they are read; MariaDB adds
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from upshift.stack.plans import text
+from upshift.stack.plans.mariadb_trace import Ranges, chosen_ranges
 from upshift.stack.plans.members import PlanUnreadable, loaded, number, objects, rest, word, words
 from upshift.stack.plans.model import Access, Join, JoinKind, Method, Node, Sort
-
-Ranges = Mapping[tuple[str, str], tuple[str, ...]]
-"""Of a table's name in the statement and an index: the ranges that the optimizer chose. MariaDB's plan has none."""
 
 _ACCESS: Mapping[str, Access] = {
     "system": "const",
@@ -45,7 +42,9 @@ _SUBQUERIES = (
     "subqueries",
 )
 _MATERIALIZED = ("materialized_from_subquery", "materialized")
+_COVERS = ("using_index", "using_index_for_group_by")
 _TABLE_KNOWN = (
+    *_COVERS,
     *_WRITES,
     *_SUBQUERIES,
     *_MATERIALIZED,
@@ -71,7 +70,6 @@ _TABLE_KNOWN = (
     "used_columns",
     "attached_condition",
     "index_condition",
-    "using_index",
     "using_join_buffer",
     "index_merge",
     "r_engine_stats",
@@ -83,6 +81,8 @@ class _Reader:
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
+        self._made: list[str] = []
+        """Tables of which a block being read makes the rows: a recursive one reads them again."""
         self._structures: Mapping[str, Callable[[Any], Node]] = {
             "query_block": self.block,
             "union_result": self._union,
@@ -99,6 +99,7 @@ class _Reader:
             "temporary_table": self._temporary,
             "buffer_result": self._temporary,
             "expression_cache": self.block,
+            "materialization": self._temporary,
             "range-checked-for-each-record": self._checked_each_time,
             "block-nl-join": self._buffered,
             "insert_from": self.block,
@@ -121,6 +122,8 @@ class _Reader:
                 more=rest(members, (*_SUBQUERIES, "message", "select_id")),
                 children=below,
             )
+        # A write is named beside what it writes from.
+        written.sort(key=lambda each: each.operation != "write")
         first, others = written[0], written[1:]
         having = word(members.get("having_condition"))
         made = first.model_copy(update={"children": (*first.children, *others, *below)})
@@ -134,10 +137,13 @@ class _Reader:
         steps = [self.block(each) for each in objects(listed)]
         if not steps:
             return Node(operation="rows", access="none")
-        made = steps[0]
-        for step in steps[1:]:
+        # The table that is written stands among those that are read.
+        write = next((each for each in steps if each.operation == "write"), None)
+        reads = [each.children[0] if each.operation == "write" and each.children else each for each in steps]
+        made = reads[0]
+        for step in reads[1:]:
             made = _join(made, step)
-        return made
+        return write.model_copy(update={"children": (made,)}) if write and len(steps) > 1 else steps[0] if write else made
 
     def _union(self, members: dict[str, Any]) -> Node:
         children = tuple(self.block(each) for each in objects(members.get("query_specifications")))
@@ -180,7 +186,8 @@ class _Reader:
 
     def _checked_each_time(self, members: dict[str, Any]) -> Node:
         made = self.block(members)
-        return made.model_copy(update={"more": {**made.more, **rest(members, ("table",))}})
+        known = {"access": "range", "bounds": None, "more": {**made.more, **rest(members, ("table",))}}
+        return made.model_copy(update=known if made.operation == "access" else {})
 
     def _buffered(self, members: dict[str, Any]) -> Node:
         made = self.block(members)
@@ -193,12 +200,17 @@ class _Reader:
         if name is None:
             return self.block({key: value for key, value in members.items() if key != "table"})
         below = self._subqueries(members)
+        again = name in self._made
+        self._made.append(name)
         made = [
             Node(operation="materialize", said="materialized", temporary=True, children=(self.block(members[key]),))
             for key in _MATERIALIZED
             if isinstance(members.get(key), dict)
         ]
+        self._made.pop()
         access = _access(name, members, self._ranges).model_copy(update={"children": (*made, *below)})
+        if again:
+            access = access.model_copy(update={"access": "intermediate", "bounds": None})
         write = next((each for each in _WRITES if members.get(each) in (True, 1)), None)
         if write is None:
             # MariaDB says of INSERT ... VALUES no more than the table.
@@ -214,6 +226,8 @@ def _access(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
     index = word(members.get("key")) or _merged(members.get("index_merge"))
     intermediate = name.startswith("<") or any(key in members for key in _MATERIALIZED)
     access: Access = "intermediate" if intermediate else _ACCESS.get(said, "unknown")
+    if "range_checked_for_each_record" in members:
+        access = "range"
     filtered, r_filtered = number(members.get("filtered")), number(members.get("r_filtered"))
     read = number(members.get("rows_examined_per_scan", members.get("rows")))
     loops, r_rows = number(members.get("r_loops")), number(members.get("r_rows"))
@@ -234,7 +248,7 @@ def _access(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
         index=index.replace(", ", ",").replace(",", ", ") if index else None,
         key_columns=words(members.get("used_key_parts")) if found else (),
         bounds=bounds,
-        covering=None if index is None else members.get("using_index") is True,
+        covering=None if index is None else any(members.get(name) is True for name in _COVERS),
         index_filter=text.plain(index_condition) if index_condition else None,
         filter=text.plain(condition) if condition else None,
         estimated_read=read,
@@ -360,41 +374,3 @@ def parse_mariadb(answer: str | dict[str, Any], trace: str | None = None) -> Nod
     Raises PlanUnreadable.
     """
     return _parsed(answer, chosen_ranges(trace) if trace else {})[0]
-
-
-def chosen_ranges(trace: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The ranges of each table and index in MariaDB's optimizer trace; what cannot be read is left out."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    waiting: list[tuple[Any, str]] = [(loaded(trace), "")]
-    while waiting:
-        value, table = waiting.pop()
-        if isinstance(value, list):
-            waiting.extend((each, table) for each in value)
-        elif isinstance(value, dict):
-            table = word(value.get("table")) or table
-            plan = value.get("range_access_plan")
-            if isinstance(plan, dict) and isinstance(plan.get("ranges"), list) and word(plan.get("index")):
-                found[table, str(plan["index"])] = text.ranges([_traced(each) for each in words(plan["ranges"])])
-            waiting.extend((each, table) for each in value.values())
-    return found
-
-
-def _traced(written: str) -> str:
-    """``(42,1000) <= (customer_id,created) < (42,9000)`` as MySQL writes a range."""
-    pieces = re.split(r"(?<=\)) (<=?) (?=\()", written)
-    sides = [[cell.strip() for cell in text.unwrapped(side).split(",")] for side in pieces[::2]]
-    at = next((at for at, cells in enumerate(sides) if all(cell.isidentifier() and cell != "NULL" for cell in cells)), None)
-    if at is None or len(sides) > 3:
-        return written
-    low, high = (sides[0] if at else []), (sides[-1] if at < len(sides) - 1 else [])
-    texts: list[str] = []
-    for place, column in enumerate(sides[at]):
-        lower, upper = (each[place] if place < len(each) else None for each in (low, high))
-        if lower is not None and lower == upper:
-            texts.append(f"{column} = {lower}")
-            continue
-        if lower not in (None, "NULL"):
-            texts.append(f"{column} {'>=' if pieces[1] == '<=' else '>'} {lower}")
-        if upper is not None:
-            texts.append(f"{column} {pieces[-2]} {upper}")
-    return " AND ".join(texts)

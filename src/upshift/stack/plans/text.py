@@ -11,6 +11,7 @@ _COLUMN = r"(?:[A-Za-z_]\w*\.)*([\w$]+)"
 _BOUND = re.compile(rf"{_COLUMN} (=|<>|!=|<=|>=|<|>|in|is null|is not null|like|~~)(?: (.+))?", re.I | re.S)
 _CHAIN = re.compile(rf"({_STRING}|[^<>]+?) (<=?) {_COLUMN} (<=?) (.+)", re.S)
 _LEFT = re.compile(rf"({_STRING}|-?[\d.]+|NULL) (<=?|>=?) {_COLUMN}")
+EQUAL = ("=", "is null")
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LISTED = re.compile(rf"{_COLUMN} = ANY \('?\{{(.*)\}}'?\)", re.S)
 
@@ -111,7 +112,11 @@ def bound(part: str) -> Bound | None:
     if turned := _LEFT.fullmatch(text):
         return Bound(turned[3], _TURNED[turned[2]], turned[1])
     found = _BOUND.fullmatch(text)
-    return Bound(found[1], found[2].lower(), (found[3] or "").strip()) if found else None
+    if found is None:
+        return None
+    operator, value = found[2].lower(), (found[3] or "").strip()
+    # What MySQL looks up where the condition is IS NULL, or <=> NULL.
+    return Bound(found[1], "is null", "") if operator == "=" and value.upper() == "NULL" else Bound(found[1], operator, value)
 
 
 def bounds(condition: str) -> tuple[str, ...]:
@@ -131,8 +136,20 @@ def _chained(part: str) -> list[str]:
         found = bound(part)
         return [] if found and found.value.upper() == "NULL" and found.operator == ">" else [str(found) if found else part]
     low, first, column, second, high = chain.groups()
+    if _all_with(low, high):
+        return [f"{column} like '{_unquoted(low)}%'"]
     lower = [] if low.upper() == "NULL" else [f"{column} {_TURNED[first]} {low}"]
     return [*lower, f"{column} {second} {high}"]
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
+
+
+def _all_with(low: str, high: str) -> bool:
+    """Whether a range is that of a prefix: its upper bound is filled up with the collation's last character."""
+    prefix, last = _unquoted(low), _unquoted(high)
+    return len(last) >= len(prefix) + 8 and last.startswith(prefix) and len(set(last[len(prefix) :])) == 1
 
 
 def ranges(alternatives: list[str]) -> tuple[str, ...]:
@@ -150,7 +167,7 @@ def ranges(alternatives: list[str]) -> tuple[str, ...]:
 def all_equal(texts: tuple[str, ...]) -> bool:
     """Whether every bound gives its column one value."""
     found = [bound(each) for each in texts]
-    return bool(found) and all(each is not None and each.operator == "=" for each in found)
+    return bool(found) and all(each is not None and each.operator in EQUAL for each in found)
 
 
 def columns(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ _MARIADB = (
     ("analyze_json", "ANALYZE FORMAT=JSON ", "DO 0"),
 )
 _POSTGRES = (("json", "EXPLAIN (FORMAT JSON) "), ("analyze_json", "EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) "))
-_TRACED = ("range", "ref_range", "in_list", "lost_bound")
+_TRACED = ("range", "ref_range", "in_list", "lost_bound", "like", "either_range")
 _IN_TEXT = 1003
 """The note that shows the statement as the optimizer rewrote it."""
 
@@ -47,7 +47,7 @@ def _mysqls(family: shop.Family, socket: str) -> dict[str, Any]:
         for name, sql in shop.STATEMENTS.items():
             answers: dict[str, Any] = {}
             for form, explain, first in _MYSQL if family == "mysql" else _MARIADB:
-                if "analyze" in form and not sql.startswith("SELECT"):
+                if "analyze" in form and not sql.startswith(("SELECT", "WITH")):
                     continue
                 asked(first)
                 text = asked(explain + sql)[0][0]
@@ -70,7 +70,7 @@ def _postgres(socket: str) -> dict[str, Any]:
         for name, sql in shop.STATEMENTS.items():
             answers: dict[str, Any] = {}
             for form, explain in _POSTGRES:
-                if name in shop.ONLY_MYSQLS or ("analyze" in form and not sql.startswith("SELECT")):
+                if name in shop.ONLY_MYSQLS or ("analyze" in form and not sql.startswith(("SELECT", "WITH"))):
                     continue
                 row = connection.execute((explain + sql).encode()).fetchone()
                 answers[form] = row[0] if row else None

@@ -58,6 +58,18 @@ STATEMENTS: dict[str, str] = {
     "conversion": "SELECT id FROM customers WHERE phone = 100012",
     "impossible": "SELECT id FROM orders WHERE id = 1 AND id = 2",
     "lost_bound": "SELECT o.id FROM customers c JOIN orders o ON o.shipped >= c.id - 20 AND o.shipped < c.id WHERE c.id = 100",
+    "lost_join": "SELECT o.id FROM customers c, orders o WHERE c.city = 'city3' AND o.shipped >= c.id - 20"
+    " AND o.shipped < c.id",
+    "not_in": "SELECT id FROM customers WHERE id NOT IN (SELECT customer_id FROM orders WHERE created < 50)",
+    "like": "SELECT id FROM customers WHERE email LIKE 'c12%'",
+    "is_null": "SELECT id FROM orders WHERE shipped IS NULL",
+    "of_subquery": "SELECT id FROM orders WHERE created = (SELECT max(created) FROM orders)",
+    "either_range": "SELECT id FROM orders WHERE (created >= 10 AND created < 20) OR (created >= 500 AND created < 510)",
+    "recursive": "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
+    " SELECT o.id FROM n JOIN orders o ON o.id = n.i",
+    "loose": "SELECT customer_id, max(created) FROM orders GROUP BY customer_id",
+    "delete_join": "DELETE FROM items WHERE order_id IN (SELECT id FROM orders WHERE total = 5)",
+    "insert_select": "INSERT INTO visits SELECT id + 100000, 1, 'x' FROM orders WHERE total = 5",
     "update": "UPDATE orders SET total = total + 1 WHERE customer_id = 42",
     "delete": "DELETE FROM items WHERE order_id = 9",
     "insert": "INSERT INTO items VALUES (1, 900, 1, 1)",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from upshift.stack.plans import text
-from upshift.stack.plans.query_block import chosen_ranges
+from upshift.stack.plans.mariadb_trace import chosen_ranges
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,18 @@ def test_a_condition_loses_quotes_of_names_casts_and_outer_parentheses(condition
         ("(7) < (a)", ("a > 7",)),
         ("(a) < (9)", ("a < 9",)),
         ("(3) <= (a) <= (3)", ("a = 3",)),
+        ("(name) <= (a)", ("a >= name",)),
+        ("(x,y) <= (a)", ("(x,y) <= (a)",)),
     ],
 )
 def test_mariadbs_trace_has_the_ranges_that_its_plan_lacks(written: str, bounds: tuple[str, ...]) -> None:
-    trace = f'{{"steps": [{{"table": "t", "x": {{"range_access_plan": {{"index": "i", "ranges": ["{written}"]}}}}}}]}}'
+    columns = ["a"] if "(a)" in written else ["created"] if "(created)" in written else ["customer_id", "created"]
+    chosen = {"range_access_plan": {"index": "i", "ranges": [written]}}
+    trace = json.dumps({"steps": [{"table": "t", "x": [{"index": "i", "key_parts": [*columns, "id"]}, chosen]}]})
     assert chosen_ranges(trace) == {("t", "i"): bounds}
+
+
+def test_a_trace_with_bytes_in_it_is_read() -> None:
+    trace = """{"table": "t", "x": {"index": "i", "key_parts": ["name"]},
+        "y": {"range_access_plan": {"index": "i", "ranges": ["(c\\0\\0) <= (name) <= (c%s)"]}}}"""
+    assert chosen_ranges(trace % ("\u00ff" * 20)) == {("t", "i"): ("name like 'c%'",)}
