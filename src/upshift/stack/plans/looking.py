@@ -12,9 +12,8 @@ from upshift.stack.plans.compare import Difference, compare
 from upshift.stack.plans.members import PlanUnreadable
 from upshift.stack.plans.model import Plan, rows_examined
 from upshift.stack.plans.rules import Asked, judged
-from upshift.stack.plans.session import read_parameters
 from upshift.stack.plans.source import Source, Wanted
-from upshift.stack.plans.statements import NotExplained
+from upshift.stack.plans.statements import NotExplained, read_parameters
 from upshift.stack.suspects.model import Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 from upshift.values import Value
@@ -144,8 +143,9 @@ def compared(
         progress(number, len(source.statements))
         a, b = (_told(wanted, asker, source, execute=execute, answers=execute) for asker in askers)
         found.append(_compared(wanted, shares[wanted.statement], a, b))
-    both = [each for each in found if each.a.plan and each.b.plan]
-    asked = [_asked(each, each.a.plan, each.b.plan) for each in both if each.a.plan]
+    asked = [
+        _asked(each, first, each.b.plan if each.a.plan else None) for each in found if (first := each.a.plan or each.b.plan)
+    ]
     return Comparison(
         a=_server(askers[0], names[0]),
         b=_server(askers[1], names[1]),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any, Protocol
 
 import psycopg
@@ -150,16 +148,8 @@ class PostgresSession:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a trace's parameters: bytes stand there as ``{"hex": "..."}``."""
-    if isinstance(value, dict):
-        return bytes.fromhex(value["hex"]) if set(value) == {"hex"} else json.dumps(value)
-    return json.dumps(value) if isinstance(value, list) else value
-
-
-def read_parameters(text: str | None) -> list[Any] | None:
-    """A trace's ``parameters``, decimals to their last digit; None where there are none."""
-    values = json.loads(text, parse_float=Decimal) if text else None
-    return values if isinstance(values, list) else None
+    """A value of a trace's parameters: bytes stand there as ``{"binary": "..."}``."""
+    return bytes.fromhex(value["binary"]) if isinstance(value, dict) else value
 
 
 def _gone(where: str, said: str) -> ServerFailed:

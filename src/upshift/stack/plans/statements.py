@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Literal
 
 from upshift.errors import UpshiftError
@@ -93,6 +95,19 @@ def placeholders(sql: str, family: Family) -> int:
     """How many parameters a statement has."""
     found = [piece for kind, piece in tokens(sql, family) if kind == "placeholder"]
     return max((int(piece[1:]) for piece in found), default=0) if family == "postgres" else len(found)
+
+
+def read_parameters(text: str | None) -> list[Any] | None:
+    """A trace's ``parameters``, decimals to their last digit; None where there are none.
+
+    Raises NotExplained where the trace has not the whole value of one.
+    """
+    values = json.loads(text, parse_float=Decimal) if text else None
+    if not isinstance(values, list):
+        return None
+    if any(isinstance(each, list) or (isinstance(each, dict) and set(each) != {"binary"}) for each in values):
+        raise NotExplained("the trace has not the whole of its parameters", "long data, defaults and what was cut are left out")
+    return values
 
 
 def filled(sql: str, parameters: Sequence[Any] | None, family: Family, literal: Callable[[Any], str]) -> str:

@@ -145,7 +145,7 @@ def test_parameters_are_put_in_as_literals(ask: Ask, family: shop.Family) -> Non
     assert asker.session.ask(minus) == [(6,)]
     ((number, nothing),) = asker.session.ask(f"SELECT {asker.session.literal(Decimal('1.50'))}, {asker.session.literal(None)}")
     assert (number, nothing) == (Decimal("1.50"), None)
-    ((raw,),) = asker.session.ask(f"SELECT {asker.session.literal({'hex': '00ff27'})}")
+    ((raw,),) = asker.session.ask(f"SELECT {asker.session.literal({'binary': '00ff27'})}")
     assert bytes(raw) == b"\x00\xff'"
 
 
@@ -236,6 +236,7 @@ def test_the_commands(url: Callable[[shop.Family], str], tmp_path: Path, capsys:
     assert found[0]["text"] == shop.STATEMENTS["conversion"]
     full = next(each for each in found if each["text"] == shop.STATEMENTS["full"])
     assert full["same_answer"] is True and full["differences"] == []
+    assert {"P2", "P4"} <= {each["suspect"] for each in json.loads(out)["judgement"]["findings"]}
     assert full["a"]["answer"]["digest"] == full["b"]["answer"]["digest"] and full["a"]["answer"]["ms"] > 0
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--threshold", "P2.rows=1e9")
     assert code == 0 and "same answer: 20 rows" in out and "innocent: P2" in out

@@ -15,9 +15,16 @@ from upshift.errors import UpshiftError, UsageError
 from upshift.stack.plans.address import read_address
 from upshift.stack.plans.answers import canonical, row_hash
 from upshift.stack.plans.model import Family
-from upshift.stack.plans.session import read_parameters
 from upshift.stack.plans.source import read_export, read_file
-from upshift.stack.plans.statements import NotExplained, filled, one_explainable, only_reads, placeholders, split
+from upshift.stack.plans.statements import (
+    NotExplained,
+    filled,
+    one_explainable,
+    only_reads,
+    placeholders,
+    read_parameters,
+    split,
+)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +108,16 @@ def test_parameters_that_do_not_fit_are_refused(given: list[Any] | None) -> None
 def test_a_traces_parameters_keep_their_digits() -> None:
     assert read_parameters('[1, "a", null, 1.10]') == [1, "a", None, Decimal("1.10")]
     assert read_parameters(None) is None
+    assert read_parameters('[{"binary": "00ff"}]') == [{"binary": "00ff"}]
+
+
+@pytest.mark.parametrize(
+    "kept", ['[{"bytes": 9000}]', '[1, {"cut": true}]', '[{"default": true}]', "[[1], [2]]", '[{"unknown": true}]']
+)
+def test_parameters_that_the_trace_has_not_whole_are_refused(kept: str) -> None:
+    with pytest.raises(NotExplained) as refused:
+        read_parameters(kept)
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize(
