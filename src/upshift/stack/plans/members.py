@@ -9,7 +9,7 @@ from typing import Any
 
 from upshift.errors import UpshiftError
 
-_DEEPEST = 400
+DEEPEST = 400
 """Levels of nesting that are read. Python's own limit on recursion lies at 1,000 calls."""
 
 
@@ -23,8 +23,8 @@ def loaded(text: str | list[Any] | dict[str, Any]) -> Any:
         value = json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError) as error:
         raise PlanUnreadable(f"the server's plan is no JSON: {error}", "the whole answer of EXPLAIN is needed") from error
-    if _depth(value) > _DEEPEST:
-        raise PlanUnreadable(f"the plan is nested deeper than {_DEEPEST} levels", "divide the statement")
+    if _depth(value) > DEEPEST:
+        raise PlanUnreadable(f"the plan is nested deeper than {DEEPEST} levels", "divide the statement")
     return value
 
 

@@ -54,11 +54,14 @@ def forms() -> list[tuple[shop.Family, str, str]]:
 
 @functools.cache
 def tree(family: shop.Family, name: str, form: str) -> Node:
-    answer = answers(family)[name][form]
+    return parsed(family, form, answers(family)[name][form], answers(family)[name].get("trace"))
+
+
+def parsed(family: shop.Family, form: str, answer: Any, trace: str | None = None) -> Node:
     if family == "postgres":
         return parse_postgres(answer, CATALOG)
     if family == "mariadb":
-        return parse_mariadb(answer, answers(family)[name].get("trace"))
+        return parse_mariadb(answer, trace)
     if form == "json1":
         return parse_mysql_json1(answer)
     return parse_mysql_tree(answer) if "tree" in form else parse_mysql_json2(answer)

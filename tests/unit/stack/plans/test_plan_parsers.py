@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ import recordings
 import shop
 
 from upshift.stack.plans.members import PlanUnreadable
-from upshift.stack.plans.model import Node, accesses, nodes, rows_examined
+from upshift.stack.plans.model import Node, Plan, accesses, nodes, rows_examined
 from upshift.stack.plans.mysql import joined
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres import parse_postgres
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
+from upshift.stack.plans.rules import Asked, judged
 from upshift.stack.plans.terminal import lines
+from upshift.stack.suspects.thresholds import Thresholds
 
 MYSQL = sorted(recordings.answers("mysql"))
 EXECUTED = sorted(name for name, each in recordings.answers("mysql").items() if "analyze_tree" in each)
@@ -177,6 +180,12 @@ def test_a_member_of_another_type_never_ends_in_a_crash(parse: Any, member: str,
             assert all(each.operation for each in nodes(tree))
 
 
+def test_a_tree_that_is_nested_too_deep_or_has_headings_alone_is_refused() -> None:
+    for text in ("\n".join(f"{'    ' * level}-> Stream results" for level in range(5000)), "-> Hash", "    -> Hash\n"):
+        with pytest.raises(PlanUnreadable):
+            parse_mysql_tree(text)
+
+
 @pytest.mark.parametrize("parse", [parse_mysql_json2, parse_postgres])
 def test_a_plan_that_is_nested_too_deep_is_refused(parse: Any) -> None:
     mysql: dict[str, Any] = {"operation": "Stream results"}
@@ -195,3 +204,40 @@ def test_a_literal_with_a_line_feed_stays_in_its_step() -> None:
 def test_a_step_that_was_never_reached_has_no_loops() -> None:
     tree = parse_mysql_tree("-> Table scan on t  (cost=1.5 rows=2) (never executed)")
     assert (tree.loops, tree.actual_rows, tree.estimated_rows) == (0.0, None, 2.0)
+
+
+ODD: tuple[Any, ...] = (None, 3, -1.5, "", "text (", [], [None, 3], {}, {"a": [1]}, True, "9" * 400)
+
+
+def spoiled(value: Any, random: Random) -> Any:
+    """The same JSON with some members gone, and some of another type."""
+    if random.random() < 0.03:
+        return random.choice(ODD)
+    if isinstance(value, dict):
+        return {key: spoiled(each, random) for key, each in value.items() if random.random() > 0.03}
+    return [spoiled(each, random) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_spoiled_plans_are_read_or_refused_and_judged_without_a_crash(seed: int) -> None:
+    random = Random(seed)
+    read = 0
+    for family, name, form in recordings.forms():
+        answer = recordings.answers(family)[name][form]
+        if not isinstance(answer, str):
+            answer = spoiled(answer, random)
+        else:
+            lines_ = answer.splitlines()
+            answer = "\n".join(line[random.choice((0, 0, 0, 3)) :] for line in lines_ if random.random() > 0.05)
+            answer = answer.replace(random.choice("()=<>'"), random.choice("()'"), random.randrange(3))
+        try:
+            tree = recordings.parsed(family, form, answer)
+        except PlanUnreadable as refused:
+            assert refused.hint
+            continue
+        read += 1
+        plan = Plan(family=family, tree=tree, executed="analyze" in form)
+        beside = Plan(family=family, tree=recordings.tree(family, name, form), executed=plan.executed)
+        judged((Asked(statement="0" * 16, text="", share=1.0, plan=plan, other=beside),), Thresholds())
+        assert list(lines(tree))
+    assert read > 100
