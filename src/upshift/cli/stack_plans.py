@@ -12,7 +12,6 @@ import typer
 if TYPE_CHECKING:
     from upshift.stack.plans.address import Address
     from upshift.stack.plans.ask import Asker
-    from upshift.stack.plans.model import Family
     from upshift.stack.plans.source import Source
 
 _Statements = Annotated[
@@ -31,6 +30,7 @@ _Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="How long a state
 _Threshold = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as P2.rows=5000; repeatable.")
 ]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="List the statements and what would be done with each, and exit.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")]
 _NoInstall = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
@@ -43,6 +43,7 @@ def plans(
     login_path: _LoginPath = None,
     wait_seconds: _Wait = 30.0,
     threshold: _Threshold = None,
+    dry_run: _DryRun = False,
     json: _Json = False,
     no_install: _NoInstall = False,
 ) -> None:
@@ -50,13 +51,16 @@ def plans(
     from upshift import console
     from upshift.stack.plans.address import read_address
     from upshift.stack.plans.looking import planned
-    from upshift.stack.plans.report import show_plans
+    from upshift.stack.plans.report import show_dry_run, show_plans
     from upshift.stack.suspects.thresholds import read_thresholds
 
     thresholds = read_thresholds(threshold or ())
     address = read_address(server, "--server", defaults_file, login_path)
+    source = _source(statements, address, allow_install=not no_install)
+    if dry_run:
+        show_dry_run(source, address.family, execute=execute)
+        return
     with _asker(address, wait_seconds) as asker:
-        source = _source(statements, asker.session.family, allow_install=not no_install)
         report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=_progress)
     if json:
         console.result_json(report.model_dump_json(indent=2))
@@ -73,6 +77,7 @@ def compare(
     login_path: _LoginPath = None,
     wait_seconds: _Wait = 30.0,
     threshold: _Threshold = None,
+    dry_run: _DryRun = False,
     json: _Json = False,
     no_install: _NoInstall = False,
 ) -> None:
@@ -80,13 +85,16 @@ def compare(
     from upshift import console
     from upshift.stack.plans.address import read_address
     from upshift.stack.plans.looking import compared
-    from upshift.stack.plans.report import show_comparison
+    from upshift.stack.plans.report import show_comparison, show_dry_run
     from upshift.stack.suspects.thresholds import read_thresholds
 
     thresholds = read_thresholds(threshold or ())
     addresses = [read_address(url, option, defaults_file, login_path) for url, option in ((a, "--a"), (b, "--b"))]
+    source = _source(statements, addresses[0], allow_install=not no_install)
+    if dry_run:
+        show_dry_run(source, addresses[0].family, execute=execute)
+        return
     with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:
-        source = _source(statements, first.session.family, allow_install=not no_install)
         names = (addresses[0].shown(), addresses[1].shown())
         report = compared(source, (first, second), names, thresholds, execute=execute, progress=_progress)
     if json:
@@ -106,7 +114,7 @@ def _asker(address: Address, wait_s: float) -> Iterator[Asker]:
         yield Asker(session)
 
 
-def _source(statements: Path, family: Family, *, allow_install: bool) -> Source:
+def _source(statements: Path, address: Address, *, allow_install: bool) -> Source:
     """The statements of a file of SQL, of a trace, or of a folder that a trace was exported to."""
     from upshift import console
     from upshift.cli import programs
@@ -117,7 +125,7 @@ def _source(statements: Path, family: Family, *, allow_install: bool) -> Source:
     from upshift.toolchain.system import ensure_packages
 
     if statements.suffix == ".sql":
-        return read_file(statements, family)
+        return read_file(statements, address.family)
     if (statements / "trace.json").is_file():
         return read_export(statements)
     shell = SystemShell()

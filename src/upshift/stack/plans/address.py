@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from upshift.check.address import find_address
 from upshift.errors import UsageError
+from upshift.stack.plans.model import Family
 from upshift.values import Value
 
 _EXAMPLE = "such as mysql://user@host:3306/shop, or postgres://user@/shop?socket=/run/postgresql"
@@ -30,6 +31,11 @@ class Address(Value):
     database: str = ""
     ca: str = ""
     """A file of certificates; with it the server's is verified."""
+
+    @property
+    def family(self) -> Family:
+        """Whose statements it reads; MariaDB's are written as MySQL's."""
+        return "postgres" if self.postgres else "mysql"
 
     def shown(self) -> str:
         """Without the login."""

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from upshift import console
 from upshift.stack.plans.looking import Compared, Comparison, Judgement, PlansReport, Server, Told
+from upshift.stack.plans.model import Family
+from upshift.stack.plans.source import Source, Wanted
+from upshift.stack.plans.statements import NotExplained, filled, one_explainable, only_reads, read_parameters
 from upshift.stack.plans.terminal import lines
 from upshift.stack.suspects.model import SUSPECTS, Figure
 
@@ -23,6 +26,21 @@ def show_plans(report: PlansReport) -> None:
         for line in _tree(each.told):
             console.result(f"    {line}")
     _judgement(report.judgement, timed=report.timed)
+
+
+def show_dry_run(source: Source, family: Family, *, execute: bool) -> None:
+    """What would be done with each statement; nothing is asked."""
+    for each in source.statements:
+        console.result(f"{_would(each, source.family or family, execute=execute):10} {textwrap.shorten(each.text, _TEXT)}")
+
+
+def _would(wanted: Wanted, family: Family, *, execute: bool) -> str:
+    try:
+        sql = one_explainable(wanted.sql, family)
+        filled(sql, read_parameters(wanted.parameters), family, str)
+    except NotExplained:
+        return "left out"
+    return "executed" if execute and only_reads(sql, family) else "explained"
 
 
 def show_comparison(report: Comparison) -> None:

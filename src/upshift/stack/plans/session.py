@@ -18,6 +18,7 @@ from upshift.stack.plans.model import Family, Notice
 
 _CONNECT_S = 10
 _LOCK_WAIT_S = 2
+_HANGS_S = 60
 _REWRITTEN = 1003
 """The note that shows the statement as the optimizer rewrote it."""
 _GONE = (2006, 2013, 2055, 1053, 4031)
@@ -159,7 +160,7 @@ def _gone(where: str, said: str) -> ServerFailed:
 @contextlib.contextmanager
 def opened(address: Address, wait_s: float) -> Iterator[Session]:
     """A session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
-    connection = _postgres(address) if address.postgres else _mysql(address)
+    connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
         session: Session = (PostgresSession if address.postgres else MysqlSession)(connection, address.shown(), wait_s)
         yield session
@@ -168,7 +169,7 @@ def opened(address: Address, wait_s: float) -> Iterator[Session]:
             connection.close()
 
 
-def _mysql(address: Address) -> Any:
+def _mysql(address: Address, wait_s: float) -> Any:
     where: dict[str, Any] = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     try:
         return pymysql.connect(
@@ -179,6 +180,8 @@ def _mysql(address: Address) -> Any:
             ssl_ca=address.ca or None,
             ssl_verify_cert=bool(address.ca) or None,
             connect_timeout=_CONNECT_S,
+            # The server gives statements up before; this is for one that hangs.
+            read_timeout=wait_s + _HANGS_S,
             program_name="upshift stack",
         )
     except pymysql.MySQLError as error:

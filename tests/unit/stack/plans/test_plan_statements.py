@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from upshift.cli.app import _run
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.plans.address import read_address
 from upshift.stack.plans.answers import canonical, row_hash
@@ -228,6 +229,21 @@ def test_a_trace_gives_its_distinct_statements_most_time_first(tmp_path: Path) -
         ("SELECT ?", "[2]", 2, 40),
     ]
     assert source.shares() == {"b" * 16: 0.8, "a" * 16: 0.2}
+
+
+def test_a_dry_run_says_what_would_be_done_and_asks_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[tuple[object, ...]] = [
+        (1, "execute", "select", "a" * 16, "SELECT ?", "SELECT ?", "[1]", 0, 90, None),
+        (2, "execute", "select", "b" * 16, "SELECT ? FOR UPDATE", "SELECT ? FOR UPDATE", "[1]", 0, 80, None),
+        (3, "execute", "select", "c" * 16, "SELECT ? + ?", "SELECT ? + ?", "[1]", 0, 70, None),
+        (4, "query", "delete", "d" * 16, "DELETE FROM t", "DELETE FROM t", None, 0, 60, None),
+    ]
+    folder = str(export(tmp_path, rows))
+    nobody = f"mysql://me@/?socket={tmp_path / 'none'}"
+    assert _run(["stack", "plans", folder, "--server", nobody, "--execute", "--dry-run"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["executed", "explained", "left", "explained"]
+    assert _run(["stack", "compare", folder, "--a", nobody, "--b", nobody, "--dry-run"]) == 0
+    assert "executed" not in capsys.readouterr().out
 
 
 def test_a_trace_without_statements_or_values_is_refused(tmp_path: Path) -> None:
