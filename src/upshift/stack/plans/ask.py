@@ -13,6 +13,7 @@ from upshift.stack.plans.model import Family, Node, Plan
 from upshift.stack.plans.mysql import joined
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
+from upshift.stack.plans.postgres_index import Catalog, Index
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
 from upshift.stack.plans.session import Refused, Session
 from upshift.stack.plans.statements import NotExplained, filled, first_word, one_explainable, only_reads
@@ -49,7 +50,7 @@ class Asker:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._catalog: postgres.Catalog | None = None
+        self._catalog: Catalog | None = None
         self._version2: bool | None = None
 
     def text(self, sql: str, parameters: Sequence[Any] | None, written_for: Family) -> str:
@@ -173,9 +174,8 @@ def _counted(session: Session) -> dict[str, int]:
     return {name: int(session.ask(f"SHOW SESSION STATUS LIKE '{said}'")[0][1]) for name, said in names.items()}
 
 
-def _catalog(session: Session) -> postgres.Catalog:
+def _catalog(session: Session) -> Catalog:
     indexes = {
-        name: postgres.Index(columns=tuple(columns), unique=unique)
-        for name, unique, _table, _rows, columns in session.ask(_CATALOG)
+        name: Index(columns=tuple(columns), unique=unique) for name, unique, _table, _rows, columns in session.ask(_CATALOG)
     }
-    return postgres.Catalog(indexes=indexes, table_rows={name: float(rows) for name, rows in session.ask(_TABLES)})
+    return Catalog(indexes=indexes, table_rows={name: float(rows) for name, rows in session.ask(_TABLES)})

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from upshift import __version__
 from upshift.stack.plans.answers import Answer, answer
 from upshift.stack.plans.ask import Asker
+from upshift.stack.plans.asked import Asked
 from upshift.stack.plans.compare import Difference, compare
 from upshift.stack.plans.members import PlanUnreadable
 from upshift.stack.plans.model import Plan, rows_examined
-from upshift.stack.plans.rules import Asked, judged
+from upshift.stack.plans.rules import judged
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained, read_parameters
 from upshift.stack.suspects.model import Finding, Innocent, Outcome, Unseen

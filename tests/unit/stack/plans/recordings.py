@@ -12,7 +12,8 @@ import shop
 from upshift.stack.plans.model import Node, Notice
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
-from upshift.stack.plans.postgres import Catalog, Index, parse_postgres
+from upshift.stack.plans.postgres import parse_postgres
+from upshift.stack.plans.postgres_index import Catalog, Index
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
 
 FOLDER = Path(__file__).parent / "recorded"

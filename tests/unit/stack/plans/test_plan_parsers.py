@@ -10,6 +10,7 @@ import pytest
 import recordings
 import shop
 
+from upshift.stack.plans.asked import Asked
 from upshift.stack.plans.members import PlanUnreadable
 from upshift.stack.plans.model import Node, Plan, accesses, nodes, rows_examined
 from upshift.stack.plans.mysql import joined
@@ -17,7 +18,7 @@ from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres import parse_postgres
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
-from upshift.stack.plans.rules import Asked, judged
+from upshift.stack.plans.rules import judged
 from upshift.stack.plans.terminal import lines
 from upshift.stack.suspects.thresholds import Thresholds
 

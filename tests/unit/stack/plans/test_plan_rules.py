@@ -8,10 +8,11 @@ import pytest
 import recordings
 import shop
 
+from upshift.stack.plans.asked import Asked
 from upshift.stack.plans.model import Access, Family, Node, Notice, Plan
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres import parse_postgres
-from upshift.stack.plans.rules import RULES, Asked, judged
+from upshift.stack.plans.rules import RULES, judged
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
