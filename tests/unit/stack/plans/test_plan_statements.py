@@ -246,6 +246,25 @@ def test_a_dry_run_says_what_would_be_done_and_asks_nobody(tmp_path: Path, capsy
     assert "executed" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plans", "none.sql", "--server", "mysql://me@host/shop"), "cannot be read"),
+        (("plans", "none.trace", "--server", "mysql://me@host/shop"), "there is no trace"),
+        (("plans", "none.sql", "--server", "mysql://me:secret@host/shop"), "holds a password"),
+        (("plans", "none.sql", "--server", "postgres://me@host/shop", "--threshold", "P9.rows=1"), "no threshold 'P9.rows'"),
+        (("compare", "none.sql", "--a", "mysql://me@host/shop", "--b", "ftp://host"), "--b is no address"),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_code_2_with_a_hint(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _run(["stack", *arguments]) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert said in err and "hint:" in err and "secret" not in err
+
+
 def test_a_trace_without_statements_or_values_is_refused(tmp_path: Path) -> None:
     for facts in ({}, {"masked": True}):
         with pytest.raises(UpshiftError) as refused:

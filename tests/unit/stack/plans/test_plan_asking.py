@@ -1,0 +1,163 @@
+"""What is sent to each server for a plan, and what becomes of its answers; recordings answer in the servers' place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import recordings
+import shop
+
+from upshift.errors import ServerFailed
+from upshift.stack.plans.ask import Asker
+from upshift.stack.plans.looking import compared, planned
+from upshift.stack.plans.model import Notice, accesses
+from upshift.stack.plans.session import Refused
+from upshift.stack.plans.source import Source, Wanted
+from upshift.stack.plans.statements import NotExplained
+from upshift.stack.suspects.thresholds import Thresholds
+
+
+class Recorded:
+    """A session in which the recordings answer."""
+
+    def __init__(self, family: shop.Family, *, versions: bool = True, gone_after: int = 10**6) -> None:
+        self.family = family
+        self.version = "recorded"
+        self.sent: list[str] = []
+        self._versions, self._version, self._left = versions, 1, gone_after
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        self.sent.append(sql)
+        self._left -= 1
+        if self._left < 0:
+            raise ServerFailed("the server is gone", "look at its log")
+        if sql.startswith("SET SESSION explain_json_format_version"):
+            if not self._versions:
+                raise Refused("1193", "Unknown system variable")
+            self._version = int(sql[-1])
+        if sql.startswith("SHOW SESSION STATUS"):
+            return [("counter", str(len(self.sent)))]
+        name = next((name for name, statement in shop.STATEMENTS.items() if sql.endswith(statement)), None)
+        return [(self._answer(sql, name),)] if name else []
+
+    def _answer(self, sql: str, name: str) -> Any:
+        each = recordings.answers(self.family)[name]
+        analyzed = "analyze_" if "ANALYZE" in sql else ""
+        if self.family == "postgres":
+            if name in shop.ONLY_MYSQLS:
+                raise Refused("42883", "operator does not exist")
+            return each[f"{analyzed}json"]
+        if self.family == "mariadb":
+            return json.dumps(each[f"{analyzed}json"])
+        if "FORMAT=TREE" in sql:
+            return each[f"{analyzed}tree"]
+        return json.dumps(each[f"{analyzed}json{self._version}"])
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        self.sent.append(sql)
+        yield from [(1,), (2,)]
+
+    def literal(self, value: Any) -> str:
+        return str(value)
+
+    def begin(self, *, read_only: bool) -> None:
+        self.sent.append("BEGIN READ ONLY" if read_only else "BEGIN")
+
+    def rollback(self) -> None:
+        self.sent.append("ROLLBACK")
+
+    def notices(self) -> tuple[Notice, ...]:
+        return (Notice(code=1739, text="Cannot use ref access"),)
+
+
+FAMILIES: tuple[shop.Family, ...] = ("mysql", "mariadb", "postgres")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plan_is_asked_for_in_a_transaction_that_is_rolled_back(family: shop.Family) -> None:
+    session = Recorded(family)
+    Asker(session).plan(shop.STATEMENTS["full"])
+    assert session.sent[0] == "BEGIN READ ONLY" and session.sent[-1] == "ROLLBACK"
+    statements = [sql for sql in session.sent if sql.endswith(shop.STATEMENTS["full"])]
+    assert statements and all(sql.startswith("EXPLAIN ") and "ANALYZE" not in sql for sql in statements)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_an_execution_sends_analyze_and_a_write_never_does(family: shop.Family) -> None:
+    session = Recorded(family)
+    asker = Asker(session)
+    assert asker.plan(shop.STATEMENTS["full"], execute=True).executed
+    assert sum("ANALYZE" in sql for sql in session.sent) == 1
+    session.sent.clear()
+    assert not asker.plan(shop.STATEMENTS["update"], execute=True).executed
+    assert not any("ANALYZE" in sql for sql in session.sent)
+    # MySQL and MariaDB refuse even the EXPLAIN of a write in a read-only transaction.
+    assert session.sent[0] == ("BEGIN READ ONLY" if family == "postgres" else "BEGIN")
+    assert session.sent[-1] == "ROLLBACK"
+
+
+@pytest.mark.parametrize("versions", [True, False])
+@pytest.mark.parametrize("execute", [True, False])
+def test_a_mysql_without_versions_of_its_json_is_asked_for_tree(versions: bool, execute: bool) -> None:
+    session = Recorded("mysql", versions=versions)
+    plan = Asker(session).plan(shop.STATEMENTS["join_const"], execute=execute)
+    assert [(each.name, each.access) for each in accesses(plan.tree)] == [("c", "const"), ("o", "ref")]
+    assert any("FORMAT=TREE" in sql for sql in session.sent) is not versions
+    assert plan.notices[0].code == 1739 and plan.executed is execute
+    assert (plan.sort_merge_passes is not None) is execute
+
+
+def test_a_refusal_names_its_reason_and_rolls_back() -> None:
+    session = Recorded("postgres")
+    with pytest.raises(NotExplained, match="operator does not exist") as refused:
+        Asker(session).plan(shop.STATEMENTS["conversion"])
+    assert refused.value.hint and session.sent[-1] == "ROLLBACK"
+
+
+def source(*names: str) -> Source:
+    wanted = (Wanted(statement=f"{number:016x}", text=name, sql=shop.STATEMENTS[name]) for number, name in enumerate(names))
+    return Source(family=None, statements=tuple(wanted))
+
+
+def silent(_number: int, _of: int) -> None:
+    """Progress that nobody watches."""
+
+
+def test_a_statement_that_cannot_be_explained_is_named_and_the_rest_goes_on() -> None:
+    report = planned(
+        source("conversion", "full"), Asker(Recorded("postgres")), "there", Thresholds(), execute=True, progress=silent
+    )
+    first, second = report.statements
+    assert first.told.plan is None and first.told.why_none and first.told.hint
+    assert second.told.plan and second.told.rows_examined == shop.ORDERS
+    assert [each.suspect for each in report.judgement.findings] == ["P2"]
+
+
+def test_a_server_that_goes_away_ends_the_command() -> None:
+    with pytest.raises(ServerFailed):
+        planned(
+            source("full", "ref"), Asker(Recorded("mysql", gone_after=9)), "there", Thresholds(), execute=False, progress=silent
+        )
+
+
+def test_two_servers_are_compared_with_differences_first() -> None:
+    askers = Asker(Recorded("mariadb")), Asker(Recorded("postgres"))
+    names = "full", "join_left", "conversion", "ref"
+    report = compared(source(*names), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    assert [each.text for each in report.statements] == ["conversion", "join_left", "full", "ref"]
+    one, left, full, _ref = report.statements
+    assert one.same_answer is None and one.a.plan and not one.b.plan
+    assert left.same_answer and [each.what for each in left.differences] == ["access", "join"]
+    assert full.a.answer and (full.a.answer.rows, full.differences) == (2, ())
+    assert not report.answers_differ
+    assert {"P2", "P4", "P6"} <= {each.suspect for each in report.judgement.findings}
+
+
+def test_a_server_compared_with_itself_differs_in_nothing() -> None:
+    askers = Asker(Recorded("mysql")), Asker(Recorded("mysql"))
+    report = compared(source(*shop.STATEMENTS), askers, ("a", "b"), Thresholds(), execute=False, progress=silent)
+    assert not any(each.differences for each in report.statements)
+    assert not {"P5", "P6"} & {each.suspect for each in report.judgement.findings}
