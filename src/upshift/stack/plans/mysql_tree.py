@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from upshift.stack.plans import mysql_words
-from upshift.stack.plans.members import DEEPEST, PlanUnreadable, number
+from upshift.stack.plans.members import DEEPEST, PlanUnreadable, number, too_deep
 from upshift.stack.plans.model import Node
 
 _LINE = re.compile(r"( *)-> (.*)", re.S)
@@ -34,7 +34,7 @@ def parse_mysql_tree(answer: str) -> Node:
     if not lines:
         raise PlanUnreadable("no step in the server's answer begins with '->'", "the answer of EXPLAIN FORMAT=TREE is needed")
     if len({line.depth for line in lines}) > DEEPEST:
-        raise PlanUnreadable(f"the plan is nested deeper than {DEEPEST} levels", "divide the statement")
+        raise too_deep()
     made = _children(lines)
     if not made:
         raise PlanUnreadable("the server's answer has headings alone", "the answer of EXPLAIN FORMAT=TREE is needed")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from upshift.stack.plans import text
 from upshift.stack.plans.asked import Asked, Seen, figure, plans_of
-from upshift.stack.plans.model import accesses, nodes
+from upshift.stack.plans.model import Node, accesses, nodes
 from upshift.stack.plans.walks import cut_short, estimate_and_count
 from upshift.stack.suspects.thresholds import Thresholds
 
@@ -91,10 +91,9 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
     """P7: a column has a lower and an upper bound in the condition, and the index is read with one of them."""
     for plan, where in plans_of(asked):
         for node in accesses(plan.tree):
-            if node.index is None or node.bounds is None or len(node.bounds) > 1 + len(node.key_columns):
+            if node.index is None or node.bounds is None:
                 continue
-            conditions = [each for each in (node.filter, node.index_filter) if each]
-            wanted = _sides([part for each in conditions for part in text.bounds(_untriggered(each))])
+            wanted = _sides(_conditions(node))
             for column, used in _sides(node.bounds).items():
                 if len(used) != 1 or len(wanted.get(column, used)) != 2:
                     continue
@@ -109,10 +108,18 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
     return None
 
 
+def _conditions(node: Node) -> Iterator[str]:
+    """The parts of what is checked on the rows that are about the table itself, not about another that is joined."""
+    for condition in filter(None, (node.filter, node.index_filter)):
+        for part in text.parts(text.plain(_untriggered(condition))):
+            table = text.qualifier(part)
+            if table in ("", node.name, node.table):
+                yield from text.bounds(part)
+
+
 def _untriggered(condition: str) -> str:
     """A condition of an outer join as it is written, without what switches it off for the rows that it makes."""
-    inner = condition.removeprefix("trigcond(").removesuffix(")") if condition.startswith("trigcond(") else condition
-    return inner
+    return condition.removeprefix("trigcond(").removesuffix(")") if condition.startswith("trigcond(") else condition
 
 
 def _sides(bounds: Iterable[str]) -> Mapping[str, set[str]]:

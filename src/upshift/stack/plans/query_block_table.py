@@ -74,6 +74,7 @@ _TABLE_KNOWN = (
 
 
 def access_of(name: str, members: dict[str, Any], ranges: Ranges) -> Node:
+    """The access to a table; ``ranges`` are those that the members do not tell."""
     said = word(members.get("access_type")) or ""
     index = word(members.get("key")) or _merged(members.get("index_merge"))
     intermediate = name.startswith("<") or any(key in members for key in MATERIALIZED)

@@ -19,7 +19,7 @@ _MYSQL = re.compile(
     re.S,
 )
 _POSTGRES = re.compile(
-    r"""(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)"""
+    r"""(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$)"""
     r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
     r"""|(?P<placeholder>\$\d+)|(?P<end>;)|(?P<word>[A-Za-z_][\w$]*)|(?P<space>\s+)|(?P<other>.)""",
     re.S,
@@ -75,20 +75,20 @@ def only_reads(sql: str, family: Family) -> bool:
     executable = any(kind == "comment" and piece.startswith(("/*!", "/*M!")) for kind, piece in found)
     if not words or words[0] not in ("select", "with") or executable:
         return False
-    writes = {"into", "insert", "update", "delete", "replace", "merge"} & set(words[1:]) - _called(sql, family)
+    writes = {"into", "insert", "update", "delete", "replace", "merge"} & set(words[1:]) - _called(found)
     locking = any(first == "for" and then in _LOCKS for first, then in itertools.pairwise(words))
     shared = any(three == ("lock", "in", "share") for three in zip(words, words[1:], words[2:], strict=False))
     return not writes and not locking and not shared
 
 
-def _called(sql: str, family: Family) -> set[str]:
-    """Words before a parenthesis: ``replace(a, b, c)`` and ``insert(...)`` are functions, too."""
-    called, before = set(), ""
-    for kind, piece in tokens(sql, family):
-        if kind == "other" and piece == "(" and before:
-            called.add(before)
-        before = piece.lower() if kind == "word" else before if kind == "space" else ""
-    return called
+def _called(found: list[tuple[Kind, str]]) -> set[str]:
+    """``replace`` and ``insert`` where each of them is the function: a parenthesis follows."""
+    called, other = set(), set()
+    said = [(kind, piece.lower()) for kind, piece in found if kind not in ("space", "comment")]
+    for (kind, piece), (_kind, following) in itertools.pairwise([*said, ("end", ";")]):
+        if kind == "word" and piece in ("replace", "insert"):
+            (called if following == "(" else other).add(piece)
+    return called - other
 
 
 def placeholders(sql: str, family: Family) -> int:

@@ -119,6 +119,12 @@ def bound(part: str) -> Bound | None:
     return Bound(found[1], "is null", "") if operator == "=" and value.upper() == "NULL" else Bound(found[1], operator, value)
 
 
+def qualifier(part: str) -> str:
+    """The table of the column that a condition begins with; empty where it names none."""
+    found = re.match(r"(?:[A-Za-z_]\w*\.)*?([A-Za-z_]\w*)\.[\w$]+ ", unwrapped(part))
+    return found[1] if found else ""
+
+
 def bounds(condition: str) -> tuple[str, ...]:
     """All parts of a condition of an index, each as ``column operator value`` where it is one."""
     texts: list[str] = []

@@ -11,7 +11,9 @@ import recordings
 import shop
 
 from upshift.stack.plans.asked import Asked
-from upshift.stack.plans.members import PlanUnreadable
+from upshift.stack.plans.compare import compare
+from upshift.stack.plans.looking import Compared, Told
+from upshift.stack.plans.members import DEEPEST, PlanUnreadable
 from upshift.stack.plans.model import Node, Plan, accesses, nodes, rows_examined
 from upshift.stack.plans.mysql import joined
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
@@ -185,6 +187,18 @@ def test_a_tree_that_is_nested_too_deep_or_has_headings_alone_is_refused() -> No
     for text in ("\n".join(f"{'    ' * level}-> Stream results" for level in range(5000)), "-> Hash", "    -> Hash\n"):
         with pytest.raises(PlanUnreadable):
             parse_mysql_tree(text)
+
+
+def test_the_deepest_plan_that_is_read_is_shown_compared_and_becomes_json() -> None:
+    plan: dict[str, Any] = {"operation": "Stream results"}
+    for _level in range(DEEPEST - 2):
+        plan = {"operation": "Stream results", "inputs": [plan]}
+    text = "\n".join(f"{'    ' * level}-> Stream results" for level in range(DEEPEST))
+    for tree in (parse_mysql_json2({"query_plan": plan}), parse_mysql_tree(text)):
+        assert len(list(nodes(tree))) == len(list(lines(tree))) and not compare(tree, tree)
+        told = Told(plan=Plan(family="mysql", tree=tree))
+        each = Compared(statement="", text="", share=1, executions=1, a=told, b=told, same_answer=None, differences=())
+        assert json.loads(each.model_dump_json())["b"]["plan"]["tree"]["children"]
 
 
 @pytest.mark.parametrize("parse", [parse_mysql_json2, parse_postgres])

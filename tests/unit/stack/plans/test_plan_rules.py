@@ -211,6 +211,13 @@ def test_p7_counts_what_the_bound_would_have_left_out() -> None:
     silent("P7", asked(scan("range", **{**node, "filter": "t.b < 9"}, actual_read=900, actual_rows=1)))
 
 
+def test_p7_another_tables_column_of_that_name_is_no_bound() -> None:
+    node = {"index": "i", "bounds": ("b < 9",), "key_columns": ("b",), "loops": 1, "actual_read": 900, "actual_rows": 1}
+    silent("P7", asked(scan("range", **node, filter="(u.b > 3) and (t.b < 9)")))
+    fires("P7", asked(scan("range", **node, filter="(shop.t.b > 3) and (t.b < 9)")))
+    fires("P7", asked(scan("range", **node, filter="trigcond(t.b > 3 and t.b < 9)")))
+
+
 @pytest.mark.parametrize("family", ["mysql", "mariadb", "postgres"])
 def test_p7_is_silent_where_both_bounds_are_used(family: shop.Family) -> None:
     form = {"mysql": "json2", "mariadb": "json", "postgres": "json"}[family]

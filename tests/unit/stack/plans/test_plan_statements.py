@@ -65,6 +65,7 @@ def test_a_statement_that_has_none(sql: str) -> None:
         "SELECT a FROM t",
         "WITH a AS (SELECT 1) SELECT * FROM a",
         "SELECT replace(a, 'x', 'y'), insert(a, 1, 2, 'x') FROM t",
+        "SELECT replace /* x */ (a, 'x', 'y') FROM t",
         "SELECT 'FOR UPDATE', `delete` FROM t -- INTO",
     ],
 )
@@ -83,6 +84,8 @@ def test_what_only_reads_may_be_executed(sql: str) -> None:
         "SELECT a INTO OUTFILE '/tmp/x' FROM t",
         "SELECT a INTO u FROM t",
         "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a",
+        "WITH x AS (INSERT INTO t VALUES (insert(a, 1, 2, 'x'))) SELECT replace(a, 'x', 'y') FROM x",
+        "SELECT into(1) INTO OUTFILE '/tmp/x'",
         "SELECT 1 /*! INTO OUTFILE '/tmp/x' */",
         "SELECT 1 /*M!100100 INTO @a */",
         "",
@@ -97,6 +100,7 @@ def test_parameters_stand_where_placeholders_are() -> None:
     assert placeholders(sql, "mysql") == 2
     assert filled(sql, [1, 2], "mysql", str).split() == ["SELECT", "'?'", ",", "1", "--", "?", ",", "2", "/*", "?", "*/"]
     assert filled("SELECT $2, $1, '$1'", ["a", "b"], "postgres", repr).split() == ["SELECT", "'b'", ",", "'a'", ",", "'$1'"]
+    assert filled("SELECT $1$2", [1, 2], "postgres", str).split() == ["SELECT", "1", "2"]
     assert filled("SELECT 1", None, "mysql", str) == "SELECT 1"
 
 
