@@ -9,18 +9,16 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import psycopg
-import pymysql
 import shop
+from real_server import started
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 _START_S = 90.0
-
-T = TypeVar("T")
+_STOP_S = 20.0
 
 
 def program(family: shop.Family) -> Path | None:
@@ -39,18 +37,14 @@ def running(family: shop.Family) -> Iterator[str]:
     """The URL of a server that has the shop in the database ``shop``; it ends with the context."""
     folder = Path(tempfile.mkdtemp(prefix=f"upshift-plans-{family}-"))
     try:
-        with _postgres(folder) if family == "postgres" else _mysqls(folder, family):
-            yield (
-                f"postgres://postgres@/shop?socket={folder}"
-                if family == "postgres"
-                else f"mysql://root@/shop?socket={folder / 's'}"
-            )
+        with _postgres(folder) if family == "postgres" else _mysqls(folder, family) as url:
+            yield url
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _mysqls(folder: Path, family: shop.Family) -> Iterator[None]:
+def _mysqls(folder: Path, family: shop.Family) -> Iterator[str]:
     server, data = program(family), folder / "data"
     assert server
     root = ["--user=root"] if os.geteuid() == 0 else []
@@ -60,29 +54,18 @@ def _mysqls(folder: Path, family: shop.Family) -> Iterator[None]:
         made = [str(server), "--no-defaults", "--initialize-insecure"]
     environment = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([*made, f"--datadir={data}", *root], check=True, capture_output=True, env=environment)
-    options = ["--no-defaults", "--skip-networking", *root, f"--datadir={data}", f"--socket={folder / 's'}"]
-    options += [f"--pid-file={folder / 'pid'}", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0"]
-    options += ["--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin", "--innodb-stats-auto-recalc=OFF"]
-    with _process([str(server), *options], folder, environment), contextlib.ExitStack() as stack:
-        connection = stack.enter_context(_patiently(lambda: _mysqls_login(folder)))
-        cursor = connection.cursor()
-        for statement in ("CREATE DATABASE shop", "USE shop", *shop.SCHEMA, *shop.inserts(shop.rows())):
-            cursor.execute(statement)
-        connection.commit()
-        cursor.execute("ANALYZE TABLE customers, orders, items, visits")
-        for statement in shop.inserts(shop.rows_after_statistics()):
-            cursor.execute(statement)
-        connection.commit()
-        stack.close()
-        yield
-
-
-def _mysqls_login(folder: Path) -> pymysql.Connection[pymysql.cursors.Cursor]:
-    return pymysql.connect(unix_socket=str(folder / "s"), user="root")
+    options = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-stats-auto-recalc=OFF"]
+    options += ["--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin"]
+    with started(str(server), data, options) as running_server:
+        running_server.run(
+            *("CREATE DATABASE shop", "USE shop", *shop.SCHEMA, *shop.inserts(shop.rows())),
+            *("ANALYZE TABLE customers, orders, items, visits", *shop.inserts(shop.rows_after_statistics())),
+        )
+        yield f"mysql://root@/shop?socket={running_server.socket}"
 
 
 @contextlib.contextmanager
-def _postgres(folder: Path) -> Iterator[None]:
+def _postgres(folder: Path) -> Iterator[str]:
     server, data = program("postgres"), folder / "data"
     assert server
     become: list[str] = []
@@ -92,41 +75,37 @@ def _postgres(folder: Path) -> Iterator[None]:
     made = [*become, str(server.parent / "initdb"), "-U", "postgres", "-A", "trust", "--no-sync", "-D", str(data)]
     subprocess.run(made, check=True, capture_output=True, cwd="/")
     options = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "autovacuum=off", "-k", str(folder), "-D", str(data)]
-    with _process([*become, str(server), *options], folder, dict(os.environ)):
-        with _patiently(lambda: psycopg.connect(host=str(folder), user="postgres", autocommit=True)) as first:
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*become, str(server), *options], cwd="/", stdout=log, stderr=log)
+    try:
+        with _connected(folder) as first:
             first.execute("CREATE DATABASE shop")
         with psycopg.connect(host=str(folder), user="postgres", dbname="shop", autocommit=True) as connection:
-            for statement in (
+            statements = (
                 *shop.SCHEMA,
                 *shop.inserts(shop.rows()),
                 "VACUUM ANALYZE",
                 *shop.inserts(shop.rows_after_statistics()),
-            ):
+            )
+            for statement in statements:
                 connection.execute(statement.encode())
-        yield
-
-
-@contextlib.contextmanager
-def _process(argv: list[str], folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(argv, cwd="/", env=environment, stdout=log, stderr=log)
+        yield f"postgres://postgres@/shop?socket={folder}"
+    finally:
+        process.terminate()
         try:
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
-def _patiently(connect: Callable[[], T]) -> T:
+def _connected(folder: Path) -> psycopg.Connection[tuple[object, ...]]:
+    """As soon as the server answers."""
     end = time.monotonic() + _START_S
     while True:
         try:
-            return connect()
-        except (pymysql.MySQLError, psycopg.Error):
+            return psycopg.connect(host=str(folder), user="postgres", autocommit=True)
+        except psycopg.Error:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)

@@ -1,6 +1,6 @@
 """Records what real servers answer to EXPLAIN, for the tests beside it.
 
-    PYTHONPATH=src UPSHIFT_TEST_MYSQLD=.../mysqld .venv/bin/python tests/unit/stack/plans/record.py [mysql mariadb postgres]
+    PYTHONPATH=src:tests/unit UPSHIFT_TEST_MYSQLD=.../mysqld .venv/bin/python tests/unit/stack/plans/record.py [mysql mariadb postgres]
 
 writes ``recorded/SERVER.json`` anew. Plans change with versions; expectations in the tests follow by hand.
 """
