@@ -83,7 +83,8 @@ def only_reads(sql: str, family: Family) -> bool:
 
 def _called(found: list[tuple[Kind, str]]) -> set[str]:
     """``replace`` and ``insert`` where each of them is the function: a parenthesis follows."""
-    called, other = set(), set()
+    called: set[str] = set()
+    other: set[str] = set()
     said = [(kind, piece.lower()) for kind, piece in found if kind not in ("space", "comment")]
     for (kind, piece), (_kind, following) in itertools.pairwise([*said, ("end", ";")]):
         if kind == "word" and piece in ("replace", "insert"):

@@ -81,13 +81,8 @@ def _postgres(folder: Path) -> Iterator[str]:
         with _connected(folder) as first:
             first.execute("CREATE DATABASE shop")
         with psycopg.connect(host=str(folder), user="postgres", dbname="shop", autocommit=True) as connection:
-            statements = (
-                *shop.SCHEMA,
-                *shop.inserts(shop.rows()),
-                "VACUUM ANALYZE",
-                *shop.inserts(shop.rows_after_statistics()),
-            )
-            for statement in statements:
+            before, after = shop.inserts(shop.rows()), shop.inserts(shop.rows_after_statistics())
+            for statement in (*shop.SCHEMA, *before, "VACUUM ANALYZE", *after):
                 connection.execute(statement.encode())
         yield f"postgres://postgres@/shop?socket={folder}"
     finally:

@@ -1,8 +1,10 @@
 """Records what real servers answer to EXPLAIN, for the tests beside it.
 
-    PYTHONPATH=src:tests/unit UPSHIFT_TEST_MYSQLD=.../mysqld .venv/bin/python tests/unit/stack/plans/record.py [mysql mariadb postgres]
+    export PYTHONPATH=src:tests/unit UPSHIFT_TEST_MYSQLD=.../mysqld
+    .venv/bin/python tests/unit/stack/plans/record.py [mysql mariadb postgres]
 
-writes ``recorded/SERVER.json`` anew. Plans change with versions; expectations in the tests follow by hand.
+writes ``recorded/SERVER.json`` anew, and the trees that the answers become into ``recorded/SERVER.txt``: look at what is
+different there before it is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from typing import Any, cast
 import plan_servers
 import psycopg
 import pymysql
+import recordings
 import shop
+
+from upshift.stack.plans.terminal import lines
 
 RECORDED = Path(__file__).parent / "recorded"
 _MYSQL = (
@@ -84,9 +89,15 @@ def record(family: shop.Family) -> None:
         socket = url.partition("socket=")[2]
         recorded = _postgres(socket) if family == "postgres" else _mysqls(family, socket)
     RECORDED.mkdir(exist_ok=True)
+    recordings.answers.cache_clear()
     (RECORDED / f"{family}.json").write_text(
         json.dumps(recorded, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n"
     )
+    shown: list[str] = []
+    for each, name, form in recordings.forms():
+        if each == family:
+            shown += [f"## {name} {form}", *lines(recordings.tree(family, name, form)), ""]
+    (RECORDED / f"{family}.txt").write_text("\n".join(shown))
 
 
 if __name__ == "__main__":
