@@ -114,10 +114,11 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             let rows: Result<Vec<_>, _> = rows.map(|row| values(row, &places)).collect();
             (sql, rows?)
         }
-        _ => {
+        _ if takes_parameters(exchange.verb) => {
             let (sql, values) = bind_literals(dialect, text);
             (sql, vec![values])
         }
+        _ => (text.to_owned(), vec![Vec::new()]),
     };
     Ok(Sent {
         sql,
@@ -129,6 +130,14 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             affected: exchange.affected,
         },
     })
+}
+
+/// Whether a value in it can be a parameter: SHOW ... LIKE and SET want literals.
+fn takes_parameters(verb: Option<Verb>) -> bool {
+    matches!(
+        verb,
+        Some(Verb::Select | Verb::Insert | Verb::Update | Verb::Delete | Verb::Replace)
+    )
 }
 
 fn whole(text: &Text) -> Result<&str, LeftOut> {

@@ -223,6 +223,9 @@ fn what_cannot_be_sent_again_is_named() {
         why(&execute(vec![ParameterValue::Binary(vec![255])], false)),
         Some(LeftOut::Binary)
     );
+    let show = "SHOW STATUS LIKE 'Com_%'";
+    let sent = request(Family::Mysql, &query(show, Verb::Show, (0, 1), false));
+    assert!(matches!(sent, Request::Statement(sent) if sent.sql == show));
     let mut unknown = execute(vec![ParameterValue::Int(5)], false);
     unknown.text = None;
     assert_eq!(why(&unknown), Some(LeftOut::UnknownText));
