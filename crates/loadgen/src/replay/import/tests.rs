@@ -91,14 +91,56 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
     (found, lost, left_out)
 }
 
+#[test]
+fn rows_of_a_cursor_belong_to_its_statement() {
+    let execute = |ms, open| {
+        let mut exchange = query("SELECT a FROM t", Verb::Select, ms, open);
+        exchange.cursor = true;
+        exchange
+    };
+    let fetch = |ms, rows| {
+        let mut exchange = query("SELECT a FROM t", Verb::Select, ms, false);
+        exchange.kind = Kind::Fetch;
+        exchange.rows = rows;
+        exchange
+    };
+    let (found, ..) = imported(
+        "import-cursor",
+        &[
+            (1, execute((0, 1), false)),
+            (1, fetch((2, 3), 2)),
+            (1, fetch((4, 5), 1)),
+            (1, query("BEGIN", Verb::Begin, (6, 7), true)),
+            (1, execute((8, 9), true)),
+            (1, fetch((10, 11), 4)),
+            (1, query("COMMIT", Verb::Commit, (12, 13), false)),
+            (1, execute((14, 15), false)),
+            (1, fetch((16, 17), 5)),
+        ],
+    );
+    let rows: Vec<_> = found
+        .iter()
+        .filter_map(|one| one.split(" -> ").nth(1))
+        .collect();
+    assert_eq!(rows, ["3", "4; COMMIT", "5"]);
+}
+
 fn told(event: &Event, meta: &Meta) -> String {
     match event {
         Event::Begin => "BEGIN".to_owned(),
         Event::Commit => "COMMIT".to_owned(),
         Event::Rollback => "ROLLBACK".to_owned(),
-        Event::Statement { id, parameters, .. } => {
+        Event::Statement {
+            id,
+            parameters,
+            counts,
+        } => {
             let sql = &meta.statements[usize::from(id.0)].sql;
-            wire::render(Family::Mysql, sql, parameters)
+            let text = wire::render(Family::Mysql, sql, parameters);
+            match counts.rows {
+                0 => text,
+                rows => format!("{text} -> {rows}"),
+            }
         }
         Event::Batch { rows, .. } => format!("{} rows", rows.len()),
     }

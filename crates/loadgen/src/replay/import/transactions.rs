@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wire::BatchWay;
-use wire::passive::Exchange;
+use wire::passive::{Exchange, Kind};
 
 use super::request::{Request, Sent};
 use crate::replay::tape::Tape;
@@ -29,6 +29,8 @@ struct Connection {
     /// In the trace, from 0.
     number: u32,
     open: Option<Open>,
+    /// Has ended with a cursor, whose rows may still come.
+    ended: Option<(Open, Ended, u64)>,
 }
 
 /// A transaction that has not ended.
@@ -38,6 +40,8 @@ struct Open {
     /// BEGIN stands on the tape.
     is_begun: bool,
     kind: TransactionKind,
+    /// The last statement, which goes onto the tape when all of its rows have been fetched.
+    last: Option<(Sent, StatementId)>,
 }
 
 impl<'a> Transactions<'a> {
@@ -57,21 +61,27 @@ impl<'a> Transactions<'a> {
         request: Request,
         id_of: impl Fn(&str) -> StatementId,
     ) -> bool {
+        if exchange.kind == Kind::Fetch {
+            self.fetched(connection, exchange.rows);
+        }
         if matches!(request, Request::Implied) {
             return true;
         }
+        self.close(connection);
         let next = self.connections.len() as u32;
         let at = self.connections.entry(connection).or_insert(Connection {
             number: next,
             open: None,
+            ended: None,
         });
         let number = at.number;
         if request == Request::Begin
             && let Some(mut before) = at.open.take()
         {
             // MySQL commits it.
+            before.flush();
             before.tape.commit();
-            self.write(number, &before, Ended::Committed, exchange.request_ns);
+            self.write(number, before, Ended::Committed, exchange.request_ns);
             return self.take(connection, exchange, request, id_of);
         }
         let goes_on = exchange.in_transaction_after == Some(true);
@@ -92,6 +102,7 @@ impl<'a> Transactions<'a> {
                 is_refused.then_some(Ended::Refused)
             }
             Request::Commit => {
+                open.flush();
                 open.tape.commit();
                 Some(if is_refused {
                     Ended::Refused
@@ -100,6 +111,7 @@ impl<'a> Transactions<'a> {
                 })
             }
             Request::Rollback => {
+                open.flush();
                 open.tape.rollback();
                 Some(Ended::RolledBack)
             }
@@ -107,13 +119,15 @@ impl<'a> Transactions<'a> {
                 if goes_on && !open.is_begun {
                     open.begin();
                 }
-                open.add(&sent, id_of(&sent.sql));
+                let id = id_of(&sent.sql);
+                open.add(sent, id);
                 match (is_refused, goes_on) {
                     (true, _) => Some(Ended::Refused),
                     (false, true) => None,
                     (false, false) => {
                         // A statement such as CREATE TABLE has committed what was open.
                         if open.is_begun {
+                            open.flush();
                             open.tape.commit();
                         }
                         Some(Ended::Committed)
@@ -123,14 +137,40 @@ impl<'a> Transactions<'a> {
             Request::Implied | Request::Leave(_) => None,
         };
         match ended {
-            Some(ended) => self.write(number, &open, ended, end_ns(exchange)),
+            Some(ended) if exchange.cursor => at.ended = Some((open, ended, end_ns(exchange))),
+            Some(ended) => self.write(number, open, ended, end_ns(exchange)),
             None => at.open = Some(open),
         }
         true
     }
 
+    /// Rows of the cursor that the connection's last statement opened.
+    fn fetched(&mut self, connection: u32, rows: u64) {
+        let Some(at) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let ended = at.ended.as_mut().map(|(open, ..)| open);
+        if let Some((sent, _)) = ended
+            .or(at.open.as_mut())
+            .and_then(|open| open.last.as_mut())
+        {
+            sent.counts.rows += rows;
+        }
+    }
+
+    /// The connection goes on: what has ended has all of its rows.
+    fn close(&mut self, connection: u32) {
+        let at = self.connections.get_mut(&connection);
+        if let Some((number, (open, ended, end_ns))) =
+            at.and_then(|at| Some((at.number, at.ended.take()?)))
+        {
+            self.write(number, open, ended, end_ns);
+        }
+    }
+
     /// Nobody knows how the connection's transaction ended.
     pub(super) fn lose(&mut self, connection: u32) {
+        self.close(connection);
         let at = self.connections.get_mut(&connection);
         if at.and_then(|at| at.open.take()).is_some() {
             self.writer.lost();
@@ -146,7 +186,8 @@ impl<'a> Transactions<'a> {
         numbers.len() as u32
     }
 
-    fn write(&mut self, number: u32, open: &Open, ended: Ended, end_ns: u64) {
+    fn write(&mut self, number: u32, mut open: Open, ended: Ended, end_ns: u64) {
+        open.flush();
         let before = self.ends_ns.partition_point(|end| *end <= open.began_ns);
         let began_us = open.began_ns / 1000;
         let before = before as u64;
@@ -164,6 +205,7 @@ impl Open {
             tape: Tape::default(),
             is_begun: false,
             kind: READ,
+            last: None,
         }
     }
 
@@ -172,10 +214,19 @@ impl Open {
         self.is_begun = true;
     }
 
-    fn add(&mut self, sent: &Sent, id: StatementId) {
+    fn add(&mut self, sent: Sent, id: StatementId) {
+        self.flush();
         if !matches!(sent.verb, "select" | "show" | "set") {
             self.kind = WRITE;
         }
+        self.last = Some((sent, id));
+    }
+
+    /// Put the last statement onto the tape.
+    fn flush(&mut self) {
+        let Some((sent, id)) = self.last.take() else {
+            return;
+        };
         match sent.rows.as_slice() {
             [row] if !sent.is_bulk => self.tape.statement(id, row),
             rows => self.tape.batch(id, rows, BatchWay::Bulk),
