@@ -1,0 +1,38 @@
+"""PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pymysql
+from connecting import Target
+
+MISSING_TABLE = "1146"
+REFUSED: tuple[type[Exception], ...] = (pymysql.MySQLError,)
+ENCRYPTED: Mapping[str, Any] = {"ssl": {"check_hostname": False, "verify_mode": "none"}}
+FILES: Mapping[str, Any] = {"local_infile": True}
+
+
+def version() -> str:
+    return pymysql.__version__
+
+
+def connect(target: Target, **more: Any) -> Any:
+    return pymysql.connect(
+        host=target.host,
+        port=target.port,
+        user=target.user,
+        password=target.password,
+        database=target.database,
+        **{**target.options, **more},
+    )
+
+
+def cursor(connection: Any, _use: Mapping[str, str]) -> Any:
+    return connection.cursor()
+
+
+def server_cursor(connection: Any, _use: Mapping[str, str]) -> Any:
+    """Rows as they come; the server holds none back."""
+    return connection.cursor(pymysql.cursors.SSCursor)

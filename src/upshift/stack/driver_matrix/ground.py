@@ -1,0 +1,160 @@
+"""The tables that drivers read and write, made and looked at directly, past the proxy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol as Shape
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import pymysql
+
+from upshift.errors import CommandFailed, ServerFailed, UsageError
+from upshift.shell import Command, Shell
+from upshift.stack.driver_matrix.matrix import Protocol
+from upshift.stack.driver_matrix.operations import ROWS
+
+_TABLES = ("upshift_drivers", "upshift_drivers_added")
+_READ = "CREATE TABLE upshift_drivers (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(60) NOT NULL, pad VARCHAR(60) NOT NULL)"
+_ADDED = "CREATE TABLE upshift_drivers_added (k INT NOT NULL, c VARCHAR(60) NOT NULL)"
+_STATE = "SELECT (SELECT COUNT(*) FROM upshift_drivers_added), (SELECT SUM(k) FROM upshift_drivers)"
+_ASK_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class State:
+    """How much was written."""
+
+    added: int
+    raised: int
+
+
+class Ground(Shape):
+    """One server with the tables."""
+
+    url: str
+    protocol: Protocol
+
+    def answers(self) -> bool: ...
+
+    def version(self) -> str:
+        """As in ``MySQL 9.7.4``."""
+        ...
+
+    def ask(self, statements: Sequence[str]) -> str:
+        """Run them; the last one's row, its values apart by spaces."""
+        ...
+
+
+def ground_of(url: str, shell: Shell) -> Ground:
+    """The server of a URL. Raises UsageError for one that is none."""
+    parts = urlsplit(url)
+    if parts.scheme in ("mysql", "mariadb"):
+        return _MySql(url, parts)
+    if parts.scheme in ("postgres", "postgresql"):
+        return _Postgres(url, parts, shell)
+    raise UsageError(f"{url} names no server", "mysql://USER@HOST:PORT/DATABASE or postgres://USER@HOST:PORT/DATABASE")
+
+
+@contextlib.contextmanager
+def tables(ground: Ground) -> Iterator[None]:
+    """Makes the tables, and removes them at the end. Raises ServerFailed where they are there, or may not be made."""
+    values = ", ".join(f"({number}, {number}, 'row {number}', 'of the table')" for number in range(1, ROWS + 1))
+    ground.ask((_READ, _ADDED, f"INSERT INTO upshift_drivers VALUES {values}"))
+    try:
+        yield
+    finally:
+        ground.ask([f"DROP TABLE {name}" for name in _TABLES])
+
+
+def state(ground: Ground) -> State:
+    added, raised = ground.ask((_STATE,)).split()
+    return State(int(added), int(raised))
+
+
+class _MySql:
+    def __init__(self, url: str, parts: SplitResult) -> None:
+        self.url = url
+        self.protocol: Protocol = "mysql"
+        self._parts = parts
+
+    def _connected(self, database: str | None) -> pymysql.Connection[pymysql.cursors.Cursor]:
+        return pymysql.connect(
+            host=self._parts.hostname or "127.0.0.1",
+            port=self._parts.port or 3306,
+            user=unquote(self._parts.username or ""),
+            password=unquote(self._parts.password or ""),
+            database=database,
+            autocommit=True,
+            connect_timeout=5,
+            read_timeout=_ASK_TIMEOUT_S,
+        )
+
+    def answers(self) -> bool:
+        try:
+            with self._connected(None) as connection, connection.cursor() as cursor:
+                cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self._parts.path.lstrip('/')}")
+        except (pymysql.MySQLError, OSError):
+            return False
+        return True
+
+    def version(self) -> str:
+        said = self.ask(("SELECT VERSION()",))
+        name = "MariaDB" if "MariaDB" in said else "MySQL"
+        return f"{name} {said.split('-')[0]}"
+
+    def ask(self, statements: Sequence[str]) -> str:
+        try:
+            with self._connected(self._parts.path.lstrip("/")) as connection, connection.cursor() as cursor:
+                for each in statements:
+                    cursor.execute(each)
+                row = cursor.fetchone() or ()
+        except pymysql.MySQLError as error:
+            raise _refused(self._parts, str(error)) from error
+        return " ".join(map(str, row))
+
+
+class _Postgres:
+    def __init__(self, url: str, parts: SplitResult, shell: Shell) -> None:
+        self.url = url
+        self.protocol: Protocol = "postgres"
+        self._parts = parts
+        self._shell = shell
+
+    def _run(self, database: str, statements: Sequence[str]) -> str:
+        # The password stays out of what others see of a command line.
+        password = {"PGPASSWORD": unquote(self._parts.password)} if self._parts.password else {}
+        words = [word for each in statements for word in ("-c", each)]
+        user = unquote(self._parts.username or "")
+        login = ("-h", self._parts.hostname or "127.0.0.1", "-p", str(self._parts.port or 5432), "-U", user, "-d", database)
+        command = ("psql", "-X", "-q", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", *login, *words)
+        return self._shell.run(Command(command, env=password, cwd=Path("/")), timeout_s=_ASK_TIMEOUT_S).stdout.strip()
+
+    def answers(self) -> bool:
+        name = self._parts.path.lstrip("/")
+        try:
+            found = self._run("postgres", (f"SELECT COUNT(*) FROM pg_database WHERE datname = '{name}'",))
+            if found == "0":
+                self._run("postgres", (f"CREATE DATABASE {name}",))
+        except CommandFailed:
+            return False
+        return True
+
+    def version(self) -> str:
+        return f"PostgreSQL {self.ask(('SHOW server_version',)).split()[0]}"
+
+    def ask(self, statements: Sequence[str]) -> str:
+        try:
+            return self._run(self._parts.path.lstrip("/"), statements)
+        except CommandFailed as error:
+            raise _refused(self._parts, error.message) from error
+
+
+def _refused(parts: SplitResult, said: str) -> ServerFailed:
+    where = f"{parts.hostname}:{parts.port}{parts.path}"
+    return ServerFailed(
+        f"{where} refuses what the drivers need: {said}",
+        f"its user must be able to create tables in its database; {' and '.join(_TABLES)} must not be there before",
+    )
