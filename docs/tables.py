@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import table_rows as table
+import tables_of_drivers
 import tables_of_studies
 
 from upshift.card import rows
@@ -311,6 +312,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
         ),
         *(explained, where, families, calls, layout),
         *tables_of_studies.KINDS,
+        *tables_of_drivers.KINDS,
     )
 }
 

@@ -73,7 +73,7 @@ const checks = {
     using(connect, {}, async (connection) => {
       const [done] = await connection.query({
         sql: "LOAD DATA LOCAL INFILE 'rows' INTO TABLE upshift_drivers_added (k, c)",
-        infileStreamFactory: () => Readable.from(["1\tone\n2\ttwo\n3\tthree\n"]),
+        infileStreamFactory: () => Readable.from([Buffer.from("1\tone\n2\ttwo\n3\tthree\n")]),
       });
       require(done.affectedRows === 3, "not three rows");
     }),

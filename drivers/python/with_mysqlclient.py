@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import MySQLdb
@@ -12,11 +13,13 @@ from connecting import Target
 MISSING_TABLE = "1146"
 REFUSED: tuple[type[Exception], ...] = (MySQLdb.MySQLError,)
 ENCRYPTED: Mapping[str, Any] = {"ssl_mode": "REQUIRED"}
+# Else bytes go as text of the connection's character set.
+BINARY: Mapping[str, Any] = {"binary_prefix": True}
 FILES: Mapping[str, Any] = {"local_infile": 1}
 
 
 def version() -> str:
-    return str(MySQLdb.__version__)
+    return metadata.version("mysqlclient")
 
 
 def connect(target: Target, **more: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import pymysql
@@ -15,7 +16,7 @@ FILES: Mapping[str, Any] = {"local_infile": True}
 
 
 def version() -> str:
-    return pymysql.__version__
+    return metadata.version("pymysql")  # pymysql.__version__ is that of the module whose place it can take
 
 
 def connect(target: Target, **more: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import MissingTool
@@ -21,6 +22,8 @@ class ClientLibrary(Value):
     name: str
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
+    environment: Mapping[str, str] = {}
+    """What programs run with: where its plugins lie, mysql_native_password among them, which MariaDB asks for."""
 
 
 def find_client_library(shell: Shell, binary: Path | None) -> ClientLibrary:
@@ -48,4 +51,5 @@ def _of_build(binary: Path) -> ClientLibrary | None:
     if home is None:
         return None
     headers = (f"-I{Path(home[1]) / 'include'}", f"-I{tree / 'include'}")
-    return ClientLibrary(name="libmysqlclient", compile_flags=headers, link_flags=(str(archive), *_STATIC))
+    plugins = {"LIBMYSQL_PLUGIN_DIR": str(tree / "plugin_output_directory")}
+    return ClientLibrary(name="libmysqlclient", compile_flags=headers, link_flags=(str(archive), *_STATIC), environment=plugins)

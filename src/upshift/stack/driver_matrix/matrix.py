@@ -58,6 +58,8 @@ class Driver(Value):
     version: str
     """Empty: whichever is there, as the result names it."""
     checks: tuple[Check, ...]
+    always: Mapping[str, Any] = {}
+    """Options for all of its settings, without which nothing can be counted: that it goes without TLS."""
     setting: tuple[Setting, ...] = Field(min_length=1)
 
     @field_validator("setting")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,10 @@ def _run(
     counting: bool = True,
 ) -> tuple[dict[str, Any], Traffic]:
     """What the program said, and what passed the proxy. Raises UpshiftError with why there is none."""
-    settings = json.dumps({"options": setting.options, "use": setting.use}, separators=(",", ":"))
+    settings = json.dumps({"options": {**driver.always, **setting.options}, "use": setting.use}, separators=(",", ":"))
     with captured(bench.shell, bench.proxy, ground.url, bench.folder) as url:
-        command = Command((*toolkit.argv, driver.name, url, settings, operation, str(times)), cwd=toolkit.cwd)
+        argv = (*toolkit.argv, driver.name, url, settings, operation, str(times))
+        command = Command(argv, cwd=toolkit.cwd, env=toolkit.environment)
         done = bench.shell.run(command, timeout_s=_RUN_TIMEOUT_S, check=False)
     said = _said(done.stdout)
     if done.returncode != 0 or "error" in said:
@@ -156,8 +157,3 @@ def _require_work(operation: Operation, did: dict[str, Any], before: State, afte
     wanted = tuple(each * operation.times for each in (operation.rows, operation.added, operation.raised))
     if found != wanted:
         raise UpshiftError(f"it read {found[0]} rows, added {found[1]} and raised k by {found[2]}, and should have {wanted}")
-
-
-def servers_of(driver: Driver, grounds: dict[str, Ground]) -> Iterator[tuple[str, Ground]]:
-    """The servers that speak a driver's protocol."""
-    yield from ((name, ground) for name, ground in grounds.items() if ground.protocol == driver.protocol)

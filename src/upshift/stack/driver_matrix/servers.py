@@ -26,6 +26,10 @@ _PREPARE_TIMEOUT_S = 120.0
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.1
+_USERS = """CREATE USER root@'127.0.0.1';
+GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
+"""
+"""MySQL makes root@localhost alone, whom it does not know by an address."""
 _POSTGRES_USER = "postgres"
 """PostgreSQL refuses to run as root; its package brings this user."""
 
@@ -80,7 +84,7 @@ def running(shell: Shell, kind: Kind, folder: Path, certificates: Certificates |
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not ground.answers():
             if process.poll() is not None or time.monotonic() > deadline:
-                raise ServerFailed(f"{kind.program} does not answer", f"its log is {log}")
+                raise ServerFailed(f"{kind.program} does not answer: {_tail(log)}", "the end of its log says why")
             time.sleep(_POLL_S)
         yield ground
     finally:
@@ -90,6 +94,10 @@ def running(shell: Shell, kind: Kind, folder: Path, certificates: Certificates |
             if process.wait(_STOP_TIMEOUT_S) is None:
                 process.signal(signal.SIGKILL)
                 process.wait(_STOP_TIMEOUT_S)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-6:])
 
 
 def free_port() -> int:
@@ -111,7 +119,10 @@ def _initialise(kind: Kind, folder: Path) -> tuple[str, ...]:
     if kind.family == "mariadb":
         login = "--auth-root-authentication-method=normal"
         return ("mariadb-install-db", "--no-defaults", "--skip-test-db", login, f"--datadir={data}", *_as_root())
-    return (str(kind.program), "--no-defaults", "--initialize-insecure", f"--datadir={data}", *_no_files(), *_as_root())
+    users = folder / "users.sql"
+    users.write_text(_USERS)
+    given = (f"--datadir={data}", f"--init-file={users}", *_no_files(), *_as_root())
+    return (str(kind.program), "--no-defaults", "--initialize-insecure", *given)
 
 
 def _start(kind: Kind, folder: Path, port: int) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Toolkit:
 
     argv: tuple[str, ...]
     cwd: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
     without: tuple[LeftOut, ...] = ()
     """Drivers that it was built without."""
 
@@ -98,23 +99,25 @@ def _python(shop: Workshop) -> Toolkit:
         shop.run(*pip, str(_sources("python") / "requirements.txt"), cwd=folder)
         _finish(folder)
     without: list[LeftOut] = []
+    environment: Mapping[str, str] = {}
     try:
-        _add_mysqlclient(shop, folder, pip)
+        environment = _add_mysqlclient(shop, folder, pip).environment
     except UpshiftError as error:
         without.append(left_out("mysqlclient", error))
-    return Toolkit((str(python), str(_sources("python") / "main.py")), folder, tuple(without))
+    return Toolkit((str(python), str(_sources("python") / "main.py")), folder, environment, tuple(without))
 
 
-def _add_mysqlclient(shop: Workshop, folder: Path, pip: tuple[str, ...]) -> None:
+def _add_mysqlclient(shop: Workshop, folder: Path, pip: tuple[str, ...]) -> ClientLibrary:
     """It is compiled, against the C library of a MySQL or MariaDB."""
     library = find_client_library(shop.shell, shop.binary)
     stamp = folder / "mysqlclient"
     if stamp.is_file() and stamp.read_text() == library.model_dump_json():
-        return
+        return library
     flags = {"MYSQLCLIENT_CFLAGS": shlex.join(library.compile_flags), "MYSQLCLIENT_LDFLAGS": shlex.join(library.link_flags)}
     requirements = str(_sources("python") / "requirements-mysqlclient.txt")
     shop.run(*pip, requirements, "--force-reinstall", "--no-cache-dir", cwd=folder, env=flags)
     stamp.write_text(library.model_dump_json())
+    return library
 
 
 def _c(shop: Workshop) -> Toolkit:
@@ -127,7 +130,7 @@ def _c(shop: Workshop) -> Toolkit:
         out = str(folder / "drivers")
         shop.run("cc", "-O1", *library.compile_flags, "-o", out, *sources, *library.link_flags, cwd=folder)
         _finish(folder)
-    return Toolkit((str(folder / "drivers"),), folder)
+    return Toolkit((str(folder / "drivers"),), folder, library.environment)
 
 
 _PREPARE: Mapping[Language, Callable[[Workshop], Toolkit]] = {

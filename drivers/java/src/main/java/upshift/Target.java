@@ -43,6 +43,9 @@ final class Target {
   }
 
   String version() throws SQLException {
+    if (mariadbs) {
+      return org.mariadb.jdbc.util.VersionFactory.getInstance().getVersion();
+    }
     // getMajorVersion leaves the patch out.
     String implementation = driver().getClass().getPackage().getImplementationVersion();
     return implementation != null ? implementation : driver().getMajorVersion() + "." + driver().getMinorVersion();

@@ -1,0 +1,84 @@
+"""`upshift stack drivers`: what real drivers send, at their defaults, their bad and their good settings."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Shown(StrEnum):
+    """The figure of the table."""
+
+    ROUND_TRIPS = "round-trips"
+    PACKETS = "packets"
+    BYTES = "bytes"
+
+
+def drivers(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="DRIVER", help="Run this driver alone, as --dry-run names it; repeatable.")
+    ] = None,
+    binary: Annotated[
+        Path | None, typer.Option(metavar="MYSQLD", help="Run MySQL's drivers on this MySQL, too.", show_default=False)
+    ] = None,
+    server: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Run on this server, which goes without TLS, in place of those that Upshift starts: mysql://USER@HOST:PORT/DATABASE.",
+            show_default=False,
+        ),
+    ] = "",
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the result here as it comes; a run with the same file goes on.", show_default=False
+        ),
+    ] = None,
+    show: Annotated[Shown, typer.Option(help="The figure of the table.")] = Shown.ROUND_TRIPS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show drivers and runs, and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Count the round trips, packets and bytes of real drivers at their defaults, their bad and their good settings."""
+    from upshift import console
+    from upshift.errors import UsageError
+    from upshift.native.programs import build_programs, programs_are_built
+    from upshift.shell import SystemShell
+    from upshift.stack.driver_matrix import store
+    from upshift.stack.driver_matrix.matrix import chosen, read_matrix
+    from upshift.stack.driver_matrix.model import DriversResult, Figure
+    from upshift.stack.driver_matrix.rows import summary
+    from upshift.stack.driver_matrix.terminal import show as show_matrix
+    from upshift.stack.driver_matrix.whole import Asked, run_matrix
+    from upshift.toolchain.system import ensure_packages
+
+    wanted = chosen(read_matrix(), only or ())
+    if dry_run:
+        for each in wanted:
+            console.result(summary(each))
+        return
+    if server and binary:
+        raise UsageError("--server and --binary name two servers", "leave one of them out")
+    begun = store.begin(result)
+    shell = SystemShell()
+
+    def keep(found: DriversResult) -> None:
+        if result is not None:
+            store.save(found, result)
+
+    try:
+        if not programs_are_built():
+            ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
+        proxy = build_programs(shell, say=console.say) / "upshift-stack"
+        found = run_matrix(shell, proxy, Asked(wanted, binary, server), begun, say=console.say, save=keep)
+    finally:
+        shell.close()
+    if json:
+        console.result_json(found.model_dump_json(indent=2))
+        return
+    figures: dict[Shown, Figure] = {Shown.ROUND_TRIPS: "round_trips", Shown.PACKETS: "packets", Shown.BYTES: "bytes"}
+    show_matrix(found, figures[show], console.out)

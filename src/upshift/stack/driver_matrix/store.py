@@ -1,0 +1,42 @@
+"""The result on disk, and going on where an earlier run of the matrix stopped."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from upshift import __version__
+from upshift.errors import UsageError
+from upshift.machine import describe_machine
+from upshift.stack.driver_matrix.model import DriversResult
+from upshift.values import describe_invalid
+
+
+def begin(file: Path | None) -> DriversResult:
+    """A new result, or that of the file, without what failed in it: that is tried again. Raises UsageError."""
+    if file is None or not file.exists():
+        return DriversResult(
+            command=shlex.join(("upshift", *sys.argv[1:])),
+            began=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            upshift_version=__version__,
+            machine=describe_machine(),
+        )
+    try:
+        found = DriversResult.model_validate_json(file.read_text())
+    except ValidationError as error:
+        raise UsageError(
+            f"{file} is no result of drivers: {describe_invalid(error)}", "name another file, or remove it"
+        ) from error
+    counted = tuple(each for each in found.counted if not each.error)
+    return found.model_copy(update={"counted": counted, "checked": tuple(each for each in found.checked if each.ok)})
+
+
+def save(result: DriversResult, file: Path) -> None:
+    """Whole, or not at all."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(result.model_dump_json(indent=1) + "\n")
+    new.replace(file)

@@ -1,0 +1,284 @@
+"""Traffic is counted from an export; what lacks a part is refused, and work that was not done has no figures."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from cards import MACHINE
+from fakes import FakeShell, Output
+from rich.console import Console
+
+from upshift.errors import MissingTool, UpshiftError, UsageError
+from upshift.stack.driver_matrix import running, store, whole
+from upshift.stack.driver_matrix.counting import count_traffic, was_encrypted
+from upshift.stack.driver_matrix.ground import State
+from upshift.stack.driver_matrix.matrix import read_matrix
+from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut, Traffic
+from upshift.stack.driver_matrix.rows import checks, failures, lines
+from upshift.stack.driver_matrix.running import Bench
+from upshift.stack.driver_matrix.terminal import show
+from upshift.stack.driver_matrix.toolkit import Toolkit
+from upshift.stack.driver_matrix.whole import Asked, run_matrix
+
+WHOLE = {"whole": True, "gaps": {"connections": 0, "bytes": 0}, "unread": {}}
+COLUMNS = (
+    "kind VARCHAR, verb VARCHAR, round_trips BIGINT, packets_sent BIGINT, packets_received BIGINT, bytes_sent BIGINT, "
+    "bytes_received BIGINT, statements_in_text BIGINT"
+)
+PREPARED_TWICE = [
+    ("prepare", "select", 1, 1, 5, 60, 200, None),
+    ("execute", "select", 1, 1, 4, 30, 150, 1),
+    ("close_statement", None, 0, 1, 0, 9, 0, None),
+    ("prepare", "select", 1, 1, 5, 60, 200, None),
+    ("execute", "select", 1, 1, 4, 30, 150, 1),
+    ("close_statement", None, 0, 1, 0, 9, 0, None),
+    ("quit", None, 0, 1, 0, 5, 0, None),
+]
+
+
+def exported(folder: Path, rows: list[tuple[Any, ...]], *, tls: bool = False, **changed: Any) -> Path:
+    """What `upshift-stack export` writes, as far as counting reads it."""
+    with duckdb.connect() as base:
+        base.execute(f"CREATE TABLE exchanges ({COLUMNS})")
+        if rows:
+            base.executemany(f"INSERT INTO exchanges VALUES ({', '.join('?' * 8)})", rows)
+        base.execute(f"COPY exchanges TO '{folder / 'exchanges.parquet'}' (FORMAT parquet)")
+        base.execute(f"COPY (SELECT 0 AS connection, {tls} AS tls) TO '{folder / 'sessions.parquet'}' (FORMAT parquet)")
+    (folder / "trace.json").write_text(json.dumps({**WHOLE, **changed}))
+    return folder
+
+
+def test_every_exchange_is_counted(tmp_path: Path) -> None:
+    found = count_traffic(exported(tmp_path, PREPARED_TWICE))
+    assert (found.round_trips, found.packets_sent, found.packets_received) == (4, 7, 18)
+    assert (found.bytes_sent, found.bytes_received, found.connections) == (203, 700, 1)
+    assert found.exchanges == {"prepare select": 2, "execute select": 2, "close_statement": 2, "quit": 1}
+    assert (found.figure("packets"), found.figure("bytes"), found.figure("round_trips")) == (25, 903, 4)
+
+
+def test_a_trace_without_exchanges_counts_nothing(tmp_path: Path) -> None:
+    assert count_traffic(exported(tmp_path, [])) == Traffic(connections=1)
+
+
+def test_what_only_connecting_takes_is_taken_off(tmp_path: Path) -> None:
+    found = count_traffic(exported(tmp_path, PREPARED_TWICE))
+    login = Traffic(packets_sent=1, bytes_sent=5, exchanges={"quit": 1}, connections=1)
+    rest = found.less(login)
+    assert (rest.round_trips, rest.packets_sent, rest.bytes_sent) == (4, 6, 198)
+    assert "quit" not in rest.exchanges
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"whole": False}, {"gaps": {"connections": 1, "bytes": 7}}, {"unread": {"encrypted": 1}}],
+)
+def test_a_trace_that_lacks_a_part_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UpshiftError, match="lacks a part"):
+        count_traffic(exported(tmp_path, PREPARED_TWICE, **changed))
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_whether_a_connection_was_encrypted_is_seen(tls: bool, tmp_path: Path) -> None:
+    assert was_encrypted(exported(tmp_path, [], tls=tls)) is tls
+
+
+# One driver on a server that is not there.
+
+PYMYSQL = next(each for each in read_matrix().driver if each.name == "pymysql")
+TOOLKIT = Toolkit(("program",), Path("/"))
+SERVER = "MariaDB 1"
+
+
+class NoServer:
+    """Says what was written as a list of states has it."""
+
+    url = "mysql://root@127.0.0.1:1/base"
+    protocol = "mysql"
+
+    def answers(self) -> bool:
+        return True
+
+    def version(self) -> str:
+        return SERVER
+
+    def ask(self, statements: Any) -> str:
+        return "0 0"
+
+
+def said(**changed: Any) -> Output:
+    return Output(json.dumps({"driver_version": PYMYSQL.version, "rows": 0, **changed}) + "\n")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, list[Counted], list[Checked], FakeShell]:
+    @contextmanager
+    def proxied(_shell: Any, _program: Path, url: str, folder: Path) -> Iterator[str]:
+        folder.mkdir(exist_ok=True)
+        yield url
+        exported(folder, PREPARED_TWICE)
+
+    monkeypatch.setattr(running, "captured", proxied)
+    counted: list[Counted] = []
+    checked: list[Checked] = []
+    shell = FakeShell({"check_error": said(error="OperationalError: gone"), "check_": said(ok=True), "pymysql": said()})
+    return Bench(shell, Path("proxy"), tmp_path / "trace", counted.append, checked.append), counted, checked, shell
+
+
+def one_operation(monkeypatch: pytest.MonkeyPatch, *, before: State, after: State) -> Any:
+    states = iter([before, after])
+    monkeypatch.setattr(running, "state", lambda _ground: next(states))
+    return PYMYSQL.model_copy(update={"setting": (PYMYSQL.setting[0].model_copy(update={"operations": ("batch_insert",)}),)})
+
+
+def test_an_operation_is_counted_less_its_login(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, counted, _checked, shell = bench
+    driver = one_operation(monkeypatch, before=State(0, 5), after=State(1000, 5))
+    running.count_driver(at, driver, TOOLKIT, NoServer(), SERVER)
+    (one,) = counted
+    # Both runs had the same traffic here, so that nothing is left of the second.
+    assert (one.error, one.traffic.round_trips, one.login.round_trips, one.units) == ("", 0, 4, 10)
+    assert [command.argv[-2:] for command in shell.ran] == [("connect", "1"), ("batch_insert", "10")]
+
+
+def test_work_that_was_not_done_has_no_figures(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, counted, _checked, _shell = bench
+    driver = one_operation(monkeypatch, before=State(0, 5), after=State(999, 5))
+    running.count_driver(at, driver, TOOLKIT, NoServer(), SERVER)
+    assert "added 999" in counted[0].error and counted[0].traffic == Traffic()
+
+
+def test_another_version_than_the_pinned_one_is_an_error(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, counted, _checked, shell = bench
+    shell.outputs["pymysql"] = said(driver_version="0.1")
+    driver = one_operation(monkeypatch, before=State(0, 0), after=State(1000, 0))
+    running.count_driver(at, driver, TOOLKIT, NoServer(), SERVER)
+    assert "0.1" in counted[0].error and PYMYSQL.version in counted[0].error
+
+
+def test_basic_tests_that_fail_are_named(bench: Any) -> None:
+    at, _counted, checked, _shell = bench
+    running.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=False)
+    assert {each.check for each in checked} == {*PYMYSQL.checks} - {"tls"}
+    assert [(each.check, each.why) for each in checked if not each.ok] == [("error", "OperationalError: gone")]
+
+
+def test_tls_that_the_proxy_did_not_see_fails(bench: Any) -> None:
+    at, _counted, checked, _shell = bench
+    running.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=True)
+    assert [(each.check, each.why) for each in checked] == [("tls", "the proxy saw no TLS")]
+
+
+def counts(**changed: Any) -> Counted:
+    given = {
+        "driver": "pymysql",
+        "version": PYMYSQL.version,
+        "server": SERVER,
+        "setting": "default",
+        "kind": "default",
+        "operation": "point_select",
+        "unit": "statement",
+        "units": 1000,
+        "traffic": Traffic(round_trips=2001, packets_sent=1000, packets_received=500),
+        "login": Traffic(),
+    }
+    return Counted.model_validate({**given, **changed})
+
+
+def result(**changed: Any) -> DriversResult:
+    given = {"command": "upshift", "began": "2026-11-23", "upshift_version": "1", "machine": MACHINE}
+    return DriversResult.model_validate({**given, **changed})
+
+
+def test_what_is_missing_is_named_and_the_rest_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(language: str, _shop: Any) -> Toolkit:
+        if language == "go":
+            raise MissingTool("there is no go on this machine", "install it")
+        return Toolkit(("program",), Path("/"), {}, (LeftOut(what="mysqlclient", why="no C library", hint="get one"),))
+
+    monkeypatch.setattr(whole, "prepare", prepare)
+    monkeypatch.setattr(whole, "ground_of", lambda _url, _shell: NoServer())
+    monkeypatch.setattr(whole, "count_driver", lambda bench, driver, *_rest: bench.counted(counts(driver=driver.name)))
+    monkeypatch.setattr(whole, "check_driver", lambda *_all, **_named: None)
+    drivers = tuple(each for each in read_matrix().driver if each.name in ("pymysql", "mysqlclient", "go-sql-driver"))
+    asked = Asked(drivers, server="mysql://root@h:1/base")
+    saved: list[DriversResult] = []
+    found = run_matrix(FakeShell(), Path("proxy"), asked, result(), say=lambda _line: None, save=saved.append)
+    assert [each.driver for each in found.counted] == ["pymysql"]
+    assert {each.what: each.why for each in found.left_out} == {
+        "go-sql-driver": "there is no go on this machine",
+        "mysqlclient": "no C library",
+    }
+    assert saved[-1] == found
+
+
+def test_nothing_that_can_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(_language: str, _shop: Any) -> Toolkit:
+        raise MissingTool("there is no java on this machine", "install it")
+
+    monkeypatch.setattr(whole, "prepare", prepare)
+    monkeypatch.setattr(whole, "make_certificates", lambda *_all: None)
+    asked = Asked(tuple(each for each in read_matrix().driver if each.name == "pgjdbc"))
+    with pytest.raises(MissingTool, match="pgjdbc: there is no java") as raised:
+        run_matrix(FakeShell(), Path("proxy"), asked, result(), say=lambda _line: None, save=lambda _result: None)
+    assert raised.value.hint == "install it"
+
+
+def test_a_row_has_a_units_share_and_names_what_failed() -> None:
+    found = result(
+        counted=(counts(), counts(operation="batch_insert", error="it broke"), counts(setting="bad one", kind="bad")),
+        checked=(
+            Checked(driver="pymysql", version="1", server=SERVER, check="connect", ok=True),
+            Checked(driver="pymysql", version="1", server=SERVER, check="tls", ok=False, why="no TLS"),
+        ),
+    )
+    first, second = lines(found, SERVER, "round_trips")
+    assert first.cells == ("2.00", "", "", "failed", "", "")
+    assert (second.setting, second.kind) == ("bad one", "bad")
+    assert next(iter(lines(found, SERVER, "packets"))).cells[0] == "1.50"
+    assert list(checks(found, SERVER)) == [("pymysql", "1 of 2 pass; tls fails: no TLS")]
+    assert list(failures(found)) == [f"pymysql, default, batch_insert on {SERVER}: it broke"]
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    matrix = read_matrix()
+    every = tuple(
+        counts(driver=driver.name, setting=setting.name, kind=setting.kind, operation=operation, units=1)
+        for driver in matrix.driver
+        for setting in driver.setting
+        for operation in setting.about()
+    )
+    left = LeftOut(what="MySQL", why="no MySQL is named " * 8, hint="--binary")
+    printed = io.StringIO()
+    show(result(counted=every, left_out=(left,)), "bytes", Console(file=printed, width=80))
+    assert max(map(len, printed.getvalue().splitlines())) <= 80
+    assert all(setting.name.split(",")[0][:12] in printed.getvalue() for driver in matrix.driver for setting in driver.setting)
+
+
+def test_a_result_is_gone_on_with_and_what_failed_is_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    store.save(result(counted=(counts(), counts(operation="fetch", error="it broke"))), file)
+    assert [each.operation for each in store.begin(file).counted] == ["point_select"]
+    assert store.begin(tmp_path / "other.json").counted == ()
+    file.write_text("{}")
+    with pytest.raises(UsageError, match="is no result of drivers"):
+        store.begin(file)
+
+
+def test_what_is_known_is_not_run_again(bench: Any) -> None:
+    at, counted, _checked, shell = bench
+    known = frozenset(
+        (PYMYSQL.name, PYMYSQL.version, SERVER, setting.name, operation)
+        for setting in PYMYSQL.setting
+        for operation in setting.about()
+    )
+    running.count_driver(
+        Bench(at.shell, at.proxy, at.folder, at.counted, at.checked, known), PYMYSQL, TOOLKIT, NoServer(), SERVER
+    )
+    assert counted == [] and shell.ran == []
