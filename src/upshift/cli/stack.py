@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from upshift.cli import programs, stack_plans
+from upshift.cli.stack_drivers import drivers
 from upshift.cli.stack_prove import prove
 
 stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
@@ -93,3 +94,4 @@ stack_app.command()(examine)
 stack_app.command()(prove)
 stack_app.command()(stack_plans.plans)
 stack_app.command()(stack_plans.compare)
+stack_app.command()(drivers)

@@ -49,6 +49,7 @@ def drivers(
     from upshift.native.programs import build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.stack.driver_matrix import store
+    from upshift.stack.driver_matrix.ground import ground_of
     from upshift.stack.driver_matrix.matrix import chosen, read_matrix
     from upshift.stack.driver_matrix.model import DriversResult, Figure
     from upshift.stack.driver_matrix.rows import summary
@@ -65,6 +66,8 @@ def drivers(
         raise UsageError("--server and --binary name two servers", "leave one of them out")
     begun = store.begin(result)
     shell = SystemShell()
+    if server:
+        ground_of(server, shell)
 
     def keep(found: DriversResult) -> None:
         if result is not None:

@@ -19,7 +19,7 @@ from upshift.errors import MissingTool, UpshiftError, UsageError
 from upshift.stack.driver_matrix import running, store, whole
 from upshift.stack.driver_matrix.counting import count_traffic, was_encrypted
 from upshift.stack.driver_matrix.ground import State
-from upshift.stack.driver_matrix.matrix import read_matrix
+from upshift.stack.driver_matrix.matrix import Protocol, read_matrix
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut, Traffic
 from upshift.stack.driver_matrix.rows import checks, failures, lines
 from upshift.stack.driver_matrix.running import Bench
@@ -100,7 +100,7 @@ class NoServer:
     """Says what was written as a list of states has it."""
 
     url = "mysql://root@127.0.0.1:1/base"
-    protocol = "mysql"
+    protocol: Protocol = "mysql"
 
     def answers(self) -> bool:
         return True

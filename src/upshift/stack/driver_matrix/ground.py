@@ -21,6 +21,7 @@ _READ = "CREATE TABLE upshift_drivers (id INT PRIMARY KEY, k INT NOT NULL, c CHA
 _ADDED = "CREATE TABLE upshift_drivers_added (k INT NOT NULL, c VARCHAR(60) NOT NULL)"
 _STATE = "SELECT (SELECT COUNT(*) FROM upshift_drivers_added), (SELECT SUM(k) FROM upshift_drivers)"
 _ASK_TIMEOUT_S = 60.0
+_URLS = "mysql://USER@HOST:PORT/DATABASE or postgres://USER@HOST:PORT/DATABASE"
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class Ground(Shape):
 
 
 def ground_of(url: str, shell: Shell) -> Ground:
-    """The server of a URL. Raises UsageError for one that is none."""
+    """The server of a URL. Raises UsageError for one that lacks something."""
     parts = urlsplit(url)
+    if not (parts.hostname and parts.username and parts.path.lstrip("/")):
+        raise UsageError(f"{url} names no server with a user and a database", _URLS)
     if parts.scheme in ("mysql", "mariadb"):
         return _MySql(url, parts)
     if parts.scheme in ("postgres", "postgresql"):
         return _Postgres(url, parts, shell)
-    raise UsageError(f"{url} names no server", "mysql://USER@HOST:PORT/DATABASE or postgres://USER@HOST:PORT/DATABASE")
+    raise UsageError(f"{url} names no server with a user and a database", _URLS)
 
 
 @contextlib.contextmanager
