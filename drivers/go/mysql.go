@@ -14,7 +14,6 @@ type mysqlProgram struct {
 	address  *url.URL
 	settings Settings
 	pool     *sql.DB
-	conn     *sql.Conn
 	kept     map[string]*sql.Stmt
 }
 
@@ -57,21 +56,23 @@ func (p *mysqlProgram) Open(ctx context.Context) (err error) {
 	if p.pool, err = p.open(nil); err != nil {
 		return err
 	}
-	p.conn, err = p.pool.Conn(ctx)
-	return err
+	conn, err := p.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	return conn.Close() // it goes back to the pool
 }
 
 func (p *mysqlProgram) Close(context.Context) error {
 	for _, each := range p.kept {
 		each.Close()
 	}
-	p.conn.Close()
 	return p.pool.Close()
 }
 
 func (p *mysqlProgram) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	if p.kept[text] == nil {
-		made, err := p.conn.PrepareContext(ctx, text)
+		made, err := p.pool.PrepareContext(ctx, text)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +89,7 @@ func (p *mysqlProgram) Select(ctx context.Context, text string, arguments ...any
 		}
 		return counted(statement.QueryContext(ctx, arguments...))
 	}
-	return counted(p.conn.QueryContext(ctx, text, arguments...))
+	return counted(p.pool.QueryContext(ctx, text, arguments...))
 }
 
 func counted(rows *sql.Rows, err error) (int64, error) {
@@ -117,7 +118,7 @@ func (p *mysqlProgram) Batch(ctx context.Context, text string, rows [][]any) err
 			all = append(all, row...)
 		}
 		joined := head + "VALUES " + strings.TrimSuffix(strings.Repeat(values+", ", len(rows)), ", ")
-		_, err := p.conn.ExecContext(ctx, joined, all...)
+		_, err := p.pool.ExecContext(ctx, joined, all...)
 		return err
 	}
 	for _, row := range rows {
@@ -129,7 +130,7 @@ func (p *mysqlProgram) Batch(ctx context.Context, text string, rows [][]any) err
 			if _, err := statement.ExecContext(ctx, row...); err != nil {
 				return err
 			}
-		} else if _, err := p.conn.ExecContext(ctx, text, row...); err != nil {
+		} else if _, err := p.pool.ExecContext(ctx, text, row...); err != nil {
 			return err
 		}
 	}
@@ -137,22 +138,25 @@ func (p *mysqlProgram) Batch(ctx context.Context, text string, rows [][]any) err
 }
 
 func (p *mysqlProgram) Transaction(ctx context.Context, number int) (int64, error) {
+	if p.settings.Use["statements"] == "kept" {
+		// The transaction takes the only connection of the pool.
+		for _, text := range []string{point, update, insert} {
+			if _, err := p.statement(ctx, text); err != nil {
+				return 0, err
+			}
+		}
+	}
 	var options sql.TxOptions
 	if p.settings.Use["isolation"] == "read committed" {
 		options.Isolation = sql.LevelReadCommitted
 	}
-	tx, err := p.conn.BeginTx(ctx, &options)
+	tx, err := p.pool.BeginTx(ctx, &options)
 	if err != nil {
 		return 0, err
 	}
 	id := number%1000 + 1
 	var found int64
 	if p.settings.Use["statements"] == "kept" {
-		for _, text := range []string{point, update, insert} {
-			if _, err := p.statement(ctx, text); err != nil {
-				return 0, err
-			}
-		}
 		if found, err = counted(tx.StmtContext(ctx, p.kept[point]).QueryContext(ctx, id)); err == nil {
 			if _, err = tx.StmtContext(ctx, p.kept[update]).ExecContext(ctx, 1, id); err == nil {
 				_, err = tx.StmtContext(ctx, p.kept[insert]).ExecContext(ctx, number, fmt.Sprint("row ", number))

@@ -25,13 +25,13 @@ def drivers(
         Path | None, typer.Option(metavar="MYSQLD", help="Run MySQL's drivers on this MySQL, too.", show_default=False)
     ] = None,
     server: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="URL",
             help="Run on this server, which goes without TLS, in place of those that Upshift starts: mysql://USER@HOST:PORT/DATABASE.",
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     result: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +77,7 @@ def drivers(
         if not programs_are_built():
             ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
         proxy = build_programs(shell, say=console.say) / "upshift-stack"
-        found = run_matrix(shell, proxy, Asked(wanted, binary, server), begun, say=console.say, save=keep)
+        found = run_matrix(shell, proxy, Asked(wanted, binary, server or ""), begun, say=console.say, save=keep)
     finally:
         shell.close()
     if json:

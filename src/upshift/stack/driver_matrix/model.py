@@ -87,6 +87,7 @@ class LeftOut(Value):
 class DriversResult(Value):
     """The matrix as far as it was counted."""
 
+    schema_version: Literal[1] = 1
     command: str
     began: str
     upshift_version: str
