@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from upshift.cli import programs
+
 
 class Shown(StrEnum):
     """The figure of the table."""
@@ -46,7 +48,6 @@ def drivers(
     """Count the round trips, packets and bytes of real drivers at their defaults, their bad and their good settings."""
     from upshift import console
     from upshift.errors import UsageError
-    from upshift.native.programs import build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.stack.driver_matrix import store
     from upshift.stack.driver_matrix.ground import ground_of
@@ -55,7 +56,6 @@ def drivers(
     from upshift.stack.driver_matrix.rows import summary
     from upshift.stack.driver_matrix.terminal import show as show_matrix
     from upshift.stack.driver_matrix.whole import Asked, run_matrix
-    from upshift.toolchain.system import ensure_packages
 
     wanted = chosen(read_matrix(), only or ())
     if dry_run:
@@ -74,9 +74,7 @@ def drivers(
             store.save(found, result)
 
     try:
-        if not programs_are_built():
-            ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
-        proxy = build_programs(shell, say=console.say) / "upshift-stack"
+        proxy = programs.built_programs(shell, allow_install=not no_install, say=console.say) / programs.STACK
         found = run_matrix(shell, proxy, Asked(wanted, binary, server or ""), begun, say=console.say, save=keep)
     finally:
         shell.close()
