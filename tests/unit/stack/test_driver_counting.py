@@ -108,7 +108,11 @@ class NoServer:
     def version(self) -> str:
         return SERVER
 
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
     def ask(self, statements: Any) -> str:
+        self.asked += statements
         return "0 0"
 
 
@@ -140,8 +144,11 @@ def one_operation(monkeypatch: pytest.MonkeyPatch, *, before: State, after: Stat
 def test_an_operation_is_counted_less_its_login(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, counted, _checked, shell = bench
     driver = one_operation(monkeypatch, before=State(0, 5), after=State(1000, 5))
-    running.count_driver(at, driver, TOOLKIT, NoServer(), SERVER)
+    ground = NoServer()
+    running.count_driver(at, driver, TOOLKIT, ground, SERVER)
     (one,) = counted
+    # An earlier operation that wrote would change the bytes of rows.
+    assert ground.asked == ["UPDATE upshift_drivers SET k = id", "DELETE FROM upshift_drivers_added"]
     # Both runs had the same traffic here, so that nothing is left of the second.
     assert (one.error, one.traffic.round_trips, one.login.round_trips, one.units) == ("", 0, 4, 10)
     assert [command.argv[-2:] for command in shell.ran] == [("connect", "1"), ("batch_insert", "10")]

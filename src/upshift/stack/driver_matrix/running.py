@@ -11,7 +11,7 @@ from typing import Any
 from upshift.errors import UpshiftError
 from upshift.shell import Command, Shell
 from upshift.stack.driver_matrix.counting import count_traffic, was_encrypted
-from upshift.stack.driver_matrix.ground import Ground, State, state
+from upshift.stack.driver_matrix.ground import Ground, State, reset, state
 from upshift.stack.driver_matrix.matrix import Driver, Setting
 from upshift.stack.driver_matrix.model import Checked, Counted, Traffic
 from upshift.stack.driver_matrix.operations import CONNECT, OPERATIONS, Operation
@@ -76,6 +76,7 @@ def _counted(
     traffic, said = Traffic(), driver.version
     if not failed:
         try:
+            reset(ground)
             before = state(ground)
             did, whole = _run(bench, driver, toolkit, ground, setting, name, operation.times)
             _require_work(operation, did, before, state(ground))
