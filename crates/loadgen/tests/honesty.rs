@@ -131,7 +131,7 @@ fn a_server_that_stands_still_until_the_end_is_told_in_full() {
     let url = filled(&server, 1, 200);
     let line = "oltp point_select run --table-size 200 -c 2 --seconds 4 --wait-seconds 1 --rate 50 --arrivals uniform --json";
     let child = start(line, &url);
-    server.wait_for_load(2);
+    server.wait_for_work(2, 4);
     server.signal(libc::SIGSTOP);
     let ran = wait(child);
     server.signal(libc::SIGCONT);

@@ -153,7 +153,7 @@ def told(finding: Finding, comparisons: Sequence[Comparison]) -> tuple[str, ...]
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
     return tuple(
         f"{title}: {words[each.verdict]} {each.ratio:.2f}x at {count(each.connections, 'connection')}, {measured(each)}; "
-        f"the budget allowed {1 / max(1e-9, 1 - finding.share):.2f}x at most"
+        f"its share of the time alone comes to {1 / max(1e-9, 1 - finding.share):.2f}x"
         for each in comparisons
         if each.metric == "qps" and each.arm == CHANGED
     )
