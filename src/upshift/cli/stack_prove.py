@@ -67,7 +67,7 @@ def prove(
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
     from upshift.stack.examining import examined
-    from upshift.stack.prove import find_finding, refuse_uncounted, sent_by, told, variants_of
+    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, told, variants_of
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
@@ -79,10 +79,7 @@ def prove(
     try:
         programs = built_programs(shell, allow_install=not no_install, say=console.say)
         evidence = examined(shell, lambda: programs / STACK, trace)
-        if evidence.trace.family != "mysql":
-            raise UsageError(
-                "the laboratory starts MySQL, and this trace is of a PostgreSQL", "capture an application of MySQL"
-            )
+        refuse_family(evidence.trace)
         finding = find_finding(judge(evidence, thresholds), suspect)
         refuse_uncounted(finding, evidence)
         sent, remark = sent_by(evidence)

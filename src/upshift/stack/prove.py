@@ -11,7 +11,7 @@ from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Program
-from upshift.stack.evidence import Evidence
+from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
 from upshift.values import file_sha256
@@ -131,6 +131,15 @@ def _unit(evidence: Evidence) -> str:
 def _commits(evidence: Evidence) -> bool:
     """Whether most transactions end with a COMMIT, so that commits count them."""
     return evidence.commits > _EACH_TIME * evidence.budget.transactions
+
+
+def refuse_family(trace: TraceFacts) -> None:
+    """Raises UsageError for a trace of a server that the laboratory does not start."""
+    family = "PostgreSQL" if trace.family == "postgres" else "MariaDB"
+    if trace.family == "postgres" or "MariaDB" in (trace.server_version or ""):
+        raise UsageError(
+            f"the laboratory starts MySQL, and this trace is of a {family}", "examine it; try the fix in the application"
+        )
 
 
 def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:

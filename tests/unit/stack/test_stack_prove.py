@@ -11,7 +11,7 @@ from story import Story
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 from upshift.stack.evidence import Evidence
-from upshift.stack.prove import find_finding, refuse_uncounted, sent_by, told, variants_of, workload_text
+from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, told, variants_of, workload_text
 from upshift.stack.read import read_evidence
 from upshift.stack.suspects.model import Finding
 from upshift.stack.suspects.rules import judge
@@ -92,6 +92,15 @@ def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) 
     found = finding(evidence(tmp_path, "C1"), "C1")
     with pytest.raises(UsageError, match="does not show C1"):
         variants_of(found, ("--protocol", "prepared"), BINARY)
+
+
+@pytest.mark.parametrize(("family", "version"), [("postgres", "15.18"), ("mysql", "10.11.19-MariaDB")])
+def test_a_server_that_the_laboratory_does_not_start_is_refused(tmp_path: Path, family: str, version: str) -> None:
+    refuse_family(evidence(tmp_path / "mysql", "C1").trace)
+    story = Story(family, version)
+    story.connection().asks("SELECT 1", rows=1)
+    with pytest.raises(UsageError, match="the laboratory starts MySQL"):
+        refuse_family(read_evidence(story.export(tmp_path / "other")).trace)
 
 
 def test_fetches_are_compared_by_commits_alone(tmp_path: Path) -> None:
