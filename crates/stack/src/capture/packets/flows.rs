@@ -92,11 +92,17 @@ impl Flows {
             Side::Server => (&mut flow.server, &mut flow.client),
         };
         // First what the sender had received: it is what this segment may answer.
-        if let Some(ack) = segment.ack {
-            other.acked(ack, &mut passing(taker, number, opposite(side), at_ns));
-        }
         let first = segment.seq.wrapping_add(u32::from(segment.syn));
         own.start(first);
+        if let Some(ack) = segment.ack {
+            let with_bytes = !segment.bytes.is_empty() || segment.cut > 0;
+            if other.lacks(ack, with_bytes) {
+                // What this side sent before stands before the gap.
+                own.pass_before(first, &mut passing(taker, number, side, at_ns));
+            }
+            let out = &mut passing(taker, number, opposite(side), at_ns);
+            other.acked(ack, with_bytes, out);
+        }
         let before = own.repeated;
         own.take(
             first,

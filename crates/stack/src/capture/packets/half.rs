@@ -121,8 +121,9 @@ impl Half {
         }
     }
 
-    /// The other side has all bytes before this number: what the capture lacks of them was lost to it.
-    pub fn acked(&mut self, ack: u32, out: Out) {
+    /// The other side has all bytes before this number: what the capture lacks of them was lost to it. Whether it says so with bytes of its
+    /// own: nobody answers an end, so that a byte is missing where one number is.
+    pub fn acked(&mut self, ack: u32, with_bytes: bool, out: Out) {
         let mut target = self.offset(ack);
         if let Some(fin) = self.fin {
             target = target.min(fin);
@@ -131,12 +132,31 @@ impl Half {
             match self.ahead.first_key_value() {
                 Some((&start, _)) if start <= target => self.skip_to_ahead(out),
                 // One number more than there are bytes: the end of the direction, which the capture may not have seen, has one, too.
-                None if target == self.next + 1 && self.fin.is_none() => return,
+                None if target == self.next + 1 && self.fin.is_none() && !with_bytes => return,
                 _ => {
                     self.gap(target, out);
                     self.pass_ahead(out);
                 }
             }
+        }
+    }
+
+    /// Whether bytes before this number are known to be lost: see [`Self::acked`].
+    pub fn lacks(&mut self, ack: u32, with_bytes: bool) -> bool {
+        let target = self.offset(ack).min(self.fin.unwrap_or(u64::MAX));
+        let may_be_the_end = self.fin.is_none() && !with_bytes && self.ahead.is_empty();
+        target > self.next + u64::from(may_be_the_end)
+    }
+
+    /// Pass on what came ahead and lies before this number; nobody waits for the holes before it.
+    pub fn pass_before(&mut self, seq: u32, out: Out) {
+        let end = self.offset(seq);
+        while self
+            .ahead
+            .first_key_value()
+            .is_some_and(|(&start, _)| start < end)
+        {
+            self.skip_to_ahead(out);
         }
     }
 
@@ -266,11 +286,11 @@ mod tests {
         let (mut half, mut seen) = half(5);
         seen.take(&mut half, 5, b"abc", 0);
         seen.take(&mut half, 12, b"hij", 0);
-        half.acked(8, &mut |part| seen.part(part));
+        half.acked(8, true, &mut |part| seen.part(part));
         assert_eq!(seen.0, b"abc", "nothing is missing yet");
-        half.acked(15, &mut |part| seen.part(part));
+        half.acked(15, true, &mut |part| seen.part(part));
         assert_eq!(seen.0, b"abc____hij");
-        half.acked(20, &mut |part| seen.part(part));
+        half.acked(20, false, &mut |part| seen.part(part));
         assert_eq!(seen.0, b"abc____hij_____");
         seen.take(&mut half, 8, b"defg", 0);
         assert_eq!(seen.0.len(), 15, "too late");
@@ -280,11 +300,19 @@ mod tests {
     fn an_end_that_was_not_seen_is_no_missing_byte() {
         let (mut half, mut seen) = half(0);
         seen.take(&mut half, 0, b"bye", 0);
-        half.acked(4, &mut |part| seen.part(part));
+        half.acked(4, false, &mut |part| seen.part(part));
         assert_eq!(seen.0, b"bye");
         half.finish(3, 0);
-        half.acked(4, &mut |part| seen.part(part));
+        half.acked(4, false, &mut |part| seen.part(part));
         assert!(half.is_finished() && seen.0 == b"bye");
+    }
+
+    #[test]
+    fn a_last_byte_that_was_answered_and_not_seen_is_missing() {
+        let (mut half, mut seen) = half(0);
+        seen.take(&mut half, 0, b"SELECT ", 0);
+        half.acked(8, true, &mut |part| seen.part(part));
+        assert_eq!(seen.0, b"SELECT _");
     }
 
     #[test]
@@ -337,6 +365,7 @@ mod tests {
             origin in any::<u32>(),
             stream in proptest::collection::vec(128_u8..255, 1..400),
             pieces in proptest::collection::vec((0_usize..400, 1_usize..80, 0_usize..2000), 0..80),
+            with_bytes in any::<bool>(),
         ) {
             let (mut half, mut seen) = half(origin);
             let mut had = vec![false; stream.len()];
@@ -344,7 +373,7 @@ mod tests {
                 let from = from.min(stream.len());
                 let to = (from + len).min(stream.len());
                 if ack <= stream.len() {
-                    half.acked(origin.wrapping_add(ack as u32), &mut |part| seen.part(part));
+                    half.acked(origin.wrapping_add(ack as u32), with_bytes, &mut |part| seen.part(part));
                 }
                 had[from.max(seen.0.len()).min(to)..to].fill(true);
                 seen.take(&mut half, origin.wrapping_add(from as u32), &stream[from..to], 0);

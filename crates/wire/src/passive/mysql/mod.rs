@@ -156,7 +156,7 @@ impl Mysql {
                     return Ok(());
                 }
                 self.unread += input.len() as u64;
-                self.flush(at_ns, out);
+                self.flush(false, at_ns, out);
                 return Err(why);
             }
         }
@@ -170,14 +170,14 @@ impl Mysql {
 
     /// The connection has ended.
     pub(super) fn end(&mut self, at_ns: u64, out: Out<'_>) {
-        self.flush(at_ns, out);
+        self.flush(true, at_ns, out);
         if self.facts.began_ns < u64::MAX {
             self.tell(at_ns, out);
         }
     }
 
     fn lose(&mut self, at_ns: u64, out: Out<'_>) {
-        self.flush(at_ns, out);
+        self.flush(false, at_ns, out);
         self.phase = Phase::Lost;
         self.was_lost = true;
     }
@@ -199,7 +199,7 @@ impl Mysql {
     }
 
     /// Tell requests without their whole answer as they stand.
-    fn flush(&mut self, at_ns: u64, out: Out<'_>) {
+    fn flush(&mut self, has_ended: bool, at_ns: u64, out: Out<'_>) {
         self.is_answering = false;
         while let Some(mut request) = self.queue.pop_front() {
             if request.command == 0 && request.length == 0 {
@@ -207,7 +207,8 @@ impl Mysql {
             }
             self.held -= request.payload.len();
             request.read(self.backslash_escapes, self.agreed, &mut self.statements);
-            request.exchange.incomplete = !request.is_over;
+            // A server may refuse a request before it has all of it. Where bytes were lost, the rest of the request was.
+            request.exchange.incomplete = !request.is_over || !(request.is_whole || has_ended);
             request.exchange.request_end_ns = request.exchange.request_end_ns.min(at_ns);
             out(Observed::Exchange(request.exchange));
         }

@@ -219,6 +219,8 @@ impl Postgres {
 
     fn lose(&mut self, at_ns: u64, out: Out<'_>) {
         self.flush(false, at_ns, out);
+        // What is missing may have given a name to another statement.
+        self.names = Names::default();
         self.phase = Phase::Lost;
         self.was_lost = true;
     }
