@@ -225,8 +225,9 @@ impl<'a> Digest<'a> {
 
 /// Whether a space stands between two parts.
 fn is_apart(last: &Part<'_>, next: &Part<'_>) -> bool {
-    // Two of them would be read as one.
-    if last.bytes().ends_with(b".") && next.bytes().starts_with(b".") {
+    // The two would be read as one.
+    let joins = |byte: &u8| *byte == b'.' || byte.is_ascii_digit();
+    if last.bytes().ends_with(b".") && next.bytes().first().is_some_and(joins) {
         return true;
     }
     let glued = [&b","[..], b";", b")", b"]", b"."];
