@@ -30,6 +30,8 @@ class Estimate(Value):
 # CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/measurements/2026-11-21-main-job.
 _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.SOURCE: (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
+    Stage.PATCHED_SOURCE: (5, 0.01e9, 0.1e9, ()),
+    Stage.PATCHED_BUILD: (120, 0.2e9, 3.0e9, ("clang++ ... of what the patches touch", "clang++ ... -o mysqld")),
     Stage.PLAIN_BUILD: (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
     Stage.DATA: (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
     Stage.HOT_SET: (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
@@ -123,7 +125,7 @@ def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
     plan = measuring_plan(options)
     loads = len(options.connections) * len(options.workloads) + len(options.held_out)
     workloads = len(options.workloads) + len(options.held_out)
-    arms = 3 if options.baseline else 2
+    arms = 2 + bool(options.baseline) + bool(recipe.patches)
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
     training_s = rounds * (options.train_s + 12)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))

@@ -52,6 +52,8 @@ class Options(Value):
     """None: what the recipe says."""
     recipe: Annotated[str | None, AfterValidator(_absolute_file)] = None
     """None: the level's and the toolchain's own."""
+    patches: tuple[str, ...] = ()
+    """Empty: those of the recipe."""
     workloads: tuple[Named, ...] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
     held_out: tuple[Named, ...] = ("oltp_write_only", "select_random_ranges")
     baseline: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None

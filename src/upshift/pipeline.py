@@ -7,27 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
+from upshift.build.recipe import Recipe
 from upshift.door import lasting_settings, refuse_unknown_tests
 from upshift.errors import UsageError
 from upshift.explain.door import nothing_differs
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
+from upshift.measure.model import OPTIMISED
 from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.server.kind import Program
-from upshift.source.model import Source
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
 from upshift.stages.count import count_instructions
-from upshift.stages.data import Filled, fill_data
+from upshift.stages.data import fill_data
 from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
 from upshift.stages.layout import lay_out
 from upshift.stages.measure import arms, measure, templates
 from upshift.stages.package import package
+from upshift.stages.patching import build_patched, patch_source
 from upshift.stages.post_link import post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
@@ -35,7 +37,7 @@ from upshift.stages.study import Made, confirm, measure_arms, same_servers, stud
 from upshift.stages.study_report import loads_of, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
-from upshift.stages.work import Measuring, Trained, Work
+from upshift.stages.work import Ground, Measuring, Stock, Trained, Work
 from upshift.study.analysis import analyse, by_instructions
 from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
@@ -48,26 +50,23 @@ SAME_HINT = "a flag may do nothing with this compiler; compare the commands in c
 
 def optimize(lab: Lab, work: Work) -> Result:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
-    trained = None
-    if work.options.level == "full":
-        trained = train(lab, work)
-        source, plain, data = trained.source, trained.plain, trained.data
-        optimised = _optimised(lab, work, trained)
-    else:
-        source, plain, data = _plain(lab, work)
-        optimised = plain
+    trained = train(lab, work) if work.options.level == "full" else None
+    ground = trained or _ground(lab, work)
+    source, plain, data = ground.source, ground.plain, ground.data
+    optimised = _optimised(lab, work, trained) if trained else plain
     post_linked = post_link(lab, source, optimised, trained, work.train_on, data, work.recipe, seconds=work.options.train_s)
     verified = verify(lab, source, plain, optimised, post_linked, work.options.verify, work.options.baseline)
     carded = measure_machine(lab, work.options.card_s)
-    measured = arms(lab, source, plain, verified.build, work.options.baseline)
+    measured = arms(lab, ground, verified.build, work.options.baseline)
     filled = templates(lab, measured, data, work.train_on + work.hold_out)
     experiment = measure(lab, measured, filled, work)
     counted = count_instructions(lab, measured, filled, work)
-    why = explain_gain(lab, source.version, measured, filled, counted, work)
+    before, after = measured[0], next(each for each in measured if each.name == OPTIMISED)
+    why = explain_gain(lab, source.version, (before, after), filled, counted, work)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
     judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why)
-    return report(lab, source, plain, trained, post_linked, verified, judged, packaged, work)
+    return report(lab, ground, trained, post_linked, verified, judged, packaged, work)
 
 
 def explain(lab: Lab, explaining: Explaining) -> Explanation:
@@ -81,15 +80,12 @@ def explain(lab: Lab, explaining: Explaining) -> Explanation:
 
 def train(lab: Lab, work: Work) -> Trained:
     """From the source to a profile that passed the gate: the hot set found, instrumented and trained."""
-    source, plain, data = _plain(lab, work)
-    if work.recipe.scope == "hot":
-        hot_set = find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
-    else:
-        hot_set = whole_tree(lab, plain)
-    gated, parsed = _profiled(lab, work, source, plain, data, hot_set)
+    ground = _ground(lab, work)
+    hot_set = _hot_set(lab, work, ground) if work.recipe.scope == "hot" else whole_tree(lab, ground.plain)
+    gated, parsed = _profiled(lab, work, ground, hot_set)
     if work.recipe.profile == "csir":
-        gated, parsed = _profiled(lab, work, source, plain, data, hot_set, first=gated.profile)
-    return Trained(source=source, plain=plain, data=data, hot_set=hot_set, gated=gated, parsed=parsed)
+        gated, parsed = _profiled(lab, work, ground, hot_set, first=gated.profile)
+    return Trained(**{name: getattr(ground, name) for name in Ground.model_fields}, hot_set=hot_set, gated=gated, parsed=parsed)
 
 
 def build(lab: Lab, work: Work) -> Build:
@@ -100,12 +96,12 @@ def build(lab: Lab, work: Work) -> Build:
         source, data = trained.source, trained.data
         made = _optimised(lab, work, trained)
     elif work.recipe.scope == "hot":
-        source, plain, data = _plain(lab, work)
-        hot_set = find_hot_set(lab, source, plain, work.train_on, data, seconds=work.options.sample_s, use_perf=work.perf)
-        made = build_optimised(lab, source, work.recipe, work.toolchain, plain, hot_set, None, None)
+        ground = _ground(lab, work)
+        source, data, hot_set = ground.source, ground.data, _hot_set(lab, work, ground)
+        made = build_optimised(lab, source, work.recipe, work.toolchain, ground.plain, hot_set, None, None)
     else:
-        source = get_source(lab, work.options.source, work.source_identity)
-        made = build_plain(lab, source, work.recipe, work.toolchain, relocations=work.relocations)
+        _stock, patched = _whole(lab, work, work.recipe)
+        source, made = patched.source, patched.plain
         if work.recipe.post_link != "none":
             data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
     if trained is None and work.recipe.post_link == "none":
@@ -179,19 +175,33 @@ def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int, layout
     return variant_of(arm, lab.kind.program(source.path, made.tree, made.server))
 
 
-def _plain(lab: Lab, work: Work) -> tuple[Source, Build, Filled]:
+def _ground(lab: Lab, work: Work) -> Ground:
+    stock, patched = _whole(lab, work, work.plain)
+    # Patches change no format of data.
+    program = lab.kind.program(stock.source.path, stock.plain.tree, stock.plain.server)
+    data = fill_data(lab, program, work.train_on + work.hold_out)
+    return Ground(source=patched.source, plain=patched.plain, stock=stock, data=data)
+
+
+def _whole(lab: Lab, work: Work, recipe: Recipe) -> tuple[Stock, Stock]:
+    """A whole build by a recipe, and the same with the patches."""
     source = get_source(lab, work.options.source, work.source_identity)
     refuse_unknown_tests(lab.kind, "--verify", work.options.verify, source.path)
     if work.recipe.training == "mtr":
         refuse_unknown_tests(lab.kind, "training_tests", work.recipe.training_tests, source.path)
-    plain = build_plain(lab, source, work.plain, work.toolchain, relocations=work.relocations)
-    program = lab.kind.program(source.path, plain.tree, plain.server)
-    return source, plain, fill_data(lab, program, work.train_on + work.hold_out)
+    patched = patch_source(lab, source, work.patches)
+    plain = build_plain(lab, source, recipe, work.toolchain, relocations=work.relocations)
+    made = build_patched(lab, source, patched, plain, relocations=work.relocations)
+    return Stock(source=source, plain=plain), Stock(source=patched, plain=made)
 
 
-def _profiled(
-    lab: Lab, work: Work, source: Source, plain: Build, data: Filled, hot_set: HotSet, first: Profile | None = None
-) -> tuple[Gated, Path | None]:
+def _hot_set(lab: Lab, work: Work, ground: Ground) -> HotSet:
+    source, plain, data, seconds = ground.source, ground.plain, ground.data, work.options.sample_s
+    return find_hot_set(lab, source, plain, work.train_on, data, seconds=seconds, use_perf=work.perf)
+
+
+def _profiled(lab: Lab, work: Work, ground: Ground, hot_set: HotSet, first: Profile | None = None) -> tuple[Gated, Path | None]:
+    source, plain, data = ground.source, ground.plain, ground.data
     instrumented = build_instrumented(lab, source, work.recipe, work.toolchain, plain, hot_set, first)
     seconds, number = work.options.train_s, work.training
     profile = train_profile(lab, source, work.recipe, instrumented, work.train_on, data, first, seconds=seconds, number=number)

@@ -28,6 +28,8 @@ from upshift.measure.placement import assign, read_topology
 from upshift.measure.variant import Variant
 from upshift.native.programs import build_programs
 from upshift.options import Options
+from upshift.patches.choose import patches_of, refuse_switches, resolved
+from upshift.patches.tree import refuse_unfit
 from upshift.server.data import settings_of
 from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell, SystemShell
@@ -60,6 +62,9 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         refuse_environment(kind, os.environ)
         refuse_source(kind, options.source)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
+        patches = patches_of(kind, recipe)
+        if patches and tree:  # Others are judged as soon as they are unpacked.
+            refuse_unfit(shell, patches, tree, kind.recognise(tree) or "")
         refuse_unknown_tests(kind, "--verify", options.verify, tree)
         if recipe.training == "mtr":
             refuse_unknown_tests(kind, "training_tests", recipe.training_tests, tree)
@@ -78,6 +83,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         return Work(
             options=options,
             source_identity=_identity(options.source),
+            patches=patches,
             plain=plain_of(recipe),
             recipe=recipe,
             toolchain=toolchain,
@@ -97,6 +103,8 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
     """
     shell = SystemShell()
     try:
+        for variant in variants:
+            refuse_switches(default_kind(), variant.name, variant.settings, variant.program.binary)
         train_on, hold_out = _workloads(options)
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
@@ -181,7 +189,7 @@ def measuring_plan(options: Options) -> Plan:
 
 
 def recipe_of(options: Options) -> Recipe:
-    """The recipe that the options name, with the toolchain and the scope that they ask for. Raises RecipeError."""
+    """The recipe that the options name, with the toolchain, the scope and the patches that they ask for. Raises RecipeError."""
     recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain or "clang"])
     toolchain = options.toolchain or recipe.toolchain
     if "gcc" in (recipe.toolchain, toolchain) and recipe.toolchain != toolchain:
@@ -189,7 +197,9 @@ def recipe_of(options: Options) -> Recipe:
     recipe = recipe.model_copy(update={"toolchain": toolchain})
     if options.scope:
         recipe = recipe.model_copy(update={"scope": options.scope})
-    return recipe
+    if options.patches:
+        recipe = recipe.model_copy(update={"patches": options.patches})
+    return resolved(default_kind(), recipe)
 
 
 def plain_of(recipe: Recipe) -> Recipe:

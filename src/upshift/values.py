@@ -21,6 +21,11 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def is_empty(value: Any) -> bool:
+    """For ``Field(exclude_if=is_empty)``: a field that came later, left out of the JSON, leaves older hashes as they were."""
+    return not value
+
+
 def content_hash(value: Any) -> str:
     """The SHA-256 of a value's canonical JSON, in hexadecimal. Models, paths, tuples and mappings may be nested.
 

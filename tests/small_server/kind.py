@@ -28,6 +28,8 @@ class SmallServer:
 
     name = "smallserver"
     server_target = "smallserver"
+    series: Path | None = _HERE / "patches"
+    unbuilt: tuple[str, ...] = ("checks/",)
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("smallserver", "smallload")
     lasting: tuple[str, ...] = ()

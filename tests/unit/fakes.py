@@ -148,6 +148,8 @@ class FakeKind:
 
     name: str = "fake"
     server_target: str = "server"
+    series: Path | None = None
+    unbuilt: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from upshift.build.recipe import Recipe
 from upshift.toolchain.model import Toolchain
-from upshift.values import Value
+from upshift.values import Value, is_empty
+
+
+class Patched(Value):
+    """How a build differs from its tree: what the patches of its source touch was compiled again."""
+
+    configured: Path
+    """The source that the tree's commands name."""
+    source: Path
+    """The patched source that is compiled in its place."""
+    objects: Path
+    """The folder of the objects that are linked in place of the tree's, by the paths of those."""
 
 
 class Build(Value):
@@ -25,3 +39,5 @@ class Build(Value):
     """How many objects were compiled for it."""
     fallbacks: tuple[str, ...] = ()
     """Sources that did not compile with a precompiled header and were compiled without."""
+    patched: Annotated[Patched | None, Field(exclude_if=is_empty)] = None
+    """None: its source is the one that the tree was configured for."""

@@ -52,9 +52,9 @@ def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -
         raise
 
 
-def steps(shell: Shell, tree: Path, target: str) -> tuple[Step, ...]:
-    """All compile and link steps that ``target`` needs, in order; the last one links it."""
-    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", target)))
+def steps(shell: Shell, tree: Path, *targets: str) -> tuple[Step, ...]:
+    """All compile and link steps that the targets need, in order; the last one links the last of them."""
+    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", *targets)))
     found = []
     for line in done.stdout.splitlines():
         # A link line is ": && COMMAND && :", some with further commands after the link.
@@ -64,7 +64,7 @@ def steps(shell: Shell, tree: Path, target: str) -> tuple[Step, ...]:
                 found.append(Step(argv, argv[argv.index("-o") + 1], _source(argv)))
                 break
     if not found:
-        raise UpshiftError(f"ninja has no commands for {target} in {tree}", "delete the folder and build again")
+        raise UpshiftError(f"ninja has no commands for {targets[-1]} in {tree}", "delete the folder and build again")
     return tuple(found)
 
 

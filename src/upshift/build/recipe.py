@@ -5,16 +5,21 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from upshift.errors import RecipeError
 from upshift.paths import shipped
 from upshift.toolchain.model import Family
-from upshift.values import Value, describe_invalid
+from upshift.values import Value, describe_invalid, is_empty
 
 ProfileKind = Literal["none", "ir", "csir", "gcc"]
+
+
+def _names(given: object) -> object:
+    """``"all"`` as well as a list of names."""
+    return (given,) if isinstance(given, str) else given
 
 
 class Recipe(Value):
@@ -42,6 +47,8 @@ class Recipe(Value):
     post_link_flags: tuple[str, ...] = ()
     """Added to BOLT's command."""
     precompiled_headers: bool = True
+    patches: Annotated[tuple[str, ...], BeforeValidator(_names), Field(exclude_if=is_empty)] = ()
+    """Of the server kind's series: names, or ``all``."""
     options: Mapping[str, str] = {}
     """Further CMake options."""
 
@@ -77,6 +84,10 @@ class Recipe(Value):
     def before_post_link(self) -> Self:
         """What of it decides the server that the post-link step is given: recipes that differ elsewhere share that build."""
         return self._without("name", "description", "post_link", "post_link_flags")
+
+    def before_patches(self) -> Self:
+        """What of it decides the build of the source as it is."""
+        return self._without("patches")
 
     def before_profile(self) -> Self:
         """What of it decides the instrumented server: recipes that differ elsewhere, or in what trains it, share that build."""

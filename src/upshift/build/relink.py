@@ -1,4 +1,4 @@
-"""Rebuilding only what runs: the hot set compiled again with other flags, and the plain build's server linked again with it."""
+"""Compiling a part of a build again and linking its server with it: what runs, with other flags; or what patches touch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.build import bitcode
-from upshift.build.model import Build
-from upshift.build.ninja import Step, run_ninja, steps
+from upshift.build.model import Build, Patched
+from upshift.build.ninja import Step, run_ninja
 from upshift.build.recipe import Recipe
+from upshift.build.steps import OBJECTS, at_source, link_command, replaced, steps_of
 from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
@@ -20,7 +21,6 @@ from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
 from upshift.workbench import Workbench
 
-_OBJECTS = "objects"
 VERSION = 1
 """Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
 
@@ -44,7 +44,7 @@ def build_hot(
     objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
     Raises UpshiftError when the hot set names objects that the plain build does not have, CommandFailed when a compiler fails.
     """
-    known = steps(bench.shell, plain.tree, kind.server_target)
+    known = steps_of(bench.shell, kind, plain)
     compiles = {step.output: step for step in known if step.source}
     missing = [item.path for item in hot_set.objects if item.path not in compiles]
     if missing:
@@ -70,8 +70,9 @@ def build_hot(
         rules.append(_rule(plain.tree, target, compile_, inputs=[bitcodes[path]]))
     server = bench.folder / kind.server_target
     # Compile flags at the link too, as CMake has them: link-time optimisation compiles there.
-    link = link_command(known[-1], rebuilt, server, (*recipe.flags, *extra.link, *recipe.link_flags))
-    rules.append(_link_rule(plain.tree, server, link, inputs=list(rebuilt.values())))
+    linked = {**replaced(plain), **rebuilt}
+    link = link_command(known[-1], linked, server, (*recipe.flags, *extra.link, *recipe.link_flags))
+    rules.append(_link_rule(plain.tree, server, link, inputs=list(linked.values())))
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in (*rebuilt.values(), *bitcodes.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,15 +87,56 @@ def build_hot(
         sha256=file_sha256(server),
         objects=len(rebuilt),
         fallbacks=read_fallbacks(bench.folder),
+        patched=plain.patched,
+    )
+
+
+def build_touched(
+    bench: Workbench,
+    kind: ServerKind,
+    source: Source,
+    toolchain: Toolchain,
+    plain: Build,
+    configured: Path,
+    touched: Sequence[Step],
+    *,
+    jobs: int | None = None,
+) -> Build:
+    """Compile the ``touched`` steps of ``plain`` from the patched ``source`` in place of the ``configured`` one, with the same
+    flags, and link the server with them. Raises CommandFailed when a compiler fails.
+    """
+    patched = Patched(configured=configured, source=source.path, objects=objects_folder(bench))
+    launcher = launcher_command(bench, kind, source, plain.recipe, toolchain)
+    rebuilt = {step.output: patched.objects / step.output for step in touched}
+    rules = [
+        _compile_rule(plain.tree, _compile_command(step, toolchain), rebuilt[step.output], launcher, ()) for step in touched
+    ]
+    server = bench.folder / kind.server_target
+    link = at_source(steps_of(bench.shell, kind, plain)[-1], configured, source.path)
+    rules.append(_link_rule(plain.tree, server, link_command(link, rebuilt, server, ()), inputs=list(rebuilt.values())))
+    (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
+    for target in rebuilt.values():
+        target.parent.mkdir(parents=True, exist_ok=True)
+    patched.objects.mkdir(exist_ok=True)
+    run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
+    forget_headers(bench)
+    return plain.model_copy(
+        update={
+            "source_sha256": source.sha256,
+            "server": server,
+            "sha256": file_sha256(server),
+            "objects": len(rebuilt),
+            "fallbacks": read_fallbacks(bench.folder),
+            "patched": patched,
+        }
     )
 
 
 def link_again(bench: Workbench, kind: ServerKind, build: Build, flags: Sequence[str]) -> Build:
     """The server of ``build`` from the objects that it was linked from, with ``flags`` added to its link command."""
-    own = build.server.parent / _OBJECTS
-    rebuilt = {str(file.relative_to(own)): file for file in sorted(own.rglob("*.o"))} if own.is_dir() else {}
+    rebuilt = replaced(build)
     server = bench.folder / kind.server_target
-    link = steps(bench.shell, build.tree, kind.server_target)[-1]
+    link = steps_of(bench.shell, kind, build)[-1]
     argv = link_command(link, rebuilt, server, (*build.recipe.flags, *flags))
     (bench.folder / "build.ninja").write_text(_HEADER + _link_rule(build.tree, server, argv, inputs=list(rebuilt.values())))
     run_ninja(bench, bench.folder, (str(server),), 1)
@@ -102,17 +144,8 @@ def link_again(bench: Workbench, kind: ServerKind, build: Build, flags: Sequence
 
 
 def objects_folder(bench: Workbench) -> Path:
-    """Where ``build_hot`` writes its objects."""
-    return bench.folder / _OBJECTS
-
-
-def link_command(link: Step, rebuilt: dict[str, Path], server: Path, flags: Sequence[str]) -> tuple[str, ...]:
-    """The plain build's link command with rebuilt objects in place of its own, and another output."""
-    argv = [str(rebuilt[part]) if part in rebuilt else part for part in link.argv]
-    at = argv.index("-o")
-    from_archives = [str(target) for path, target in rebuilt.items() if path not in link.argv]
-    argv[at : at + 2] = ["-o", str(server), *from_archives]
-    return (*argv, *flags)
+    """Where a stage's compiled objects go."""
+    return bench.folder / OBJECTS
 
 
 _HEADER = """ninja_required_version = 1.8

@@ -9,6 +9,11 @@ from upshift.errors import UsageError
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
+def parse_patches(text: str | None) -> tuple[str, ...]:
+    """``--patches``: names with commas between them, or ``all``; none without the option."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
 def parse_until(text: str | None) -> float | None:
     """``1%`` as 0.01. Raises UsageError."""
     if text is None:

@@ -33,6 +33,10 @@ def optimize(
         Literal["hot", "all"] | None, typer.Option(help="hot: compile the hot set again; all: every object of the server.")
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
+    patches: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+    ] = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Train and measure on this workload (name or .toml file); repeatable.")
     ] = None,
@@ -95,7 +99,7 @@ def optimize(
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
     from upshift import console, pipeline
-    from upshift.cli.amounts import parse_budget, parse_until
+    from upshift.cli.amounts import parse_budget, parse_patches, parse_until
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import options_of, typed
@@ -113,6 +117,7 @@ def optimize(
             "toolchain": toolchain,
             "scope": scope,
             "recipe": recipe,
+            "patches": parse_patches(patches),
             **({"workloads": tuple(workload)} if workload else {}),
             **({"held_out": tuple(held_out)} if held_out else {}),
             "baseline": baseline,

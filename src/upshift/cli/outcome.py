@@ -6,8 +6,8 @@ import math
 
 from upshift import console
 from upshift.errors import UpshiftError
+from upshift.measure.model import OPTIMISED
 from upshift.report import terminal, words
-from upshift.report.findings import OPTIMISED
 from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
 

@@ -15,6 +15,7 @@ _FIELDS = {
     "toolchain": "toolchain",
     "scope": "scope",
     "recipe": "recipe",
+    "patches": "patches",
     "workload": "workloads",
     "held_out": "held_out",
     "baseline": "baseline",

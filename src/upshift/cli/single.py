@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
+_PATCHES = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+]
 _JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
 _DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
 _NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
@@ -19,6 +23,7 @@ _NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no syst
 def build(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
     source: _SOURCE = None,
+    patches: _PATCHES = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Train on this workload, if the recipe has a profile; repeatable.")
     ] = None,
@@ -30,10 +35,11 @@ def build(
     """Build a server by a recipe, after training if the recipe has a profile, and print its path."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
+    from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
-    from upshift.plan import prepare
+    from upshift.plan import prepare, recipe_of
     from upshift.stages.names import building_stages
 
     wanted = find_recipe(recipe)
@@ -42,11 +48,12 @@ def build(
         level="quick" if wanted.profile == "none" and wanted.scope == "all" else "full",
         toolchain=wanted.toolchain,
         recipe=recipe,
+        patches=parse_patches(patches),
         jobs=jobs,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    stages = building_stages(wanted)
+    stages = building_stages(recipe_of(options))
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
@@ -63,6 +70,7 @@ def train(
     workload: Annotated[list[str] | None, typer.Option(help="Train on this workload (name or .toml file); repeatable.")] = None,
     source: _SOURCE = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
+    patches: _PATCHES = None,
     train_seconds: Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")] = 20.0,
     jobs: _JOBS = 0,
     dry_run: _DRY_RUN = False,
@@ -72,10 +80,11 @@ def train(
     """Find the hot set, train an instrumented server, and print the path of the profile."""
     from upshift import console, pipeline
     from upshift.build.recipe import find_recipe
+    from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import session
     from upshift.options import Options
-    from upshift.plan import prepare
+    from upshift.plan import prepare, recipe_of
     from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)
@@ -83,12 +92,13 @@ def train(
         source=source,
         toolchain=wanted.toolchain,
         recipe=recipe,
+        patches=parse_patches(patches),
         jobs=jobs,
         train_s=train_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
-    stages = training_stages(wanted)
+    stages = training_stages(recipe_of(options))
     if dry_run:
         show_plan(options, stages, as_json=json)
         return

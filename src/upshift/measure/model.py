@@ -20,6 +20,10 @@ Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 BASELINE = "baseline"
 """The name of the arm of ``--baseline``: the server that the user runs today."""
+OPTIMISED = "optimised"
+"""The arm that `upshift optimize` makes; the headline speaks of it alone when it is there."""
+PATCHED = "patched"
+"""The arm of a plain server with patches: what they bring by themselves."""
 
 
 class Load(Value):

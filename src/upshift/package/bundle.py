@@ -72,6 +72,9 @@ def make_package(
         json.dumps({"schema_version": 1, **provenance, "sha256": contents}, indent=2, default=str) + "\n"
     )
     words = {"name": name, "program": kind.server_target, "service": kind.name, "version": source.version}
+    words["built_from"] = (
+        f"its source with the patches {', '.join(source.patches)}" if source.patches else "its unchanged source"
+    )
     (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
     (tree / "sample.cnf").write_text(_sample(kind, settings))
     tarball = folder / f"{name}.tar.gz"
@@ -134,7 +137,7 @@ def _pack(tree: Path, tarball: Path) -> None:
 
 _ROLLBACK = """# The way in, and the way back
 
-This is {program} {version}, built from its unchanged source: it reads and writes the same data files as any other
+This is {program} {version}, built from {built_from}: it reads and writes the same data files as any other
 {program} {version}. **Started on the data of an older version it upgrades them, and then only a backup leads back.** So
 compare the versions first, and take a backup when they differ:
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Literal
 from elftools.elf.elffile import ELFFile
 
 from upshift.build.model import Build
-from upshift.build.ninja import steps
+from upshift.build.steps import archive_members, link_command, replaced, steps_of
 from upshift.errors import LoadFailed
 from upshift.profile.link_map import LinkMap, read_link_map
 from upshift.profile.model import HotFunction, HotObject, HotSet
@@ -46,11 +45,10 @@ class Counted:
 
 def map_plain_server(shell: Shell, kind: ServerKind, plain: Build, folder: Path, log: Path) -> LinkMap:
     """Link the plain server once more with a link map: linkers lay it out in the same way every time."""
-    link = steps(shell, plain.tree, kind.server_target)[-1]
-    argv = list(link.argv)
-    argv[argv.index("-o") + 1] = str(folder / "mapped")
+    link = steps_of(shell, kind, plain)[-1]
     map_file = folder / "mapped.map"
-    command = Command((*argv, f"-Wl,-Map={map_file}", "-Wl,--no-demangle"), cwd=plain.tree)
+    argv = link_command(link, replaced(plain), folder / "mapped", (f"-Wl,-Map={map_file}", "-Wl,--no-demangle"))
+    command = Command(argv, cwd=plain.tree)
     shell.run(command, log=log)
     found = read_link_map(map_file)
     map_file.unlink()
@@ -133,7 +131,7 @@ def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, cove
             "use more connections or, with optimize, a longer --sample-seconds; check that the load command loads the server",
         )
     compiles = _compiles(shell, kind, plain)
-    members = archive_members(shell, plain.tree, kind.server_target)
+    members = _objects_by_origin(shell, kind, plain)
     by_object: defaultdict[str, float] = defaultdict(float)
     for origin, count in counted.by_origin.items():
         for path in members.get(origin, [origin]):
@@ -161,7 +159,7 @@ def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) 
     The build makes more: programs that it runs itself, and archive members that nothing calls.
     """
     compiles = _compiles(shell, kind, plain)
-    members = archive_members(shell, plain.tree, kind.server_target)
+    members = _objects_by_origin(shell, kind, plain)
     held = {path for origin in set(link_map.origins) for path in members.get(origin, [origin])}
     objects = [path for path, again in compiles.items() if again and path in held]
     return HotSet(
@@ -176,21 +174,14 @@ def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) 
 
 def _compiles(shell: Shell, kind: ServerKind, plain: Build) -> dict[str, bool]:
     """The server's object files, and whether each may be compiled again: not those of ``kind.opaque``."""
-    found = (step for step in steps(shell, plain.tree, kind.server_target) if step.source)
+    found = (step for step in steps_of(shell, kind, plain) if step.source)
     return {step.output: not step.source.endswith(kind.opaque) for step in found}
 
 
-def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str]]:
-    """``lib/libx.a(y.cc.o)`` to the object files of that name in the archive, from ninja's ``ar`` commands."""
-    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", target)))
-    members: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
-        for part in line.split(" && "):
-            words = shlex.split(part) if ".a " in part and " qc " in part else []
-            if len(words) > 3 and words[1] == "qc":
-                for item in words[3:]:
-                    members.setdefault(f"{words[2]}({Path(item).name})", []).append(item)
-    return members
+def _objects_by_origin(shell: Shell, kind: ServerKind, plain: Build) -> dict[str, list[str]]:
+    """What a link map calls the objects of archives, and those that were compiled again, to their paths in the tree."""
+    again = {str(file): [path] for path, file in replaced(plain).items()}
+    return {**archive_members(shell, plain.tree, kind.server_target), **again}
 
 
 def _hot_functions(counted: Counted) -> tuple[HotFunction, ...]:

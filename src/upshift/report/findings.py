@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import get_args
 
-from upshift.measure.model import BASELINE, Comparison, Experiment, Flagged, Level, Load, Metric
-
-OPTIMISED = "optimised"
-"""The arm that `upshift optimize` makes; the headline speaks of it alone when it is there."""
+from upshift.measure.model import BASELINE, OPTIMISED, Comparison, Experiment, Flagged, Level, Load, Metric
 
 METRIC_ORDER: tuple[Metric, ...] = get_args(Metric)
 

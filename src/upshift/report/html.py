@@ -12,10 +12,10 @@ from plotly.offline import get_plotlyjs
 
 from upshift.card import rows
 from upshift.card.sentences import sentences
-from upshift.measure.model import Comparison, Load, Metric
+from upshift.measure.model import OPTIMISED, PATCHED, Comparison, Load, Metric
 from upshift.measure.variant import Variant
 from upshift.report import charts, explained, instructions, words
-from upshift.report.findings import METRIC_ORDER, OPTIMISED, Findings, load_of
+from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
 from upshift.stages.names import Stage
@@ -135,6 +135,8 @@ def _role(findings: Findings, arm: Variant) -> str:
         return "what the others are compared with"
     if arm.name == OPTIMISED:
         return "rebuilt around the workload"
+    if arm.name == PATCHED:
+        return "with patches alone"
     return "measured beside"
 
 
@@ -162,7 +164,9 @@ def _lost_hardening(result: Result) -> bool:
 
 
 def _scope(build: BuildSummary) -> str:
-    return {"all": "whole tree", "hot": "hot set only", "none": "nothing compiled again"}[build.scope]
+    return {"all": "whole tree", "hot": "hot set only", "touched": "what the patches touch", "none": "nothing compiled again"}[
+        build.scope
+    ]
 
 
 _BUILD_PROPERTIES = (

@@ -25,7 +25,8 @@ class BuildSummary(Value):
     compiler: str
     flags: tuple[str, ...]
     recipe: str
-    scope: Literal["all", "hot", "none"]
+    scope: Literal["all", "hot", "touched", "none"]
+    """What was compiled for it; ``touched``: what patches touch."""
     objects: int
     """Objects compiled for it."""
     profile: str

@@ -76,6 +76,10 @@ class ServerKind(Protocol):
     targets: tuple[str, ...]
     """Build targets: the server first, then client programs and what its test suite needs."""
     server_target: str
+    series: Path | None
+    """The folder of its patch series; None: there is none."""
+    unbuilt: tuple[str, ...]
+    """Folders of its source, with a slash at the end, that no step of a build reads."""
     opaque: tuple[str, ...]
     """Ends of the paths of sources that stay as the plain build has them: their callers must not be optimised with them."""
     suites: Mapping[str, tuple[str, ...]]

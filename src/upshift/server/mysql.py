@@ -12,6 +12,7 @@ from pathlib import Path
 import pymysql
 
 from upshift.errors import ServerFailed
+from upshift.paths import shipped
 from upshift.server import mtr
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
@@ -209,6 +210,8 @@ class MySQL:
     server_target = "mysqld"
     # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
     # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.
+    series: Path | None = shipped("server") / "mysql-9.7"
+    unbuilt: tuple[str, ...] = ("mysql-test/", "Docs/", "man/", "unittest/")
     opaque: tuple[str, ...] = ("sql/check_stack.cc",)
     targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES

@@ -18,11 +18,10 @@ from upshift.run.fingerprint import fingerprint
 from upshift.server.kind import ServerKind
 from upshift.shell import Command, Shell
 from upshift.source.apt import Delivered, newest_mysql
-from upshift.source.model import Source
+from upshift.source.model import VERSION_CONTROL, Source
 from upshift.source.vouch import vouched
 from upshift.values import file_sha256
 
-_SKIPPED = {".git", ".hg", ".bzr", ".svn"}
 # Unpacked size over packed: 3 was seen with MySQL 9.7, where a .deb holds the tarball a second time while it is unpacked.
 _UNPACK_FACTOR = 8
 _ROOM_HINT = "free some space, or set UPSHIFT_CACHE to a folder on a larger disk"
@@ -141,7 +140,7 @@ def _tree_sha256(tree: Path) -> str:
 def _files(tree: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(tree):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118
-        folders[:] = [name for name in folders if name not in _SKIPPED]
+        folders[:] = [name for name in folders if name not in VERSION_CONTROL]
         yield from (f"{folder}/{name}" for name in (*names, *links))
 
 

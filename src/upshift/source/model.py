@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from upshift.values import Value
+from pydantic import Field
+
+from upshift.values import Value, is_empty
+
+VERSION_CONTROL = frozenset({".git", ".hg", ".bzr", ".svn"})
+"""Folders that are no part of a source."""
 
 
 class Source(Value):
@@ -20,3 +26,7 @@ class Source(Value):
     verified: str
     """What vouches for it: ``apt signature``, ``SHA256SUMS``, ``none (directory)``."""
     path: Path
+    patches: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
+    """Names of the patches that were applied to it."""
+    changed: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
+    """Files that they changed, added or removed, by their paths in it."""

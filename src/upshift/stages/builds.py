@@ -37,7 +37,7 @@ class Instrumented(Value):
 
 def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, *, relocations: bool) -> Build:
     """The whole tree by a recipe without a profile; with ``relocations``, for BOLT to rewrite it or what is linked like it."""
-    shared = recipe.before_post_link()
+    shared = recipe.before_post_link().before_patches()
 
     def action(bench: Workbench) -> Build:
         extra = lto_flags(lab, recipe)

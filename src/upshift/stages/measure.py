@@ -10,7 +10,7 @@ from upshift.door import data_format, lasting_settings, version_of
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
-from upshift.measure.model import BASELINE, Experiment, Load
+from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Experiment, Load
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
@@ -20,17 +20,23 @@ from upshift.stages.data import Filled, fill_data
 from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
-from upshift.stages.work import Measuring
+from upshift.stages.work import Ground, Measuring
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
 
-def arms(lab: Lab, source: Source, plain: Build, optimised: Build, baseline: Path | None) -> tuple[Variant, ...]:
-    """Plain first: it is what the others are compared with. The user's own server runs with its own message files."""
-    found = [
-        Variant(name="plain", program=lab.kind.program(source.path, plain.tree, plain.server)),
-        Variant(name="optimised", program=lab.kind.program(source.path, optimised.tree, optimised.server)),
-    ]
+def arms(lab: Lab, ground: Ground, optimised: Build, baseline: Path | None) -> tuple[Variant, ...]:
+    """Plain without patches first: it is what the others are compared with. Where there are patches, the plain server with them
+    is an arm of its own. The user's own server runs with its own message files.
+    """
+
+    def arm(name: str, source: Source, build: Build) -> Variant:
+        return Variant(name=name, program=lab.kind.program(source.path, build.tree, build.server))
+
+    stock = ground.stock
+    found = [arm("plain", stock.source, stock.plain), arm(OPTIMISED, ground.source, optimised)]
+    if ground.source.patches:
+        found.insert(1, arm(PATCHED, ground.source, ground.plain))
     if baseline:
         found.append(Variant(name=BASELINE, program=Program(kind=lab.kind.name, binary=baseline.resolve())))
     return tuple(found)
@@ -120,5 +126,7 @@ def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: 
 
 
 def _baselines(measured: tuple[Variant, ...]) -> tuple[str, ...]:
-    """The first arm, and the server that the user runs today: both are compared with what was built."""
-    return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name == BASELINE))))
+    """The first arm, the patched server without a profile, and the server that the user runs today: what was built is compared
+    with each of them.
+    """
+    return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name in (PATCHED, BASELINE)))))

@@ -11,7 +11,9 @@ class Stage(StrEnum):
     """A stage's name, in the order of ``optimize``."""
 
     SOURCE = "source"
+    PATCHED_SOURCE = "patched source"
     PLAIN_BUILD = "plain build"
+    PATCHED_BUILD = "patched build"
     DATA = "data"
     HOT_SET = "hot set"
     INSTRUMENTED_BUILD = "instrumented build"
@@ -42,22 +44,29 @@ _SECOND_PROFILE = (Stage.SECOND_INSTRUMENTED_BUILD, Stage.SECOND_TRAIN, Stage.SE
 def training_stages(recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that lead to a profile, in order."""
     again = _SECOND_PROFILE if recipe.profile == "csir" else ()
-    return (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.HOT_SET, *_PROFILE, *again)
+    return (*_plain_stages(recipe), Stage.DATA, Stage.HOT_SET, *_PROFILE, *again)
 
 
 def building_stages(recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``build`` goes through, in order."""
+    plain = _plain_stages(recipe)
     if recipe.profile != "none":
         return (*training_stages(recipe), Stage.OPTIMISED_BUILD, Stage.POST_LINK)
     if recipe.scope == "hot":
-        hot = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.HOT_SET, Stage.OPTIMISED_BUILD)
+        hot = (*plain, Stage.DATA, Stage.HOT_SET, Stage.OPTIMISED_BUILD)
         return (*hot, *((Stage.POST_LINK,) if recipe.post_link != "none" else ()))
-    return (Stage.SOURCE, Stage.PLAIN_BUILD, *((Stage.DATA, Stage.POST_LINK) if recipe.post_link != "none" else ()))
+    return (*plain, *((Stage.DATA, Stage.POST_LINK) if recipe.post_link != "none" else ()))
 
 
 def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that ``optimize`` goes through, in order."""
-    quick = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA, Stage.POST_LINK)
+    quick = (*_plain_stages(recipe), Stage.DATA, Stage.POST_LINK)
     build = building_stages(recipe) if level == "full" else quick
     judged = (Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS, Stage.EXPLAIN)
     return (*build, Stage.VERIFY, *judged, Stage.PACKAGE, Stage.REPORT)
+
+
+def _plain_stages(recipe: Recipe) -> tuple[Stage, ...]:
+    if recipe.patches:
+        return (Stage.SOURCE, Stage.PATCHED_SOURCE, Stage.PLAIN_BUILD, Stage.PATCHED_BUILD)
+    return (Stage.SOURCE, Stage.PLAIN_BUILD)

@@ -9,7 +9,7 @@ from upshift import __version__
 from upshift.build.model import Build
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
-from upshift.measure.model import Experiment
+from upshift.measure.model import PATCHED, Experiment
 from upshift.profile.model import HotSet
 from upshift.report.html import write_html
 from upshift.report.result import BuildSummary, HotSetSummary, Result
@@ -21,7 +21,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.package import Packaged
 from upshift.stages.post_link import PostLinked
 from upshift.stages.verify import Verified
-from upshift.stages.work import Measuring, Trained, Work
+from upshift.stages.work import Ground, Measuring, Trained, Work
 from upshift.values import Value
 from upshift.verify import hardening
 
@@ -37,8 +37,7 @@ class Judged(Value):
 
 def report(
     lab: Lab,
-    source: Source,
-    plain: Build,
+    ground: Ground,
     trained: Trained | None,
     post_linked: PostLinked,
     verified: Verified,
@@ -62,7 +61,8 @@ def report(
         text_bytes=hardening.text_bytes(verified.build.server),
     )
     warnings = [*verified.warnings, *_lacking(judged)]
-    for build in (plain, verified.build) if trained else (plain,):
+    before = {"plain": ground.stock.plain, **({PATCHED: ground.plain} if ground.source.patches else {})}
+    for build in (*before.values(), *((verified.build,) if trained else ())):
         if build.fallbacks:
             warnings.append(
                 f"files of {build.recipe.name} that were compiled without precompiled headers: {len(build.fallbacks)}"
@@ -71,8 +71,8 @@ def report(
         warnings.append("GCC's counters have no shares: a workload that executed more weighs more in the profile")
     result = Result(
         **_common(lab, judged, work),
-        source=source,
-        builds=(_plain_summary(plain), summary),
+        source=ground.source,
+        builds=(*(_before_summary(name, build) for name, build in before.items()), summary),
         hot_set=_hot_set_summary(hot_set) if hot_set else None,
         profile_notes=trained.gated.notes if trained else (),
         verify=verified.summary,
@@ -134,13 +134,13 @@ def _hot_set_summary(hot_set: HotSet) -> HotSetSummary:
     )
 
 
-def _plain_summary(plain: Build) -> BuildSummary:
+def _before_summary(name: str, plain: Build) -> BuildSummary:
     return BuildSummary(
-        name="plain",
+        name=name,
         compiler=_compiler(plain),
         flags=plain.recipe.flags,
         recipe=plain.recipe.name,
-        scope="all",
+        scope="all" if plain.patched is None else "touched",
         objects=plain.objects,
         profile="",
         post_link="",

@@ -8,6 +8,7 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.measure.model import Plan
 from upshift.options import Options
+from upshift.patches.model import Patch
 from upshift.profile.model import Gated, HotSet
 from upshift.source.model import Source
 from upshift.stages.data import Filled
@@ -29,6 +30,8 @@ class Work(Measuring):
     """Everything that the pipeline is told, resolved: files read, tools found."""
 
     source_identity: str
+    patches: tuple[Patch, ...] = ()
+    """Those of the recipe, with all that they need, in their order."""
     plain: Recipe
     recipe: Recipe
     toolchain: Toolchain
@@ -45,12 +48,24 @@ class Work(Measuring):
         return self.recipe.post_link == "bolt" or (self.recipe.scope == "hot" and not self.perf)
 
 
-class Trained(Value):
-    """What training led to: the plain build, its hot set, and a profile that passed the gate."""
+class Stock(Value):
+    """A source and its plain build."""
 
     source: Source
     plain: Build
+
+
+class Ground(Stock):
+    """What all other servers are made from: a plain build, with its patches, and data that it can serve."""
+
+    stock: Stock
+    """The same without patches."""
     data: Filled
+
+
+class Trained(Ground):
+    """What training led to: a hot set of the plain build, and a profile that passed the gate."""
+
     hot_set: HotSet
     gated: Gated
     parsed: Path | None

@@ -24,11 +24,20 @@ class Build(Value):
     """Of all of them."""
 
 
+def _unpatched(recipe: Recipe) -> Recipe:
+    return recipe.before_post_link().before_patches()
+
+
+def _patched_plain(recipe: Recipe) -> Recipe:
+    return plain_of(recipe).model_copy(update={"patches": recipe.patches})
+
+
 # What of a recipe decides a stage's result: recipes that are equal in it share the stage.
 _DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
     Stage.SOURCE: lambda _recipe: Recipe(),
     Stage.DATA: lambda _recipe: Recipe(),
-    Stage.HOT_SET: plain_of,
+    Stage.PATCHED_SOURCE: lambda recipe: Recipe(patches=recipe.patches),
+    Stage.HOT_SET: _patched_plain,
     Stage.INSTRUMENTED_BUILD: Recipe.before_profile,
     Stage.TRAIN: Recipe.before_profile,
     Stage.PROFILE_GATE: Recipe.before_profile,
@@ -36,7 +45,7 @@ _DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
 }
 
 
-_UNTRAINED = (Stage.SOURCE, Stage.PLAIN_BUILD, Stage.DATA)
+_UNTRAINED = (Stage.SOURCE, Stage.PATCHED_SOURCE, Stage.PLAIN_BUILD, Stage.PATCHED_BUILD, Stage.DATA)
 
 
 def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
@@ -49,8 +58,11 @@ def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
             if stage == Stage.POST_LINK and recipe.post_link == "none":
                 continue
             decides = _DECIDES.get(stage, Recipe.before_post_link)
-            if stage == Stage.PLAIN_BUILD and (recipe.profile != "none" or recipe.scope == "hot"):
-                decides = plain_of
+            relinked = recipe.profile != "none" or recipe.scope == "hot"
+            if stage == Stage.PLAIN_BUILD:
+                decides = plain_of if relinked else _unpatched
+            if stage == Stage.PATCHED_BUILD and relinked:
+                decides = _patched_plain
             trained_on = () if stage in _UNTRAINED else arm.change.trained_on
             key = content_hash({"recipe": decides(recipe).anonymous(), "trained_on": trained_on})
             found.setdefault(stage, {}).setdefault(key, recipe)

@@ -20,7 +20,9 @@ from upshift.errors import NotEnoughRoom, RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.model import Plan
 from upshift.measure.variant import Surroundings, Variant
+from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
+from upshift.server.kinds import default_kind
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import half_width
@@ -98,7 +100,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     arms = tuple(_arm(study, design, row) for row in design.rows)
     _refuse_idle_factors(study)
     for arm in arms:
-        _refuse_impossible(arm)
+        _refuse_impossible(arm, kind)
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
     if study.layouts > 1:
@@ -169,17 +171,17 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
     if change.recipe is None:
         return None
     recipe = find_recipe(change.recipe)
-    given = recipe.model_dump(mode="json")
+    given = {"patches": [], **recipe.model_dump(mode="json")}
     for key, value in change.build.items():
         before = given[key]
-        if isinstance(before, list):
+        if isinstance(before, list) and isinstance(value, list):
             given[key] = [*before, *value]
         elif isinstance(before, dict):
             given[key] = {**before, **value}
         else:
             given[key] = value
     try:
-        return Recipe.model_validate({**given, "name": name})
+        return resolved(default_kind(), Recipe.model_validate({**given, "name": name}))
     except ValidationError as error:
         raise RecipeError(
             f"the recipe of row '{name}' is impossible: {describe_invalid(error)}", "docs/reference/recipes.md lists the keys"
@@ -242,11 +244,13 @@ def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
             )
 
 
-def _refuse_impossible(arm: Arm) -> None:
+def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
     """Raises UsageError or NotEnoughRoom for a variant that this machine cannot run."""
     change = arm.change
     if change.binary and not (change.binary.is_file() and os.access(change.binary, os.X_OK)):
         raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, mysqld")
+    server = change.binary or (arm.recipe.patches if arm.recipe else ())
+    refuse_switches(kind, f"row '{arm.name}'", change.settings, server)
     if missing := set(change.server_cpus + change.client_cpus) - os.sched_getaffinity(0):
         cpus = ", ".join(map(str, sorted(missing)))
         raise UsageError(f"row '{arm.name}': CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")

@@ -1,0 +1,122 @@
+"""What a changed file reaches: every source that includes it, over any number of files, told from the text of all files.
+
+A compiler's dependencies name what precompiled headers brought in, too, which is most of a tree. Here a name in an #include
+stands for every file whose path ends with it: too many files may be found, never too few.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.build.ninja import Step
+
+_SOURCES = (".c", ".cc", ".cpp", ".cxx")
+_TEXTS = (*_SOURCES, ".h", ".hh", ".hpp", ".hxx", ".ic", ".i", ".inc", ".inl", ".ipp", ".tcc", ".def")
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include(?:_next)?\b[ \t]*(?:["<]([^">\n]+)[">]|(\S))', re.MULTILINE)
+_UP = re.compile(r"^(?:\.\.?/)+")
+
+
+def is_text(path: str) -> bool:
+    """Whether the file is one that compilers read: a change of any other may change what the build itself does."""
+    return path.endswith(_TEXTS)
+
+
+@dataclass(frozen=True)
+class Includes:
+    """Who includes what, in a source and the files that its build generated."""
+
+    source: Path
+    named: dict[str, list[tuple[str, str]]]
+    """By the last part of the name in the #include: (the file that has it, the whole name)."""
+    computed: tuple[str, ...]
+    """Files whose #include is a macro: it may stand for any file of the same folder below the source."""
+
+    def reached(self, changed: Collection[str]) -> frozenset[str]:
+        """The changed files, given by their paths in the source, and all that include them, as absolute paths."""
+        todo = [str(self.source / path) for path in changed]
+        found = set(todo)
+        while todo:
+            for user in self._users(todo.pop()):
+                if user not in found:
+                    found.add(user)
+                    todo.append(user)
+        return frozenset(found)
+
+    def _users(self, path: str) -> Iterable[str]:
+        for user, name in self.named.get(path.rsplit("/", 1)[-1], ()):
+            if path.endswith("/" + name):
+                yield user
+        top = self._top(path)
+        yield from (user for user in self.computed if self._top(user) == top)
+
+    def _top(self, path: str) -> str:
+        return path.removeprefix(str(self.source)).split("/", 2)[1] if path.startswith(str(self.source)) else path
+
+
+def read_includes(source: Path, tree: Path, skipped: Sequence[str]) -> Includes:
+    """The #includes of a source, but for its ``skipped`` folders, and of the files that its build generated in ``tree``."""
+    named: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    computed: list[str] = []
+    left_out = {str(source / each) for each in skipped}
+    for top in (source, tree):
+        for folder, folders, names in os.walk(top):
+            folders[:] = [each for each in folders if f"{folder}/{each}" not in left_out]
+            for path in (f"{folder}/{name}" for name in names if is_text(name)):
+                try:
+                    text = Path(path).read_bytes()
+                except OSError:
+                    continue  # a link to nowhere
+                for name, macro in _INCLUDE.findall(text):
+                    if macro:
+                        computed.append(path)
+                        continue
+                    plain = _UP.sub("", posixpath.normpath(name.decode(errors="surrogateescape")))
+                    named[plain.rsplit("/", 1)[-1]].append((path, plain))
+    return Includes(source, dict(named), tuple(dict.fromkeys(computed)))
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What patches mean for a build: the steps to do again, or why they cannot be done alone."""
+
+    steps: tuple[Step, ...]
+    whole: str = ""
+    """Why the whole source must be built; empty: it need not."""
+
+
+def touched_steps(
+    server: Sequence[Step],
+    loaded: Sequence[Step],
+    members: Mapping[str, Sequence[str]],
+    tree: Path,
+    includes: Includes,
+    changed: Collection[str],
+) -> Touched:
+    """The steps of ``server`` whose sources are reached from ``changed`` files; steps and files name the same source.
+
+    ``loaded`` are the steps of what the server may load: one that a changed header reaches would no longer agree with it.
+    ``members`` are the objects in archives, by names such as ``lib/libx.a(y.cc.o)``.
+    """
+
+    def of(known: Sequence[Step], reached: Collection[str]) -> tuple[Step, ...]:
+        return tuple(step for step in known if step.source and os.path.normpath(tree / step.source) in reached)
+
+    found = of(server, includes.reached(changed))
+    outputs = {step.output for step in found}
+    # The build's own programs and shared objects: they made files that other steps read, or the server loads them.
+    for other in (step for step in server[:-1] if not step.source):
+        if ours := outputs & set(other.argv):
+            return Touched((), f"{other.output}, which the build needs itself, is linked from {min(ours)}")
+    headers = {path for path in changed if not path.endswith(_SOURCES)}
+    own = {step.output for step in server}
+    if apart := [step for step in of(loaded, includes.reached(headers)) if step.output not in own]:
+        return Touched((), f"what the server loads includes a changed header: {apart[0].output}")
+    link = set(server[-1].argv)
+    in_archives = {path for name, paths in members.items() if name.split("(")[0] in link for path in paths}
+    return Touched(tuple(step for step in found if step.output in link | in_archives))
