@@ -18,6 +18,7 @@ from upshift.cli.clean import clean
 from upshift.cli.count import count
 from upshift.cli.doctor import doctor
 from upshift.cli.explain import explain
+from upshift.cli.patch import patch_app
 from upshift.cli.stack import PROGRAMS_OWN, stack_app
 from upshift.cli.study import study
 from upshift.cli.test import CONTEXT_SETTINGS, test
@@ -76,6 +77,7 @@ app.command()(count)
 app.command()(explain)
 app.command()(check)
 app.command()(study)
+app.add_typer(patch_app, name="patch")
 app.command()(listing.report)
 app.add_typer(listing.runs_app, name="runs")
 app.command()(clean)
