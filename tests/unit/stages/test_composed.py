@@ -25,7 +25,7 @@ from upshift.stages import hot_set, post_link, training
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
 from upshift.stages.lab import Lab
-from upshift.stages.work import Trained
+from upshift.stages.work import Stock, Trained
 from upshift.values import content_hash
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
@@ -188,7 +188,8 @@ def test_other_commands_that_find_a_hot_set_are_another_version(composed: Compos
 
 def test_other_commands_after_the_linker_are_another_version(composed: Composed) -> None:
     gated = Gated(profile=profile(), notes=())
-    trained = Trained(source=SOURCE, plain=plain(), data=FILLED, hot_set=FUNCTIONS, gated=gated, parsed=None)
+    stock = Stock(source=SOURCE, plain=plain())
+    trained = Trained(source=SOURCE, plain=plain(), stock=stock, data=FILLED, hot_set=FUNCTIONS, gated=gated, parsed=None)
     recipe = Recipe(post_link="bolt", post_link_flags=("-more",))
     for before in (trained, None):
         made = post_link.post_link(composed.lab(), SOURCE, plain(), before, WORKLOADS, FILLED, recipe, seconds=2)

@@ -11,11 +11,13 @@ import pytest
 from fakes import FakeKind, toolchain
 
 from upshift import pipeline
+from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import UsageError
 from upshift.measure.model import Plan
 from upshift.options import Options
 from upshift.source.model import Source
+from upshift.stages.data import Filled
 from upshift.stages.work import Work
 
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
@@ -82,8 +84,9 @@ def test_flags_of_the_hot_set_alone_are_compiled_without_a_training(monkeypatch:
 
         return stage
 
-    build = SimpleNamespace(tree=Path("/tree"), server=Path("/tree/server"))
-    for name, result in (("build_plain", build), ("fill_data", None), ("find_hot_set", "hot set"), ("build_optimised", "hot")):
+    build = Build.model_construct(tree=Path("/tree"), server=Path("/tree/server"))
+    data = Filled.model_construct()
+    for name, result in (("build_plain", build), ("fill_data", data), ("find_hot_set", "hot set"), ("build_optimised", "hot")):
         monkeypatch.setattr(pipeline, name, noted(name, result))
     lab: Any = SimpleNamespace(kind=FakeKind())
     made: Any = pipeline.build(lab, work(scope="hot", profile="none"))
