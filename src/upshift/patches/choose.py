@@ -45,5 +45,8 @@ def refuse_switches(kind: ServerKind, name: str, settings: Iterable[str], server
 
 def _holds(server: Path, word: str) -> bool:
     """Whether an executable holds the name of a variable; a script may start any server."""
-    with server.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-        return held[:4] != b"\x7fELF" or held.find(word.encode()) >= 0
+    with server.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return True
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            return held.find(word.encode()) >= 0

@@ -14,6 +14,15 @@ LEAST_QUERIES = 1000
 LEAST_HOT_SHARE = 0.6
 
 
+def refuse_another_source(profile: Profile, source_sha256: str) -> None:
+    """Raises ProfileRefused for a profile that was trained on another source, or on one with other patches."""
+    if profile.provenance.source_sha256 != source_sha256:
+        raise ProfileRefused(
+            "the profile was trained on another source, or on one with other patches",
+            "train again: counts belong to the functions of one source",
+        )
+
+
 def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> tuple[str, ...]:
     """What a merged profile's counts (symbol to count; GCC's: counter file to 1 or 0) say about it. Raises ProfileRefused."""
     what = "files" if profile.kind == "gcc" else "functions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import get_args
 
-from upshift.measure.model import BASELINE, OPTIMISED, Comparison, Experiment, Flagged, Level, Load, Metric
+from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Comparison, Experiment, Flagged, Level, Load, Metric
 
 METRIC_ORDER: tuple[Metric, ...] = get_args(Metric)
 
@@ -39,6 +39,22 @@ class Findings:
             return ()
         found = (self.comparison(arm, load, metric, BASELINE) for load in self.loads for arm in self.subjects)
         return tuple(each for each in found if each is not None)
+
+    def levers(self) -> tuple[tuple[str, tuple[Comparison, ...]], ...]:
+        """What patches bring by themselves at the headline's loads, and the rest upon them; empty without patches."""
+        if PATCHED not in self.arms:
+            return ()
+        names = (*self.workloads(held_out=False), *self.workloads(held_out=True))
+        loads = [self._headline_load(name) for name in dict.fromkeys(names)]
+
+        def brought(arm: str, baseline: str) -> tuple[Comparison, ...]:
+            found = (self.comparison(arm, load, "qps", baseline) for load in loads)
+            return tuple(each for each in found if each is not None)
+
+        return (
+            ("The patches alone, compared with the plain server:", brought(PATCHED, self.baseline)),
+            ("What was rebuilt, compared with the patched server:", brought(OPTIMISED, PATCHED)),
+        )
 
     def workloads(self, *, held_out: bool) -> tuple[str, ...]:
         return tuple(dict.fromkeys(load.workload for load in self.loads if load.held_out == held_out))

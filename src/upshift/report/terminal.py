@@ -66,12 +66,12 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             if more := words.still_needed(each):
                 text.append(f"; {more}", style="yellow")
             lines.append(text)
-    current = findings.against_current("qps")
-    if current:
-        lines.append(Text("Compared with the server that runs today (--baseline):", style="bold"))
-    for each in current:
-        text = Text(f"  {words.sentence(each, name_arm=several)}", style=_STYLES[each.verdict])
-        lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
+    current = ("Compared with the server that runs today (--baseline):", findings.against_current("qps"))
+    for heading, compared in (*findings.levers(), current):
+        lines += [Text(heading, style="bold")] if compared else []
+        for each in compared:
+            text = Text(f"  {words.sentence(each, name_arm=several)}", style=_STYLES[each.verdict])
+            lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
     if result.experiment.transactions:

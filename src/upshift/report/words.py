@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from upshift.measure.model import BASELINE, Comparison, Experiment, Metric, Reached, Verdict
+from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, Metric, Reached, Verdict
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
@@ -145,6 +145,8 @@ def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
     at = f"at {count(each.connections, 'connection')}"
     if each.baseline == BASELINE:
         at += ", compared with the server that runs today"
+    elif each.baseline == PATCHED:
+        at += ", compared with the patched server that was not rebuilt"
     if each.metric == "qps":
         return f"{sentence(each, name_arm=name_arm)} {at}"
     on = f" on {each.arm}" if name_arm else ""

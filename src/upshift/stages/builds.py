@@ -10,6 +10,7 @@ from upshift.build.recipe import Recipe
 from upshift.build.relink import VERSION, build_hot, objects_folder
 from upshift.build.whole import build_whole
 from upshift.profile import gcc
+from upshift.profile.gate import refuse_another_source
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.source.model import Source
 from upshift.stages.keys import SOMEWHERE, configured, headers_key
@@ -108,6 +109,8 @@ def build_optimised(
     instrumented.
     """
     shared = recipe.before_post_link()
+    if gated is not None:
+        refuse_another_source(gated.profile, plain.source_sha256)
 
     def action(bench: Workbench) -> Build:
         extra = lto_flags(lab, recipe)

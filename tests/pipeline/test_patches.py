@@ -1,0 +1,172 @@
+"""Patches on the small server: only what they touch is compiled, their switch works, and every bad one is refused early."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, SOURCE, Cli, workload
+
+from upshift.build.model import Build
+from upshift.instructions.model import Instructions
+
+pytestmark = pytest.mark.pipeline
+
+POINT = ("--workload", workload("point"))
+TOUCHED = {
+    "main.cc",
+    "net/session.cc",
+    *(f"sql/{name}.cc" for name in ("executor", "expression", "functions", "parser")),
+    "admin/explain.cc",
+}
+"""main.cc, and all that includes sql/expression.h, over sql/statement.h or by itself."""
+
+
+@pytest.fixture(scope="module")
+def patched(cli: Cli) -> Build:
+    done = cli("build", "plain", "--patches", "skip_recheck", "--source", str(SOURCE), *POINT, "--json", "--no-install")
+    assert done.code == 0, done.stderr
+    return Build.model_validate_json(done.stdout)
+
+
+def counted(cli: Cli, *arms: str) -> dict[str, float]:
+    done = cli("count", *arms, *POINT, "--json", "--no-install", env={"UPSHIFT_PERF": "off"})
+    assert done.code == 0, done.stderr
+    found = done.json()
+    del found["schema_version"]
+    return {each.arm: each.instructions_per_query for each in Instructions.model_validate(found).counts}
+
+
+def test_only_what_the_patches_touch_is_compiled(patched: Build) -> None:
+    assert patched.patched
+    objects = {str(file.relative_to(patched.patched.objects)) for file in patched.patched.objects.rglob("*.o")}
+    assert objects == {f"CMakeFiles/smallserver.dir/{name}.o" for name in TOUCHED}
+    assert patched.objects == len(TOUCHED)
+    source = patched.patched.source
+    assert (source / "storage/btree.cc").read_bytes() == (SOURCE / "storage/btree.cc").read_bytes()
+    assert b"skip_recheck" in (source / "main.cc").read_bytes() and b"skip_recheck" not in (SOURCE / "main.cc").read_bytes()
+
+
+def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
+    """By instructions, which a busy machine does not change."""
+    short = ("--trials", "1", "--rounds", "1", "--lead-seconds", "0")
+    alone, both = cli.optimize(*short), cli.optimize(*short, "--patches", "skip_recheck")
+    assert alone.code == both.code == 0, alone.stderr + both.stderr
+    result = both.result()
+    assert [arm.name for arm in result.experiment.arms] == ["plain", "patched", "optimised"]
+    assert {(one.arm, one.baseline) for one in result.comparisons} == {
+        ("patched", "plain"),
+        ("optimised", "plain"),
+        ("optimised", "patched"),
+    }
+    assert {each.name: each.scope for each in result.builds} == {"plain": "all", "patched": "touched", "optimised": "hot"}
+    assert result.source.patches == ("counter", "skip_recheck") and alone.result().source.patches == ()
+    assert result.instructions and (rebuilt := alone.result().instructions)
+    ratios = {each.arm: each.ratio for each in result.instructions.ratios if each.workload == "mix"}
+    (unpatched,) = (each.ratio for each in rebuilt.ratios if each.workload == "mix")
+    assert ratios["patched"] < 0.99
+    assert ratios["optimised"] < 0.99 * unpatched < 0.95
+    with tarfile.open(result.package) as package:
+        package.extractall(tmp_path, filter="data")
+    (way_back,) = tmp_path.glob("*/ROLLBACK.md")
+    assert "with the patches counter, skip_recheck" in " ".join(way_back.read_text().split())
+
+
+def test_off_is_stock(cli: Cli, patched: Build, tmp_path: Path) -> None:
+    arms = []
+    for name, server in (("plain", patched.tree / "smallserver"), ("patched", patched.server)):
+        (tmp_path / name).mkdir()
+        for program in (server, patched.tree / "smallload"):
+            shutil.copy2(program, tmp_path / name)
+        arms.append(f"{name}={tmp_path / name / 'smallserver'}")
+    off = tmp_path / "off.toml"
+    off.write_text('binary = "patched/smallserver"\nsettings = { skip_recheck = "OFF" }\n')
+    found = counted(cli, *arms, f"off={off}")
+    assert found["patched"] < 0.97 * found["plain"]
+    assert found["off"] == pytest.approx(found["plain"], rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("patches", "code", "said"),
+    [
+        ("nope", 2, "there is no patch 'nope'"),
+        ("skip_recheck,no_empty_list", 1, "patches skip_recheck and no_empty_list collide"),
+        ("misfit", 1, "patch misfit does not fit: sql/statement.h: hunk 1 at line 33"),
+        ("newer", 1, "patch newer is for versions >=2, and the source is 1.4.2"),
+    ],
+)
+def test_bad_patches_are_refused_before_any_stage(cli: Cli, patches: str, code: int, said: str) -> None:
+    before = cli.runs()
+    done = cli("build", "plain", "--patches", patches, "--source", str(SOURCE), *POINT, "--no-install")
+    assert done.code == code and said in done.stderr and "hint: " in done.stderr
+    assert cli.runs() == before
+
+
+def test_a_tarball_is_judged_before_it_is_built(cli: Cli, tmp_path: Path) -> None:
+    tarball = tmp_path / "small.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(SOURCE, "small")
+    done = cli("build", "plain", "--patches", "misfit", "--source", str(tarball), *POINT, "--no-install")
+    assert done.code == 1 and "patch misfit does not fit" in done.stderr
+    assert "plain build" not in done.stderr
+
+
+def test_local_changes_are_refused(cli: Cli, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(SOURCE, tree)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tree))
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "stock")):
+        subprocess.run([*git, *command], check=True)
+    with (tree / "main.cc").open("a") as file:
+        file.write("// mine\n")
+    build = ("build", "plain", *POINT, "--no-install", "--source", str(tree))
+    for command in (build, ("patch", "apply", str(tree), "--in-place")):
+        done = cli(*command, "--patches", "skip_recheck")
+        assert done.code == 1 and "changes of its own in files that the patches change: main.cc" in done.stderr
+
+
+def test_a_switch_needs_its_patch(cli: Cli, patched: Build, tmp_path: Path) -> None:
+    off = tmp_path / "off.toml"
+    off.write_text(f'binary = "{patched.tree / "smallserver"}"\nsettings = {{ skip_recheck = "OFF" }}\n')
+    done = cli("measure", str(off), f"other={patched.server}", *POINT, "--no-install")
+    assert done.code == 2 and "skip_recheck is the switch of patch skip_recheck, which this server does not have" in done.stderr
+
+
+def test_what_is_no_code_is_built_whole(cli: Cli, tmp_path: Path) -> None:
+    """A patch of the version's file, which CMake reads, leads to a build of its own."""
+    series = tmp_path / "patches"
+    series.mkdir()
+    (series / "one.patch").write_text(
+        "diff --git a/SMALLSERVER_VERSION b/SMALLSERVER_VERSION\n--- a/SMALLSERVER_VERSION\n+++ b/SMALLSERVER_VERSION\n"
+        "@@ -1 +1 @@\n-1.4.2\n+1.4.3\n"
+    )
+    (series / "series.toml").write_text('[[patch]]\nname = "one"\nfile = "one.patch"\nwhat = "x"\nversions = "<2"\n')
+    kind = tmp_path / "kind.py"
+    kind.write_text(f'{(SMALL / "kind.py").read_text()}\nSmallServer.series = Path("{series}")\n')
+    done = cli(
+        *("build", "plain", "--patches", "one", "--source", str(SOURCE), *POINT, "--no-install"),
+        env={"UPSHIFT_SERVER_KIND": str(kind)},
+    )
+    assert done.code == 0, done.stderr
+    assert "SMALLSERVER_VERSION is nothing that a compiler reads" in done.stderr
+    said = subprocess.run([done.stdout.strip(), "--version"], capture_output=True, text=True, check=True).stdout
+    assert said == "smallserver 1.4.3\n"
+
+
+def test_the_patch_commands(cli: Cli, tmp_path: Path) -> None:
+    listed = cli("patch", "list", "--json").json()
+    assert listed["patches"][1]["variable"] == "skip_recheck" and "text" not in listed["patches"][1]
+    checked = cli("patch", "check", str(SOURCE), "--json")
+    fits = {each["patch"]: each["fits"] for each in checked.json()["patches"]}
+    assert checked.code == 1
+    assert fits == {"counter": True, "skip_recheck": True, "no_empty_list": False, "misfit": False, "newer": False}
+    assert cli("patch", "check", str(SOURCE), "--patches", "skip_recheck").code == 0
+    target = tmp_path / "patched"
+    applied = cli("patch", "apply", str(SOURCE), "--patches", "skip_recheck", "--output", str(target))
+    assert applied.code == 0 and applied.stdout.strip() == str(target)
+    assert (target / "core" / "counter.h").is_file() and not (SOURCE / "core" / "counter.h").exists()
+    for wrong in ((), ("--output", str(target)), ("--in-place", "--output", str(tmp_path / "other"))):
+        assert cli("patch", "apply", str(SOURCE), "--patches", "skip_recheck", *wrong).code == 2
