@@ -1,4 +1,6 @@
-"""Draws the tables of the documents from the result.json of a measurement. `python docs/tables.py`; `--check` changes nothing.
+"""Draws the tables of the documents from the result.json of a measurement, or from a patch series.
+
+`python docs/tables.py`; `--check` changes nothing.
 
 A document marks where a table stands and what it is drawn from:
 
@@ -15,6 +17,7 @@ import json
 import re
 import statistics
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,6 +122,16 @@ def wall(result: dict[str, Any]) -> Iterator[str]:
     total_s = sum(stage["wall_s"] for stage in result["stages"])
     plain_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "plain build")
     yield f"All stages took {table.time(total_s)}, {total_s / plain_s:.2f}x the plain build's {table.time(plain_s)}."
+
+
+def series(result: dict[str, Any]) -> Iterator[str]:
+    """A row a patch, with a link to its page where it has one."""
+    yield from table.head("patch", "what it does", "variable", "versions", "needs")
+    for one in result["patch"]:
+        page = f"patches/{one['name']}.md"
+        name = f"[{one['name']}]({page})" if (ROOT / "docs" / "reference" / page).is_file() else one["name"]
+        switch = f"`{one['variable']}`" if one.get("variable") else ""
+        yield table.row(name, one["what"], switch, f"`{one['versions']}`", ", ".join(one.get("needs", ())))
 
 
 def builds(result: dict[str, Any]) -> Iterator[str]:
@@ -310,7 +323,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             says,
             agreement,
         ),
-        *(explained, where, families, calls, layout),
+        *(explained, where, families, calls, layout, series),
         *tables_of_studies.KINDS,
         *tables_of_drivers.KINDS,
     )
@@ -321,10 +334,16 @@ def drawn(text: str) -> str:
     """A document with all its tables as their results have them."""
 
     def draw(found: re.Match[str]) -> str:
-        lines = KINDS[found[2]](json.loads((ROOT / found[3]).read_text()))
+        lines = KINDS[found[2]](_read(ROOT / found[3]))
         return found[1] + "\n".join(lines) + "\n" + found[4]
 
     return MARKED.sub(draw, text)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    text = file.read_text()
+    found: dict[str, Any] = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    return found
 
 
 def documents() -> list[Path]:

@@ -64,7 +64,8 @@ def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
     }
     assert {each.name: each.scope for each in result.builds} == {"plain": "all", "patched": "touched", "optimised": "hot"}
     assert result.source.patches == ("counter", "skip_recheck") and alone.result().source.patches == ()
-    assert result.instructions and (rebuilt := alone.result().instructions)
+    rebuilt = alone.result().instructions
+    assert result.instructions and rebuilt
     ratios = {each.arm: each.ratio for each in result.instructions.ratios if each.workload == "mix"}
     (unpatched,) = (each.ratio for each in rebuilt.ratios if each.workload == "mix")
     assert ratios["patched"] < 0.99

@@ -17,11 +17,14 @@ from upshift.estimate import Estimate
 from upshift.explain.layout import Spread
 from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side, SystemCall
 from upshift.measure.model import Flag, Metric, Slice, Verdict
+from upshift.patches.fit import FileFit, HunkFit, PatchFit
+from upshift.patches.model import Patch, read_series
 from upshift.paths import CHECKOUT
 from upshift.profile.model import Gated, Profile
 from upshift.report.result import Result
 from upshift.run.directory import Manifest
 from upshift.server.kind import ServerKind
+from upshift.server.mysql import KIND
 from upshift.toolchain import environment
 from upshift.toolchain.doctor import Finding
 from upshift.values import Value
@@ -91,6 +94,17 @@ def test_every_key_of_a_recipe_is_named_with_its_choices() -> None:
     for field in Recipe.model_fields.values():
         assert {each for each in get_args(field.annotation) if isinstance(each, str)} <= named
     assert {each.name for each in shipped_recipes()} <= named
+
+
+@pytest.mark.parametrize("model", [Patch, PatchFit, FileFit, HunkFit])
+def test_every_key_of_a_patch_series_is_named(model: type[Value]) -> None:
+    assert set(model.model_fields) - {"text"} <= {part for word in words("patches") for part in word.split(".")}
+
+
+def test_patches_with_a_switch_have_pages_and_no_others_do() -> None:
+    pages = {file.stem for file in (CHECKOUT / "docs" / "reference" / "patches").glob("*.md")}
+    patches = read_series(KIND.series).patches
+    assert {each.name for each in patches if each.variable} <= pages <= {each.name for each in patches}
 
 
 def test_every_key_and_placeholder_of_a_workload_is_named() -> None:

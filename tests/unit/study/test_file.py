@@ -195,3 +195,48 @@ def test_a_shipped_study_goes_by_its_name_and_another_by_its_file(tmp_path: Path
     assert "settings" in (error.value.hint or "")
     with pytest.raises(UsageError, match="there is no study"):
         find_study(str(tmp_path / "settings.toml"))
+
+
+PATCHED = """
+budget = "2h"
+workloads = ["oltp_read_only"]
+[base]
+recipe = "plain"
+build = { patches = ["one"] }
+[factors.more.two]
+build = { patches = ["two"] }
+[factors.more.all]
+build = { patches = "all" }
+"""
+
+
+@pytest.fixture
+def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    diff = "diff --git a/x{0} b/x{0}\nnew file mode 100644\n--- /dev/null\n+++ b/x{0}\n@@ -0,0 +1 @@\n+int x;\n"
+    told = ""
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.patch").write_text(diff.format(name))
+        told += f'[[patch]]\nname = "{name}"\nfile = "{name}.patch"\nwhat = "x"\nversions = ">9"\nvariable = "{name}_on"\n'
+    (tmp_path / "series.toml").write_text(told)
+    monkeypatch.setattr(KIND, "series", tmp_path)
+
+
+@pytest.mark.usefixtures("series")
+def test_patches_of_levels_are_added_to_those_of_the_base(tmp_path: Path) -> None:
+    arms = planned(tmp_path, PATCHED).arms
+    assert [arm.recipe.patches for arm in arms if arm.recipe] == [("one",), ("one", "two"), ("one", "two", "three")]
+    assert len({arm.build for arm in arms}) == 3
+
+
+@pytest.mark.usefixtures("series")
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('patches = "all"', 'patches = ["four"]', "there is no patch 'four'"),
+        ('patches = "all"', 'patches = ["two"]', "its level 'all' is what 'two' is"),
+        ('build = { patches = "all" }', 'settings = { two_on = "OFF" }', "switch of patch two"),
+    ],
+)
+def test_a_level_of_impossible_patches_is_refused(tmp_path: Path, before: str, after: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        planned(tmp_path, PATCHED.replace(before, after))

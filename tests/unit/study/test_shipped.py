@@ -84,3 +84,19 @@ def test_the_example_of_the_reference_is_a_study(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     (tmp_path / "example.toml").write_text(example)
     assert set(read_study(tmp_path / "example.toml").factors) == {"spin", "allocator"}
+
+
+def test_patches_are_a_factor_beside_the_binary(capsys: pytest.CaptureFixture[str]) -> None:
+    study, plan = planned(CHECKOUT / "studies" / "patches.toml")
+    rows = {arm.name: arm.recipe for arm in plan.arms}
+    assert {name: bool(recipe and recipe.patches) for name, recipe in rows.items()} == {
+        "off": False,
+        "patches": True,
+        "optimised": False,
+        "patches+optimised": True,
+    }
+    show_plan(study, plan, as_json=True)
+    builds = {each["stage"]: each["count"] for each in json.loads(capsys.readouterr().out)["builds"]}
+    once = ("source", "patched source", "plain build", "patched build", "data")
+    assert {stage: builds[stage] for stage in once} == dict.fromkeys(once, 1)
+    assert builds["hot set"] == builds["instrumented build"] == builds["optimised build"] == 2
