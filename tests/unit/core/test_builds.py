@@ -17,12 +17,13 @@ from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, link_again, link_command
+from upshift.build.relink import build_hot, link_again
+from upshift.build.steps import archive_members, link_command
 from upshift.build.whole import build_whole, default_jobs, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
 from upshift.profile import llvm
-from upshift.profile.hotness import archive_members, map_plain_server
+from upshift.profile.hotness import map_plain_server
 from upshift.profile.model import HotObject, HotSet
 from upshift.run.directory import write_json
 from upshift.server.mysql import MySQL

@@ -11,11 +11,11 @@ from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeProgress, Fak
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.build.steps import archive_members
 from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
 from upshift.profile import training
 from upshift.profile.hotness import (
     Counted,
-    archive_members,
     attribute,
     count_fdata,
     hot_set,

@@ -19,7 +19,7 @@ from upshift.instructions.tools import NOTHING_COUNTS, Tool
 from upshift.measure.model import Plan
 from upshift.measure.variant import Variant
 from upshift.options import Options
-from upshift.profile.model import Gated, HotFunction, HotSet, Profile
+from upshift.profile.model import Gated, HotFunction, HotSet, Profile, Provenance
 from upshift.server.kind import Program
 from upshift.shell import Command
 from upshift.source.model import Source
@@ -185,7 +185,9 @@ def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True, **t
     gcc, clang = (Toolchain.model_validate({**toolchain(family).model_dump(), **tools}) for family in ("gcc", "clang"))
     builds.build_plain(lab, SOURCE, Recipe(), gcc, relocations=relocations)
     builds.build_instrumented(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET)
-    gated = Gated.model_construct(profile=Profile.model_construct(kind="ir", path=Path("/profile"), sha256=profile))
+    provenance = Provenance.model_construct(source_sha256=PLAIN.source_sha256)
+    trained = Profile.model_construct(kind="ir", path=Path("/profile"), sha256=profile, provenance=provenance)
+    gated = Gated.model_construct(profile=trained)
     builds.build_optimised(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET, gated, None)
     return [key for _name, key in stages.keys]
 
