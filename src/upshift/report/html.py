@@ -22,7 +22,7 @@ from upshift.stages.names import Stage
 
 _HERE = Path(__file__).parent
 _REBUILDING = (
-    *(Stage.HOT_SET, Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE),
+    *(Stage.PATCHED_BUILD, Stage.HOT_SET, Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE),
     *(Stage.SECOND_INSTRUMENTED_BUILD, Stage.SECOND_TRAIN, Stage.SECOND_PROFILE_GATE),
     *(Stage.OPTIMISED_BUILD, Stage.POST_LINK),
 )
