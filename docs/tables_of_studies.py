@@ -78,6 +78,13 @@ def confirmed(result: dict[str, Any]) -> Iterator[str]:
         yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed))
 
 
+def variance(result: dict[str, Any]) -> Iterator[str]:
+    """A row a source of variation: what one of it scatters by, and its part of the variance of one block."""
+    yield from table.head("source", "how many", "standard deviation of one", "part of what one block scatters by")
+    for one in result["variance"]:
+        yield table.row(one["source"], one["count"], f"{100 * one['log_sd']:.2f} %", f"{100 * one['share']:.1f} %")
+
+
 def widths(result: dict[str, Any]) -> Iterator[str]:
     """How a measurement was made, and a row a metric: the ratio, its interval and half of its width."""
     plan, reached = result["experiment"]["plan"], result["experiment"].get("reached")
@@ -121,4 +128,4 @@ def _named(found: StudyResult, figure: str) -> str:
     return figure
 
 
-KINDS = (called, study, factors, rows, confirmed, widths)
+KINDS = (called, study, factors, rows, confirmed, variance, widths)
