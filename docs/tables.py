@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import table_rows as table
 import tables_of_drivers
+import tables_of_patches
 import tables_of_studies
 
 from upshift.card import rows
@@ -326,6 +327,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
         *(explained, where, families, calls, layout, series),
         *tables_of_studies.KINDS,
         *tables_of_drivers.KINDS,
+        *tables_of_patches.KINDS,
     )
 }
 

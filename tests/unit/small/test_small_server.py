@@ -48,14 +48,14 @@ def misbehaving(name: str) -> Workload:
     return find_workload(str(SMALL / "misbehaving" / f"{name}.toml"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kind() -> Iterator[ServerKind]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPSHIFT_SERVER_KIND", str(SMALL / "kind.py"))
         yield default_kind()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     folder = tmp_path_factory.mktemp("small")
     shell = SystemShell()
@@ -63,7 +63,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     shell.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def built(kind: ServerKind, bench: Workbench) -> Build:
     source = SMALL / "source"
     version = kind.recognise(source)
@@ -72,12 +72,12 @@ def built(kind: ServerKind, bench: Workbench) -> Build:
     return build_whole(bench, kind, given, find_recipe("plain"), find("clang", shell=bench.shell), jobs=2)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def program(kind: ServerKind, built: Build) -> Program:
     return kind.program(SMALL / "source", built.tree, built.server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def filled(kind: ServerKind, bench: Workbench, program: Program) -> Path:
     return template(bench.shell, kind, program, (workload("point"),), bench.folder / "filled", bench.log)
 
