@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 
 from upshift.errors import UpshiftError, UsageError
-from upshift.prove.model import Asked, Part, Proof
+from upshift.prove.model import Asked, Part, Proof, Verdict
 from upshift.prove.reading import compared, crashes, stormed, switches
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
@@ -55,7 +55,7 @@ def prove(shell: Shell, kind: ServerKind, differ: Path, asked: Asked, folder: Pa
         with work.patched() as patched:
             parts.append(work.storm(patched, tuple(own)))
         parts.append(work.crash(tuple(own)))
-    verdict = "different" if any(part.wrong for part in parts) else "equal"
+    verdict: Verdict = "different" if any(part.wrong for part in parts) else "equal"
     return Proof(asked=asked, switches=own, parts=tuple(parts), verdict=verdict)
 
 

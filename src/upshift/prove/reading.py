@@ -13,7 +13,8 @@ _CRASH = re.compile(r"got signal \d+|Assertion|mysqld: .*: Assertion|\[FATAL\]|A
 
 def compared(name: PartName, said: Mapping[str, Any]) -> Part:
     """Of mix and random."""
-    steady, unsteady = [], []
+    steady: list[str] = []
+    unsteady: list[str] = []
     for each in said["differences"]:
         where = steady if each["steady"] else unsteady
         where.append(f"{each['what']}\n{each['script'] or each['statement']}".rstrip())
