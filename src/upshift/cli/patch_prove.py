@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-patch_prove_app = typer.Typer()
 
-
-@patch_prove_app.command()
 def prove(
     stock: Annotated[Path, typer.Option(metavar="MYSQLD", help="The server without the patches.")],
     patched: Annotated[Path, typer.Option(metavar="MYSQLD", help="The same server with them.")],

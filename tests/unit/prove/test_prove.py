@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from upshift.cli.patch_prove import patch_prove_app
+from upshift.cli.app import app
 from upshift.errors import UsageError
 from upshift.prove.model import Asked, Part, Proof
 from upshift.prove.reading import compared, crashes, stormed, switches
@@ -49,7 +49,7 @@ def test_people_see_the_verdict_first(wrong: tuple[str, ...], verdict: Any) -> N
 
 
 def run(*arguments: str) -> None:
-    typer.main.get_command(patch_prove_app).main(list(arguments), standalone_mode=False)
+    typer.main.get_command(app).main(["patch", "prove", *arguments], standalone_mode=False)
 
 
 def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:

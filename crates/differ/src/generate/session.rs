@@ -184,7 +184,9 @@ pub fn definition(dice: &mut Dice, table: &Table, number: u32) -> Vec<String> {
             "CREATE TEMPORARY TABLE {name} (k0 INT PRIMARY KEY, c0 VARCHAR(10)) SELECT 1 AS k0, 'own' AS c0"
         )),
         20 | 21 => one(format!("DROP TEMPORARY TABLE IF EXISTS {name}")),
-        22 => one(format!("CREATE TEMPORARY TABLE copy{number} SELECT * FROM {name}")),
+        22 => one(format!(
+            "CREATE TEMPORARY TABLE copy{number} SELECT * FROM {name}"
+        )),
         23 => one(format!("TRUNCATE TABLE {name}")),
         24 => vec![
             format!("CREATE TABLE new{number} LIKE {name}"),
