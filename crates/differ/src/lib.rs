@@ -13,6 +13,7 @@ pub mod generate;
 pub mod lockstep;
 pub mod minimise;
 pub mod mix;
+mod packet;
 pub mod param;
 pub mod peer;
 pub mod random;

@@ -3,16 +3,23 @@
 //! A row of `kv` follows from its key, and the accounts keep their total: an answer that is not what it must be is wrong, whatever ran
 //! beside it. Errors are not wrong answers, as long as they are those that a disturbance may bring.
 
+mod disturb;
+mod totals;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use wire::{Cell, Connection, Error, Fetch, RowSink, ServerUrl, Statement, Value};
 
 use crate::report::SCHEMA_VERSION;
+use disturb::disturb;
+pub use disturb::find_switches;
+pub use totals::check;
+use totals::totals;
 
 const ROWS: i64 = 400;
 const ACCOUNTS: i64 = 40;
@@ -208,70 +215,6 @@ pub fn run(url: &ServerUrl, weak: &ServerUrl, extent: &Extent) -> Result<Storm> 
         }
     }
     Ok(found)
-}
-
-/// Whether all rows are what they must be, as after a crash.
-///
-/// # Errors
-/// A server that is not there.
-pub fn check(url: &ServerUrl) -> Result<Storm> {
-    let wrong = totals(url)?;
-    Ok(Storm {
-        schema_version: SCHEMA_VERSION,
-        part: "check",
-        statements: 3,
-        wrong,
-        ..Storm::default()
-    })
-}
-
-fn totals(url: &ServerUrl) -> Result<Vec<String>> {
-    let mut connection = wire::connect(url)?;
-    let mut wrong = Vec::new();
-    // A rename may have been cut off by a kill.
-    let _ = run_sql(&mut *connection, "RENAME TABLE storm.kv_moved TO storm.kv");
-    let total = run_sql(
-        &mut *connection,
-        "SELECT COUNT(*), SUM(balance) FROM storm.account",
-    )?;
-    let due = vec![vec![
-        Some(ACCOUNTS.to_string()),
-        Some((ACCOUNTS * EACH).to_string()),
-    ]];
-    if total.0 != due {
-        wrong.push(format!(
-            "the accounts' number and total are {:?}, not {due:?}",
-            total.0
-        ));
-    }
-    let rows = run_sql(
-        &mut *connection,
-        "SELECT k, a, s, u FROM storm.kv ORDER BY k",
-    )?;
-    let due: Vec<Vec<Option<String>>> = (0..ROWS)
-        .map(|key| {
-            std::iter::once(key.to_string())
-                .chain(row_of(key))
-                .map(Some)
-                .collect()
-        })
-        .collect();
-    if rows.0 != due {
-        let bad = rows.0.iter().zip(&due).find(|(row, due)| row != due);
-        wrong.push(format!(
-            "kv has {} rows, and one that cannot be: {bad:?}",
-            rows.0.len()
-        ));
-    }
-    let parts = run_sql(&mut *connection, "SELECT COUNT(*), SUM(v) FROM storm.parts")?;
-    let due = vec![vec![
-        Some(ROWS.to_string()),
-        Some((ROWS * (ROWS - 1) / 2).to_string()),
-    ]];
-    if parts.0 != due {
-        wrong.push(format!("parts has {:?}, not {due:?}", parts.0));
-    }
-    Ok(wrong)
 }
 
 const STATEMENTS: [&str; 10] = [
@@ -509,111 +452,5 @@ fn transfer(shared: &Shared<'_>, session: &mut Session, chance: &mut Chance) -> 
             "COMMIT"
         },
     )?;
-    Ok(())
-}
-
-fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
-    let mut chance = Chance(seed);
-    while !shared.over.load(Ordering::Relaxed) {
-        let Ok(mut connection) = wire::connect(shared.url) else {
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let _ = run_sql(&mut *connection, "SET lock_wait_timeout=2");
-        while !shared.over.load(Ordering::Relaxed) {
-            let mut is_lost = false;
-            for sql in disturbance(shared, extent, &mut chance) {
-                let word = sql.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-                shared.note(|found| *found.disturbances.entry(word).or_default() += 1);
-                if let Err(error) = run_sql(&mut *connection, &sql) {
-                    // A connection that is gone when it is to be killed is no error.
-                    is_lost |= !sql.starts_with("KILL") && shared.error(&error, &sql)
-                        || error.is_disconnect();
-                }
-            }
-            if is_lost {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2 + chance.below(15) as u64));
-        }
-        let _ = run_sql(&mut *connection, "UNLOCK TABLES");
-    }
-    if let Ok(mut connection) = wire::connect(shared.url) {
-        let _ = run_sql(&mut *connection, "RENAME TABLE storm.kv_moved TO storm.kv");
-        let _ = run_sql(&mut *connection, "GRANT ALL ON storm.* TO weak@localhost");
-    }
-}
-
-fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec<String> {
-    let one = |sql: &str| vec![sql.to_owned()];
-    let victim = |chance: &mut Chance| {
-        let ids = shared
-            .ids
-            .lock()
-            .map(|ids| ids.values().copied().collect::<Vec<_>>())
-            .unwrap_or_default();
-        ids.get(chance.below(ids.len() as i64) as usize)
-            .copied()
-            .unwrap_or(0)
-    };
-    match chance.below(26) {
-        0 => one("ALTER TABLE storm.kv ADD COLUMN more INT DEFAULT 3"),
-        1 => one("ALTER TABLE storm.kv DROP COLUMN more"),
-        2 => one("ALTER TABLE storm.kv ADD INDEX extra (a)"),
-        3 => one("ALTER TABLE storm.kv DROP INDEX extra"),
-        4 => one("ALTER TABLE storm.kv MODIFY a DECIMAL(20,0) NOT NULL"),
-        5 => one("ALTER TABLE storm.kv MODIFY a BIGINT NOT NULL"),
-        6 => one("ALTER TABLE storm.kv MODIFY k BIGINT NOT NULL"),
-        7 => one("ALTER TABLE storm.kv MODIFY k INT NOT NULL"),
-        8 => vec![
-            "RENAME TABLE storm.kv TO storm.kv_moved".to_owned(),
-            "RENAME TABLE storm.kv_moved TO storm.kv".to_owned(),
-        ],
-        9 => one("FLUSH TABLES"),
-        10 => vec![
-            "FLUSH TABLES WITH READ LOCK".to_owned(),
-            "UNLOCK TABLES".to_owned(),
-        ],
-        11 => one("FLUSH TABLES storm.kv, storm.account"),
-        12 => one("ANALYZE TABLE storm.kv, storm.account, storm.parts"),
-        13 => one("FLUSH PRIVILEGES"),
-        14 => vec![
-            "REVOKE SELECT ON storm.* FROM weak@localhost".to_owned(),
-            "GRANT SELECT ON storm.* TO weak@localhost".to_owned(),
-        ],
-        15..=17 => vec![format!("KILL QUERY {}", victim(chance))],
-        18 => vec![format!("KILL {}", victim(chance))],
-        19 => one("ALTER TABLE storm.kv DROP INDEX u, ADD UNIQUE INDEX u (u)"),
-        20 => one("ALTER TABLE storm.parts MODIFY x BIGINT NOT NULL"),
-        21 => one("ALTER TABLE storm.parts MODIFY x INT NOT NULL"),
-        _ if extent.switches.is_empty() => one("FLUSH STATUS"),
-        _ => {
-            let name = &extent.switches[chance.below(extent.switches.len() as i64) as usize];
-            let value = ["ON", "OFF"][chance.below(2) as usize];
-            vec![format!("SET GLOBAL {name} = {value}")]
-        }
-    }
-}
-
-/// Refuse a switch that the server does not have.
-///
-/// # Errors
-/// A name that is none, or that cannot be set.
-pub fn find_switches(url: &ServerUrl, names: &[String]) -> Result<()> {
-    let mut connection = wire::connect(url)?;
-    for name in names {
-        ensure!(
-            name.chars()
-                .all(|each| each.is_ascii_alphanumeric() || each == '_'),
-            "{name} is no variable's name"
-        );
-        let rows = run_sql(
-            &mut *connection,
-            &format!("SHOW GLOBAL VARIABLES LIKE '{name}'"),
-        )?;
-        if rows.0.is_empty() {
-            bail!("the server has no variable {name}");
-        }
-    }
     Ok(())
 }

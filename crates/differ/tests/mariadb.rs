@@ -6,7 +6,7 @@ use std::time::Duration;
 use differ::allow::Allowed;
 use differ::generate::SESSION;
 use differ::lockstep::{Pair, Place};
-use differ::random::{CLIENTS, Extent, run, run_steps};
+use differ::random::{CLIENTS, run_steps};
 use differ::storm;
 use testserver::{Kind, Server};
 use wire::ServerUrl;
@@ -49,17 +49,17 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
         assert_eq!(report.differences.len(), 0, "{:?}", report.differences);
         assert!(report.statements > 1000);
     }
-    let extent = Extent {
-        statements: 600,
-        // Clients whose OK packets have no news of the session: MariaDB tells those in any order.
-        seed: 6,
-        episode: 300,
-        streams: 1,
-        time_max: Duration::from_secs(60),
-        differences_max: 1,
-        trials_max: 60,
-    };
-    let report = run(&equal, extent, &|_| {}).expect("two servers");
+    // A client whose OK packets have no news of the session: MariaDB tells those in any order.
+    let random = differ::generate::episode(6, 300);
+    let report = run_steps(
+        &mut Pair::new(equal.clone()),
+        &equal,
+        &random,
+        6,
+        20,
+        &0.into(),
+    )
+    .expect("two servers");
     assert_eq!(report.steady(), 0, "{:?}", report.differences);
     let planted = place(&stock, &other);
     let report = run_steps(
