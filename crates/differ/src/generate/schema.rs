@@ -40,6 +40,8 @@ pub struct Table {
     pub indexes: Vec<Key>,
     /// Not a base table.
     pub is_view: bool,
+    /// A foreign key leads from or to it. MySQL 9.7.4 fails an assertion of InnoDB's where such a table's definition was changed.
+    pub has_foreign_key: bool,
     /// A part of a key is a prefix.
     pub has_prefix: bool,
 }
@@ -208,6 +210,7 @@ pub fn table(dice: &mut Dice, name: &str) -> (Table, String) {
             uniques,
             indexes,
             is_view: false,
+            has_foreign_key: false,
             has_prefix,
         },
         sql,
@@ -295,6 +298,13 @@ pub fn hangers(dice: &mut Dice, tables: &mut Vec<Table>) -> Vec<String> {
             "CREATE TABLE child (id INT PRIMARY KEY, ref {} NULL, FOREIGN KEY (ref) REFERENCES {} (k0) ON DELETE {action} ON UPDATE {action})",
             key.sql, on.name
         ));
+        let parent = on.name.clone();
+        for table in tables
+            .iter_mut()
+            .filter(|each| each.name == parent || each.is_view)
+        {
+            table.has_foreign_key = true;
+        }
         let id = Column {
             name: "id".to_owned(),
             class: Class::Int(32, false),
@@ -318,6 +328,7 @@ pub fn hangers(dice: &mut Dice, tables: &mut Vec<Table>) -> Vec<String> {
                 columns: vec![1],
             }],
             is_view: false,
+            has_foreign_key: true,
             has_prefix: false,
         });
     }
