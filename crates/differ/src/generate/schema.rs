@@ -40,8 +40,6 @@ pub struct Table {
     pub indexes: Vec<Key>,
     /// Not a base table.
     pub is_view: bool,
-    /// A foreign key leads from or to it. MySQL 9.7.4 fails an assertion of InnoDB's where such a table's definition was changed.
-    pub has_foreign_key: bool,
     /// A part of a key is a prefix.
     pub has_prefix: bool,
 }
@@ -210,7 +208,6 @@ pub fn table(dice: &mut Dice, name: &str) -> (Table, String) {
             uniques,
             indexes,
             is_view: false,
-            has_foreign_key: false,
             has_prefix,
         },
         sql,
@@ -298,13 +295,6 @@ pub fn hangers(dice: &mut Dice, tables: &mut Vec<Table>) -> Vec<String> {
             "CREATE TABLE child (id INT PRIMARY KEY, ref {} NULL, FOREIGN KEY (ref) REFERENCES {} (k0) ON DELETE {action} ON UPDATE {action})",
             key.sql, on.name
         ));
-        let parent = on.name.clone();
-        for table in tables
-            .iter_mut()
-            .filter(|each| each.name == parent || each.is_view)
-        {
-            table.has_foreign_key = true;
-        }
         let id = Column {
             name: "id".to_owned(),
             class: Class::Int(32, false),
@@ -328,7 +318,6 @@ pub fn hangers(dice: &mut Dice, tables: &mut Vec<Table>) -> Vec<String> {
                 columns: vec![1],
             }],
             is_view: false,
-            has_foreign_key: true,
             has_prefix: false,
         });
     }

@@ -133,11 +133,10 @@ pub fn asking(dice: &mut Dice) -> String {
 /// A statement that changes a table's definition, or all that servers keep of it.
 pub fn definition(dice: &mut Dice, table: &Table, number: u32) -> Vec<String> {
     let name = &table.name;
-    if table.is_view || table.has_foreign_key {
+    if table.is_view {
         return vec![
             format!("CHECK TABLE {name}"),
             format!("FLUSH TABLES {name}"),
-            format!("ANALYZE TABLE {name}"),
         ];
     }
     let column = table.other(dice);
