@@ -93,6 +93,13 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
                                 all.add(report);
                             }
                         }
+                        Err(error) if is_hang(&error) => {
+                            pair.leave_database();
+                            if let Ok(mut all) = all.lock() {
+                                let seed = extent.seed.wrapping_add(number);
+                                all.differences.push(hang(&error, seed, &[]));
+                            }
+                        }
                         Err(error) => {
                             if let Ok(mut failed) = failed.lock() {
                                 failed.get_or_insert(error);
@@ -126,6 +133,26 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
         .map_err(|_| io::Error::other("a stream panicked"))?;
     report.wall_s = begin.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Neither server answers, in a step or while an episode begins.
+fn is_hang(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
+}
+
+/// Stock hangs, too: nothing follows for the patches.
+fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
+    Difference {
+        what: error.to_string(),
+        statement: steps.last().map_or(String::new(), |step| shown(&step.what)),
+        script: String::new(),
+        steps: steps.to_vec(),
+        steady: false,
+        seed,
+    }
 }
 
 /// One episode.
@@ -171,16 +198,8 @@ pub fn run_steps(
     let mut found = None;
     for (at, step) in steps.iter().enumerate() {
         let differs = match pair.step(step) {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                // Stock hangs, too: nothing follows for the patches.
-                report.differences.push(Difference {
-                    what: error.to_string(),
-                    statement: shown(&step.what),
-                    script: String::new(),
-                    steps: steps[..=at].to_vec(),
-                    steady: false,
-                    seed,
-                });
+            Err(error) if is_hang(&error) => {
+                report.differences.push(hang(&error, seed, &steps[..=at]));
                 pair.leave_database();
                 return Ok(report);
             }
@@ -215,7 +234,14 @@ fn explain(
     trials_max: usize,
 ) -> io::Result<Difference> {
     let statement = steps.last().map_or(String::new(), |step| shown(&step.what));
-    let Some((left, what)) = minimise(pair, steps, trials_max)? else {
+    let smaller = match minimise(pair, steps, trials_max) {
+        Err(error) if is_hang(&error) => {
+            pair.leave_database();
+            None
+        }
+        other => other?,
+    };
+    let Some((left, what)) = smaller else {
         return Ok(Difference {
             what,
             statement,
@@ -225,7 +251,10 @@ fn explain(
             seed,
         });
     };
-    let steady = stock_is_steady(place, &left)?;
+    let steady = match stock_is_steady(place, &left) {
+        Err(error) if is_hang(&error) => false,
+        other => other?,
+    };
     let statement = left.last().map_or(String::new(), |step| shown(&step.what));
     Ok(Difference {
         what,
