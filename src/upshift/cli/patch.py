@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.patch_prove import prove
+
 if TYPE_CHECKING:
     from upshift.patches.model import Patch
 
@@ -90,6 +92,9 @@ def apply(
     else:
         console.result(str(place))
         console.say(f"patched: {', '.join(each.name for each in chosen)}; {len(fitted.changed)} files changed")
+
+
+patch_app.command()(prove)
 
 
 def _series(names: str = "all") -> tuple[Patch, ...]:

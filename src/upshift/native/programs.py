@@ -17,7 +17,8 @@ RUST_OLDEST = (1, 85)
 
 TIER_LIBRARY = "libupshift_tier.so"
 CARD = "upshift-card"
-_BUILT = ("upshift-cache", "upshift-load", "upshift-stack", TIER_LIBRARY, CARD)
+DIFFER = "upshift-differ"
+_BUILT = ("upshift-cache", "upshift-load", "upshift-stack", TIER_LIBRARY, CARD, DIFFER)
 _BUILD_TIMEOUT_S = 3600.0
 
 

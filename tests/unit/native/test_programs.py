@@ -60,7 +60,7 @@ def test_the_first_build_is_announced_and_later_ones_are_not(cache: Path) -> Non
 
 
 def leave_programs(folder: Path) -> None:
-    for name in ("upshift-cache", "upshift-load", "upshift-stack", programs.TIER_LIBRARY, programs.CARD):
+    for name in ("upshift-cache", "upshift-load", "upshift-stack", programs.TIER_LIBRARY, programs.CARD, programs.DIFFER):
         (folder / name).touch()
 
 

@@ -1,0 +1,253 @@
+//! The command line of `upshift-differ`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+use wire::ServerUrl;
+
+use crate::allow::Allowed;
+use crate::generate::SESSION;
+use crate::lockstep::{Pair, Place};
+use crate::minimise::TRIALS_MAX;
+use crate::random::{CLIENTS, Extent, run, run_steps};
+use crate::report::Report;
+use crate::step::Step;
+use crate::{mix, storm};
+
+/// Compare what two servers answer, byte by byte. `upshift patch prove` runs this.
+#[derive(Parser)]
+#[command(name = "upshift-differ", version, arg_required_else_help = true)]
+struct Cli {
+    /// Write the report to this file in place of stdout.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fixed statements of every kind, once for each kind of client.
+    Mix(Two),
+    /// Random statements.
+    Random {
+        #[command(flatten)]
+        two: Two,
+        /// Requests to each server.
+        #[arg(long, default_value_t = 1_000_000)]
+        statements: u64,
+        /// Of the first episode; each next one has the next number.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Statements on one database before it is made anew.
+        #[arg(long, default_value_t = 1500)]
+        episode: usize,
+        /// Begin no more statements after so many seconds.
+        #[arg(long, default_value_t = 86400.0)]
+        seconds: f64,
+        /// Databases side by side.
+        #[arg(long, default_value_t = 4)]
+        streams: usize,
+        /// End after so many differences.
+        #[arg(long, default_value_t = 5)]
+        differences: usize,
+    },
+    /// Steps that a report has, again.
+    Replay {
+        #[command(flatten)]
+        two: Two,
+        /// A JSON file with a list of steps, as `steps` of a difference.
+        steps: PathBuf,
+        /// Which kind of client, 0 to 5: the difference's seed modulo 6.
+        #[arg(long, default_value_t = 0)]
+        client: usize,
+    },
+    /// Statements that check their own answers, beside others that disturb.
+    Storm {
+        /// The server's socket.
+        #[arg(long)]
+        socket: PathBuf,
+        /// How long.
+        #[arg(long, default_value_t = 60.0)]
+        seconds: f64,
+        /// Connections that check.
+        #[arg(long, default_value_t = 8)]
+        connections: usize,
+        /// A global variable to be switched on and off; repeatable.
+        #[arg(long = "switch")]
+        switches: Vec<String>,
+        /// Of the choices.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Whether the rows of a storm are what they must be.
+    Check {
+        /// The server's socket.
+        #[arg(long)]
+        socket: PathBuf,
+    },
+}
+
+/// The two servers, both with a root that has no password.
+#[derive(Args)]
+struct Two {
+    /// Stock's socket.
+    #[arg(long)]
+    stock: PathBuf,
+    /// The patched server's socket.
+    #[arg(long)]
+    patched: PathBuf,
+    /// A TOML file of the differences that patches make on purpose.
+    #[arg(long)]
+    allow: Option<PathBuf>,
+    /// The beginning of the names of databases that are made and dropped.
+    #[arg(long, default_value = "differ")]
+    database: String,
+}
+
+impl Two {
+    fn place(&self) -> Result<Place> {
+        let allowed = self.allow.as_deref().map(Allowed::read).transpose()?;
+        Ok(Place {
+            stock: self.stock.clone(),
+            patched: self.patched.clone(),
+            database: self.database.clone(),
+            wanted: CLIENTS[0],
+            session: SESSION.map(str::to_owned).to_vec(),
+            allowed: allowed.unwrap_or_default(),
+        })
+    }
+}
+
+/// Parse the command line, do what it says and report what went wrong. 1: a difference or a failure.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match done(cli.command, cli.output.as_deref()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("ERROR: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn done(command: Command, output: Option<&Path>) -> Result<bool> {
+    match command {
+        Command::Mix(two) => compared(&every_client(&two.place()?)?, output),
+        Command::Random {
+            two,
+            statements,
+            seed,
+            episode,
+            seconds,
+            streams,
+            differences,
+        } => {
+            let extent = Extent {
+                statements,
+                seed,
+                episode,
+                streams: streams.max(1),
+                time_max: Duration::from_secs_f64(seconds),
+                differences_max: differences.max(1),
+                trials_max: TRIALS_MAX,
+            };
+            compared(
+                &run(&two.place()?, extent, &|line| eprintln!("{line}"))?,
+                output,
+            )
+        }
+        Command::Replay { two, steps, client } => {
+            let text =
+                std::fs::read_to_string(&steps).with_context(|| steps.display().to_string())?;
+            let steps: Vec<Step> =
+                serde_json::from_str(&text).with_context(|| steps.display().to_string())?;
+            let place = Place {
+                wanted: CLIENTS[client % CLIENTS.len()],
+                ..two.place()?
+            };
+            let mut pair = Pair::new(place.clone());
+            let report = run_steps(&mut pair, &place, &steps, 0, 1, &AtomicU64::new(0))?;
+            compared(
+                &Report {
+                    part: "replay",
+                    ..report
+                },
+                output,
+            )
+        }
+        Command::Storm {
+            socket,
+            seconds,
+            connections,
+            switches,
+            seed,
+        } => {
+            let (root, weak) = (url(&socket, "root")?, url(&socket, "weak")?);
+            storm::find_switches(&root, &switches)?;
+            let extent = storm::Extent {
+                time: Duration::from_secs_f64(seconds),
+                connections,
+                switches,
+                seed,
+            };
+            let found = storm::run(&root, &weak, &extent)?;
+            printed(&found, output)?;
+            Ok(found.wrong.is_empty() && !found.lost)
+        }
+        Command::Check { socket } => {
+            let found = storm::check(&url(&socket, "root")?)?;
+            printed(&found, output)?;
+            Ok(found.wrong.is_empty())
+        }
+    }
+}
+
+fn every_client(place: &Place) -> Result<Report> {
+    let begin = Instant::now();
+    let mut all = Report::new("mix", 0);
+    let steps = mix::steps();
+    for (number, wanted) in (0..).zip(CLIENTS) {
+        let place = Place {
+            wanted,
+            ..place.clone()
+        };
+        let mut pair = Pair::new(place.clone());
+        all.add(run_steps(
+            &mut pair,
+            &place,
+            &steps,
+            number,
+            TRIALS_MAX,
+            &AtomicU64::new(0),
+        )?);
+    }
+    all.wall_s = begin.elapsed().as_secs_f64();
+    Ok(all)
+}
+
+fn compared(report: &Report, output: Option<&Path>) -> Result<bool> {
+    printed(report, output)?;
+    Ok(report.steady() == 0)
+}
+
+fn printed(value: &impl Serialize, output: Option<&Path>) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    match output {
+        Some(file) => std::fs::write(file, text).with_context(|| file.display().to_string())?,
+        None => println!("{text}"),
+    }
+    Ok(())
+}
+
+fn url(socket: &Path, user: &str) -> Result<ServerUrl> {
+    let text = format!("mysql://{user}@/?socket={}", socket.display());
+    Ok(ServerUrl::parse(&text)?)
+}

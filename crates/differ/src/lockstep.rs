@@ -1,0 +1,177 @@
+//! Two servers that are asked the same: each request is sent to both before either's answer is read.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::allow::Allowed;
+use crate::answer::Answer;
+use crate::compare;
+use crate::peer::Peer;
+use crate::step::{CONNECTIONS, Step, What, shown};
+
+/// Whoever runs steps and sees whether the answers differ.
+pub trait Servers {
+    /// An empty database and new connections.
+    ///
+    /// # Errors
+    /// A server that cannot be reached.
+    fn fresh(&mut self) -> io::Result<()>;
+
+    /// Run a step; what differs, if anything does.
+    ///
+    /// # Errors
+    /// A server that cannot be reached any more.
+    fn step(&mut self, step: &Step) -> io::Result<Option<String>>;
+}
+
+/// How the two are reached.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Stock's socket.
+    pub stock: PathBuf,
+    /// The patched server's.
+    pub patched: PathBuf,
+    /// The database that is made and dropped.
+    pub database: String,
+    /// Capabilities that the client wants.
+    pub wanted: u32,
+    /// Statements for each new connection.
+    pub session: Vec<String>,
+    /// Differences on purpose.
+    pub allowed: Allowed,
+}
+
+/// Two servers.
+pub struct Pair {
+    place: Place,
+    stock: Vec<Peer>,
+    patched: Vec<Peer>,
+    /// What they answered last.
+    pub answers: (Answer, Answer),
+    /// Differences that the list allows.
+    pub allowed: u64,
+}
+
+impl Pair {
+    /// Nothing is connected before [`Servers::fresh`].
+    #[must_use]
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            stock: Vec::new(),
+            patched: Vec::new(),
+            answers: Default::default(),
+            allowed: 0,
+        }
+    }
+
+    /// Leave the database to whoever hangs in it.
+    pub fn leave_database(&mut self) {
+        self.place.database.push('x');
+    }
+
+    /// From the next [`Servers::fresh`] on.
+    pub fn want(&mut self, capabilities: u32) {
+        self.place.wanted = capabilities;
+    }
+
+    /// Ask both on one of their connections.
+    fn both(&mut self, on: usize, what: &What) -> (io::Result<()>, io::Result<()>) {
+        let (stock, patched) = (&mut self.stock[on], &mut self.patched[on]);
+        let sent = (stock.send(what), patched.send(what));
+        (
+            sent.0.and_then(|()| stock.receive(&mut self.answers.0)),
+            sent.1.and_then(|()| patched.receive(&mut self.answers.1)),
+        )
+    }
+
+    fn ask(&mut self, on: usize, what: &What, unordered: bool) -> io::Result<Option<String>> {
+        match self.both(on, what) {
+            (Ok(()), Ok(())) => {
+                let (stock, patched) = &self.answers;
+                let found = compare::difference(stock, patched, unordered);
+                if found.is_some() && self.place.allowed.holds(&shown(what), stock, patched) {
+                    self.allowed += 1;
+                    return Ok(None);
+                }
+                Ok(found)
+            }
+            (Ok(()), Err(error)) => Ok(Some(format!(
+                "the patched server's connection is lost: {error}"
+            ))),
+            (Err(error), Ok(())) => Ok(Some(format!("stock's connection is lost: {error}"))),
+            (Err(error), Err(_)) if error.kind() == io::ErrorKind::WouldBlock => {
+                let packets = self.answers.0.packets.len();
+                let what = format!("neither server answers; stock sent {packets} packets");
+                Err(io::Error::new(io::ErrorKind::TimedOut, what))
+            }
+            // Both hung up, as they may: a request that is too long.
+            (Err(_), Err(_)) => {
+                self.connect(on)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn connect(&mut self, on: usize) -> io::Result<()> {
+        let stock = Peer::connect(&self.place.stock, self.place.wanted)?;
+        let patched = Peer::connect(&self.place.patched, self.place.wanted)?;
+        if stock.agreed() != patched.agreed() {
+            return Err(io::Error::other(format!(
+                "the servers offer different capabilities: {:#x} and {:#x}",
+                stock.agreed(),
+                patched.agreed()
+            )));
+        }
+        (self.stock[on], self.patched[on]) = (stock, patched);
+        for sql in self.place.session.clone() {
+            drop(self.both(on, &What::Query(sql)));
+        }
+        let name = self.place.database.clone();
+        drop(self.both(on, &What::Database(name)));
+        Ok(())
+    }
+}
+
+impl Servers for Pair {
+    fn fresh(&mut self) -> io::Result<()> {
+        self.stock.clear();
+        self.patched.clear();
+        let (place, name) = (&self.place, self.place.database.clone());
+        for (socket, side) in [
+            (&place.stock, &mut self.stock),
+            (&place.patched, &mut self.patched),
+        ] {
+            for _ in 0..CONNECTIONS {
+                side.push(Peer::connect(socket, place.wanted)?);
+            }
+        }
+        for sql in [
+            "SET lock_wait_timeout=20".to_owned(),
+            format!("DROP DATABASE IF EXISTS {name}"),
+            format!("CREATE DATABASE {name}"),
+        ] {
+            let (stock, patched) = self.both(0, &What::Query(sql));
+            stock.and(patched)?;
+        }
+        (0..CONNECTIONS).try_for_each(|on| self.connect(on))
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<Option<String>> {
+        let found = self.ask(step.on, &step.what, step.unordered)?;
+        if found.is_some() || !step.diagnose {
+            return Ok(found);
+        }
+        let asked = &self.answers.0;
+        if (asked.warnings == 0 && asked.error == 0)
+            || compare::NAME_STATEMENTS.contains(&asked.error)
+        {
+            return Ok(None);
+        }
+        // What the step said stays for those who count.
+        let kept = self.answers.clone();
+        let shown = self.ask(step.on, &What::Query("SHOW WARNINGS".to_owned()), false)?;
+        self.answers = kept;
+        Ok(shown.map(|found| format!("SHOW WARNINGS after it: {found}")))
+    }
+}

@@ -1,0 +1,5 @@
+//! Entry point.
+
+fn main() -> std::process::ExitCode {
+    differ::cli::main()
+}

@@ -1,0 +1,465 @@
+//! One connection to one server: requests out, raw packets in.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::answer::{Answer, Kind};
+use crate::packet::{broken, eof_status, is_mariadb, lenenc, offered, ok_status, relabel};
+use crate::param::{Param, kind};
+use crate::step::What;
+
+/// Capabilities of MySQL's protocol that a client may agree on.
+pub mod capability {
+    /// Affected rows are those found, not those changed.
+    pub const FOUND_ROWS: u32 = 2;
+    /// What every client since 4.1 has: long flags, the protocol of 4.1, transactions, 20 byte scrambles, plugins, several results.
+    pub const USUAL: u32 = 1 | 4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000 | 0x2_0000 | 0x4_0000;
+    /// Several statements in a request.
+    pub const MULTI_STATEMENTS: u32 = 0x1_0000;
+    /// News of the session's state in OK packets.
+    pub const SESSION_TRACK: u32 = 0x80_0000;
+    /// OK packets in place of EOF packets.
+    pub const DEPRECATE_EOF: u32 = 0x100_0000;
+    /// The session may leave out columns' definitions.
+    pub const OPTIONAL_METADATA: u32 = 0x200_0000;
+    /// Attributes of statements.
+    pub const QUERY_ATTRIBUTES: u32 = 0x800_0000;
+}
+use capability::{DEPRECATE_EOF, OPTIONAL_METADATA, QUERY_ATTRIBUTES};
+
+const MORE_RESULTS: u16 = 0x08;
+const CURSOR_EXISTS: u16 = 0x40;
+/// A statement that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// After what may be the last packet.
+const SILENCE: Duration = Duration::from_millis(300);
+/// Of an OK packet without a message.
+const OK_BYTES: usize = 7;
+const PART_BYTES: usize = 0xFF_FFFF;
+/// A statement number that no server gives out.
+const NO_STATEMENT: u32 = 0x7FFF_FFFF;
+
+#[derive(Debug, Default, Clone)]
+struct Prepared {
+    id: u32,
+    parameters: usize,
+    /// As announced by the execution before.
+    types: Vec<[u8; 2]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    Nothing,
+    One,
+    Results,
+    Prepared(u32),
+    Rows,
+}
+
+/// One connection.
+pub struct Peer {
+    stream: UnixStream,
+    input: Vec<u8>,
+    at: usize,
+    out: Vec<u8>,
+    agreed: u32,
+    slots: HashMap<u32, Prepared>,
+    expect: Expect,
+}
+
+impl Peer {
+    /// Log in as root without a password; what of `wanted` the server offers is agreed on.
+    ///
+    /// # Errors
+    /// No server, or one that refuses.
+    pub fn connect(socket: &Path, wanted: u32) -> Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut peer = Self {
+            stream,
+            input: Vec::with_capacity(1 << 16),
+            at: 0,
+            out: Vec::with_capacity(1 << 12),
+            agreed: 0,
+            slots: HashMap::new(),
+            expect: Expect::Nothing,
+        };
+        let mut greeting = Vec::new();
+        peer.packet(&mut greeting)?;
+        let offered = offered(&greeting[4..]).ok_or_else(|| broken("no greeting"))?;
+        peer.agreed = wanted & offered;
+        let mut login = peer.agreed.to_le_bytes().to_vec();
+        login.extend_from_slice(&(64_u32 << 20).to_le_bytes());
+        // utf8mb4_0900_ai_ci of MySQL; MariaDB reads utf8mb4_general_ci.
+        login.push(if is_mariadb(&greeting) { 45 } else { 255 });
+        login.extend_from_slice(&[0; 23]);
+        login.extend_from_slice(b"root\0\0");
+        login.extend_from_slice(if is_mariadb(&greeting) {
+            b"mysql_native_password\0"
+        } else {
+            b"caching_sha2_password\0"
+        });
+        peer.write(1, &login)?;
+        loop {
+            let mut said = Vec::new();
+            peer.packet(&mut said)?;
+            match said.get(4) {
+                Some(0x00) => return Ok(peer),
+                Some(0xFE) => peer.write(said[3].wrapping_add(1), &[])?,
+                Some(0x01) => {}
+                _ => return Err(broken(&String::from_utf8_lossy(&said[4..]))),
+            }
+        }
+    }
+
+    /// What was agreed on.
+    #[must_use]
+    pub fn agreed(&self) -> u32 {
+        self.agreed
+    }
+
+    /// Send a request; [`Self::receive`] takes what it is answered.
+    ///
+    /// # Errors
+    /// A lost connection.
+    pub fn send(&mut self, what: &What) -> Result<()> {
+        let mut payload = std::mem::take(&mut self.out);
+        payload.clear();
+        self.expect = self.encode(what, &mut payload);
+        let sent = self.write(0, &payload);
+        self.out = payload;
+        sent
+    }
+
+    fn encode(&mut self, what: &What, out: &mut Vec<u8>) -> Expect {
+        let id = |slots: &HashMap<u32, Prepared>, slot: &u32| {
+            let id = slots.get(slot).map_or(NO_STATEMENT, |found| found.id);
+            id.to_le_bytes()
+        };
+        match what {
+            What::Query(sql) => {
+                out.push(0x03);
+                if self.agreed & QUERY_ATTRIBUTES > 0 {
+                    out.extend_from_slice(&[0, 1]);
+                }
+                out.extend_from_slice(sql.as_bytes());
+                Expect::Results
+            }
+            What::Prepare(slot, sql) => {
+                out.push(0x16);
+                out.extend_from_slice(sql.as_bytes());
+                self.slots.remove(slot);
+                Expect::Prepared(*slot)
+            }
+            What::Execute {
+                slot,
+                values,
+                cursor,
+                rebind,
+            } => {
+                out.push(0x17);
+                out.extend_from_slice(&id(&self.slots, slot));
+                out.push(u8::from(*cursor));
+                out.extend_from_slice(&1_u32.to_le_bytes());
+                if let Some(prepared) = self.slots.get_mut(slot) {
+                    prepared.bind(values, *rebind, out);
+                }
+                Expect::Results
+            }
+            What::LongData(slot, at, data) => {
+                out.push(0x18);
+                out.extend_from_slice(&id(&self.slots, slot));
+                out.extend_from_slice(&at.to_le_bytes());
+                out.extend_from_slice(data);
+                Expect::Nothing
+            }
+            What::Fetch(slot, rows) => {
+                out.push(0x1C);
+                out.extend_from_slice(&id(&self.slots, slot));
+                out.extend_from_slice(&rows.to_le_bytes());
+                Expect::Rows
+            }
+            What::ResetStatement(slot) => {
+                out.push(0x1A);
+                out.extend_from_slice(&id(&self.slots, slot));
+                Expect::One
+            }
+            What::Close(slot) => {
+                out.push(0x19);
+                out.extend_from_slice(&id(&self.slots, slot));
+                self.slots.remove(slot);
+                Expect::Nothing
+            }
+            What::Database(name) => {
+                out.push(0x02);
+                out.extend_from_slice(name.as_bytes());
+                Expect::One
+            }
+            What::Ping => {
+                out.push(0x0E);
+                Expect::One
+            }
+            What::ResetConnection => {
+                out.push(0x1F);
+                self.slots.clear();
+                Expect::One
+            }
+            What::MultiStatements(on) => {
+                out.extend_from_slice(&[0x1B, u8::from(!*on), 0]);
+                Expect::One
+            }
+        }
+    }
+
+    /// Read the whole answer to the request before.
+    ///
+    /// # Errors
+    /// A lost connection, or a server that does not answer in 20 seconds.
+    pub fn receive(&mut self, answer: &mut Answer) -> Result<()> {
+        answer.clear();
+        match self.expect {
+            Expect::Nothing => Ok(()),
+            Expect::One => self.take(answer, Kind::End).map(|_| ()),
+            Expect::Rows => self.rows(answer).map(|_| ()),
+            Expect::Results => {
+                while self.result(answer)? & MORE_RESULTS > 0 {}
+                Ok(())
+            }
+            Expect::Prepared(slot) => self.prepared(answer, slot),
+        }
+    }
+
+    /// One packet into the answer; ERR is recognised.
+    fn take(&mut self, answer: &mut Answer, kind: Kind) -> Result<(usize, Kind)> {
+        let begin = answer.bytes.len();
+        self.packet(&mut answer.bytes)?;
+        let payload = begin + 4;
+        let kind = match answer.bytes.get(payload) {
+            Some(0xFF) => {
+                let code = answer.bytes.get(payload + 1..payload + 3);
+                answer.error = code.map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+                Kind::Error
+            }
+            _ => kind,
+        };
+        answer.packets.push((answer.bytes.len(), kind));
+        Ok((payload, kind))
+    }
+
+    /// One result; returns the status that ends it.
+    fn result(&mut self, answer: &mut Answer) -> Result<u16> {
+        let (begin, kind) = self.take(answer, Kind::Count)?;
+        if kind == Kind::Error {
+            return Ok(0);
+        }
+        match answer.bytes.get(begin) {
+            Some(0x00) => {
+                relabel(answer, Kind::End);
+                return Ok(ok_status(answer, begin));
+            }
+            Some(0xFB) => {
+                relabel(answer, Kind::File);
+                let number = answer.bytes[begin - 1].wrapping_add(1);
+                self.write(number, &[])?;
+                let (begin, kind) = self.take(answer, Kind::End)?;
+                return Ok(if kind == Kind::Error {
+                    0
+                } else {
+                    ok_status(answer, begin)
+                });
+            }
+            _ => {}
+        }
+        let mut position = begin;
+        let columns = lenenc(&answer.bytes, &mut position);
+        let follows =
+            self.agreed & OPTIONAL_METADATA == 0 || answer.bytes.get(position) == Some(&1);
+        for _ in 0..if follows { columns } else { 0 } {
+            self.take(answer, Kind::Definition)?;
+        }
+        if self.agreed & DEPRECATE_EOF == 0 {
+            let (begin, kind) = self.take(answer, Kind::End)?;
+            if kind == Kind::Error {
+                return Ok(0);
+            }
+            // An OK packet where rows should begin: MySQL 9.7.4 ends some results so.
+            if answer.bytes.get(begin) == Some(&0x00) {
+                return Ok(ok_status(answer, begin));
+            }
+            let status = eof_status(answer, begin);
+            if status & CURSOR_EXISTS > 0 {
+                return Ok(status);
+            }
+        }
+        self.rows(answer)
+    }
+
+    /// Rows to their end; returns the status that ends them.
+    fn rows(&mut self, answer: &mut Answer) -> Result<u16> {
+        loop {
+            let (begin, kind) = self.take(answer, Kind::Row)?;
+            if kind == Kind::Error {
+                return Ok(0);
+            }
+            let length = answer.bytes.len() - begin;
+            let limit = if self.agreed & DEPRECATE_EOF > 0 {
+                PART_BYTES
+            } else {
+                9
+            };
+            if answer.bytes.get(begin) == Some(&0xFE) && length < limit {
+                relabel(answer, Kind::End);
+                return Ok(if self.agreed & DEPRECATE_EOF > 0 {
+                    ok_status(answer, begin)
+                } else {
+                    eof_status(answer, begin)
+                });
+            }
+            if answer.bytes.get(begin) == Some(&0x00) && length == OK_BYTES && self.is_silent()? {
+                relabel(answer, Kind::End);
+                return Ok(ok_status(answer, begin));
+            }
+            answer.rows += 1;
+        }
+    }
+
+    /// Whether nothing comes behind what was read. MySQL 9.7.4 ends some results without rows by an OK packet, which looks like a row;
+    /// what ends rows comes with them.
+    fn is_silent(&mut self) -> Result<bool> {
+        if self.at < self.input.len() {
+            return Ok(false);
+        }
+        self.stream.set_read_timeout(Some(SILENCE))?;
+        let read = self.fill();
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            other => other.map(|()| false),
+        }
+    }
+
+    fn prepared(&mut self, answer: &mut Answer, slot: u32) -> Result<()> {
+        let (begin, kind) = self.take(answer, Kind::Prepared)?;
+        if kind == Kind::Error {
+            return Ok(());
+        }
+        let head = &answer.bytes[begin..];
+        if head.len() < 12 {
+            return Err(broken("a short answer to COM_STMT_PREPARE"));
+        }
+        let id = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+        let columns = u16::from_le_bytes([head[5], head[6]]);
+        let parameters = u16::from_le_bytes([head[7], head[8]]);
+        answer.warnings = u16::from_le_bytes([head[10], head[11]]);
+        let follows = self.agreed & OPTIONAL_METADATA == 0 || head.get(12) == Some(&1);
+        for count in [parameters, columns] {
+            if count == 0 || !follows {
+                continue;
+            }
+            for _ in 0..count {
+                self.take(answer, Kind::Definition)?;
+            }
+            if self.agreed & DEPRECATE_EOF == 0 {
+                self.take(answer, Kind::End)?;
+            }
+        }
+        let types = Vec::new();
+        let parameters = usize::from(parameters);
+        self.slots.insert(
+            slot,
+            Prepared {
+                id,
+                parameters,
+                types,
+            },
+        );
+        Ok(())
+    }
+
+    /// A packet, with its header, behind what is in `out`. One that is split stays split.
+    fn packet(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        loop {
+            while self.input.len() - self.at < 4 {
+                self.fill()?;
+            }
+            let head = &self.input[self.at..self.at + 4];
+            let length =
+                usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
+            while self.input.len() - self.at < 4 + length {
+                self.fill()?;
+            }
+            out.extend_from_slice(&self.input[self.at..self.at + 4 + length]);
+            self.at += 4 + length;
+            if length < PART_BYTES {
+                return Ok(());
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        if self.at == self.input.len() {
+            self.input.clear();
+            self.at = 0;
+        } else if self.at > 1 << 20 {
+            self.input.drain(..self.at);
+            self.at = 0;
+        }
+        let begin = self.input.len();
+        self.input.resize(begin + (1 << 14), 0);
+        let read = loop {
+            match self.stream.read(&mut self.input[begin..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.input.truncate(begin + *read.as_ref().unwrap_or(&0));
+        match read? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, number: u8, payload: &[u8]) -> Result<()> {
+        let mut whole = Vec::with_capacity(payload.len() + 8);
+        let mut number = number;
+        let mut rest = payload;
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(PART_BYTES));
+            whole.extend_from_slice(&(part.len() as u32).to_le_bytes()[..3]);
+            whole.push(number);
+            whole.extend_from_slice(part);
+            if part.len() < PART_BYTES {
+                return self.stream.write_all(&whole);
+            }
+            (number, rest) = (number.wrapping_add(1), after);
+        }
+    }
+}
+
+impl Prepared {
+    fn bind(&mut self, values: &[Param], rebind: bool, out: &mut Vec<u8>) {
+        if self.parameters == 0 {
+            return;
+        }
+        let none = Param::Null(kind::NULL);
+        let bound = || (0..self.parameters).map(|at| values.get(at).unwrap_or(&none));
+        let mut nulls = vec![0_u8; self.parameters.div_ceil(8)];
+        for (at, value) in bound().enumerate() {
+            if matches!(value, Param::Null(_)) {
+                nulls[at / 8] |= 1 << (at % 8);
+            }
+        }
+        out.extend_from_slice(&nulls);
+        let types: Vec<[u8; 2]> = bound().map(Param::announced).collect();
+        let again = rebind || types != self.types;
+        out.push(u8::from(again));
+        if again {
+            types.iter().for_each(|each| out.extend_from_slice(each));
+            self.types = types;
+        }
+        bound().for_each(|value| value.write(out));
+    }
+}

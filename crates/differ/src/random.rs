@@ -1,0 +1,324 @@
+//! Random statements in lockstep, on several connections at once: each has a database of its own.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::answer::Answer;
+use crate::compare;
+use crate::generate;
+use crate::lockstep::{Pair, Place, Servers};
+use crate::minimise::minimise;
+use crate::peer::{Peer, capability};
+use crate::report::{Difference, Report};
+use crate::step::{CONNECTIONS, Step, What, shown};
+
+/// What clients agree on; an episode takes one after the other.
+pub const CLIENTS: [u32; 6] = [
+    capability::USUAL | capability::MULTI_STATEMENTS | capability::DEPRECATE_EOF,
+    capability::USUAL | capability::MULTI_STATEMENTS,
+    capability::USUAL
+        | capability::MULTI_STATEMENTS
+        | capability::DEPRECATE_EOF
+        | capability::SESSION_TRACK
+        | capability::FOUND_ROWS,
+    capability::USUAL
+        | capability::MULTI_STATEMENTS
+        | capability::DEPRECATE_EOF
+        | capability::OPTIONAL_METADATA,
+    capability::USUAL
+        | capability::DEPRECATE_EOF
+        | capability::QUERY_ATTRIBUTES
+        | capability::SESSION_TRACK,
+    capability::USUAL | capability::FOUND_ROWS | capability::OPTIONAL_METADATA,
+];
+
+/// How often stock is asked whether it agrees with itself.
+const CONTROLS: usize = 3;
+
+/// How much is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Requests to each server.
+    pub statements: u64,
+    /// Of the first episode.
+    pub seed: u64,
+    /// Steps of an episode.
+    pub episode: usize,
+    /// Databases and connections side by side.
+    pub streams: usize,
+    /// The run ends after so many differences.
+    pub differences_max: usize,
+    /// No episode begins after this time.
+    pub time_max: Duration,
+    /// Replays that each is worth.
+    pub trials_max: usize,
+}
+
+/// Run them.
+///
+/// # Errors
+/// A server that cannot be reached.
+pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Result<Report> {
+    let begin = Instant::now();
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let all = Mutex::new(Report::new("random", extent.seed));
+    let failed: Mutex<Option<io::Error>> = Mutex::new(None);
+    let is_over = || {
+        done.load(Ordering::Relaxed) >= extent.statements
+            || begin.elapsed() > extent.time_max
+            || all
+                .lock()
+                .is_ok_and(|all| all.steady() >= extent.differences_max)
+            || failed.lock().is_ok_and(|failed| failed.is_some())
+    };
+    let finished = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for stream in 0..extent.streams {
+            let place = Place {
+                database: format!("{}{stream}", place.database),
+                ..place.clone()
+            };
+            let (next, done, all, failed, is_over, finished) =
+                (&next, &done, &all, &failed, &is_over, &finished);
+            scope.spawn(move || {
+                let mut pair = Pair::new(place.clone());
+                while !is_over() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let found = one(&mut pair, &place, extent, number, done);
+                    match found {
+                        Ok(report) => {
+                            if let Ok(mut all) = all.lock() {
+                                all.add(report);
+                            }
+                        }
+                        Err(error) if is_hang(&error) => {
+                            pair.leave_database();
+                            if let Ok(mut all) = all.lock() {
+                                let seed = extent.seed.wrapping_add(number);
+                                all.differences.push(hang(&error, seed, &[]));
+                            }
+                        }
+                        Err(error) => {
+                            if let Ok(mut failed) = failed.lock() {
+                                failed.get_or_insert(error);
+                            }
+                        }
+                    }
+                }
+                finished.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut said = Instant::now();
+        while finished.load(Ordering::Relaxed) < extent.streams as u64 {
+            std::thread::sleep(Duration::from_millis(20));
+            if said.elapsed() > Duration::from_secs(10) {
+                said = Instant::now();
+                let statements = done.load(Ordering::Relaxed);
+                let rate = statements as f64 / begin.elapsed().as_secs_f64();
+                let differences = all.lock().map_or(0, |all| all.steady());
+                say(&format!(
+                    "{statements} of {} statements, {rate:.0} a second, {differences} differences",
+                    extent.statements
+                ));
+            }
+        }
+    });
+    if let Some(error) = failed.into_inner().unwrap_or(None) {
+        return Err(error);
+    }
+    let mut report = all
+        .into_inner()
+        .map_err(|_| io::Error::other("a stream panicked"))?;
+    report.wall_s = begin.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Neither server answers, in a step or while an episode begins.
+fn is_hang(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
+}
+
+/// Stock hangs, too: nothing follows for the patches.
+fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
+    Difference {
+        what: error.to_string(),
+        statement: steps.last().map_or(String::new(), |step| shown(&step.what)),
+        script: String::new(),
+        steps: steps.to_vec(),
+        steady: false,
+        seed,
+    }
+}
+
+/// One episode.
+fn one(
+    pair: &mut Pair,
+    place: &Place,
+    extent: Extent,
+    number: u64,
+    done: &AtomicU64,
+) -> io::Result<Report> {
+    let seed = extent.seed.wrapping_add(number);
+    let wanted = CLIENTS[(seed % CLIENTS.len() as u64) as usize];
+    let steps = generate::episode(seed, extent.episode);
+    pair.want(wanted);
+    run_steps(
+        pair,
+        &Place {
+            wanted,
+            ..place.clone()
+        },
+        &steps,
+        seed,
+        extent.trials_max,
+        done,
+    )
+}
+
+/// Run steps on an empty database, and make a script of a difference.
+///
+/// # Errors
+/// A server that cannot be reached.
+pub fn run_steps(
+    pair: &mut Pair,
+    place: &Place,
+    steps: &[Step],
+    seed: u64,
+    trials_max: usize,
+    done: &AtomicU64,
+) -> io::Result<Report> {
+    let mut report = Report::new("random", seed);
+    let allowed = pair.allowed;
+    pair.fresh()?;
+    let mut found = None;
+    for (at, step) in steps.iter().enumerate() {
+        let differs = match pair.step(step) {
+            Err(error) if is_hang(&error) => {
+                report.differences.push(hang(&error, seed, &steps[..=at]));
+                pair.leave_database();
+                return Ok(report);
+            }
+            other => other?,
+        };
+        done.fetch_add(1, Ordering::Relaxed);
+        report.statements += 1;
+        let count = report.groups.entry(step.group.to_string()).or_default();
+        count.statements += 1;
+        count.errors += u64::from(pair.answers.0.error != 0);
+        count.rows += pair.answers.0.rows;
+        if let Some(what) = differs {
+            found = Some((at, what));
+            break;
+        }
+    }
+    report.allowed = pair.allowed - allowed;
+    if let Some((at, what)) = found {
+        report
+            .differences
+            .push(explain(pair, place, &steps[..=at], what, seed, trials_max)?);
+    }
+    Ok(report)
+}
+
+fn explain(
+    pair: &mut Pair,
+    place: &Place,
+    steps: &[Step],
+    what: String,
+    seed: u64,
+    trials_max: usize,
+) -> io::Result<Difference> {
+    let statement = steps.last().map_or(String::new(), |step| shown(&step.what));
+    let smaller = match minimise(pair, steps, trials_max) {
+        Err(error) if is_hang(&error) => {
+            pair.leave_database();
+            None
+        }
+        other => other?,
+    };
+    let Some((left, what)) = smaller else {
+        return Ok(Difference {
+            what,
+            statement,
+            script: String::new(),
+            steps: steps.to_vec(),
+            steady: false,
+            seed,
+        });
+    };
+    let steady = match stock_is_steady(place, &left) {
+        Err(error) if is_hang(&error) => false,
+        other => other?,
+    };
+    let statement = left.last().map_or(String::new(), |step| shown(&step.what));
+    Ok(Difference {
+        what,
+        statement,
+        script: crate::step::script(&left),
+        steps: left,
+        steady,
+        seed,
+    })
+}
+
+/// Whether stock answers these steps in the same way each time.
+fn stock_is_steady(place: &Place, steps: &[Step]) -> io::Result<bool> {
+    let first = alone(place, steps)?;
+    for _ in 1..CONTROLS {
+        let again = alone(place, steps)?;
+        let pairs = first.iter().zip(&again).zip(steps);
+        for ((one, other), step) in pairs {
+            if compare::difference(one, other, step.unordered).is_some() {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What stock alone answers.
+fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
+    let mut answer = Answer::default();
+    let mut peers = Vec::new();
+    for _ in 0..CONNECTIONS {
+        peers.push(Peer::connect(&place.stock, place.wanted)?);
+    }
+    let database = &place.database;
+    let mut begin = vec![
+        (
+            0,
+            What::Query(format!("DROP DATABASE IF EXISTS {database}")),
+        ),
+        (0, What::Query(format!("CREATE DATABASE {database}"))),
+    ];
+    for on in 0..CONNECTIONS {
+        begin.extend(
+            place
+                .session
+                .iter()
+                .map(|sql| (on, What::Query(sql.clone()))),
+        );
+        begin.push((on, What::Database(database.clone())));
+    }
+    for (on, what) in begin {
+        peers[on].send(&what)?;
+        peers[on].receive(&mut answer)?;
+    }
+    let mut answers = Vec::new();
+    for step in steps {
+        let peer = &mut peers[step.on];
+        let asked = peer
+            .send(&step.what)
+            .and_then(|()| peer.receive(&mut answer));
+        if asked.is_err() {
+            answer.clear();
+        }
+        answers.push(answer.clone());
+    }
+    Ok(answers)
+}

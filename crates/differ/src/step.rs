@@ -1,0 +1,132 @@
+//! What is sent: one request on one of a server's connections.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::param::Param;
+
+/// How many connections a server has in lockstep.
+pub const CONNECTIONS: usize = 2;
+
+/// One request to both servers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which of the connections.
+    pub on: usize,
+    /// The group that it is counted under.
+    pub group: Cow<'static, str>,
+    /// What is sent.
+    pub what: What,
+    /// SQL leaves the order of its rows open: they are compared as a multiset.
+    pub unordered: bool,
+    /// After a warning or an error SHOW WARNINGS is compared, too.
+    pub diagnose: bool,
+}
+
+/// A request. Statements are named by slots: the servers' own numbers for them need not agree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum What {
+    /// COM_QUERY.
+    Query(String),
+    /// COM_STMT_PREPARE.
+    Prepare(u32, String),
+    /// COM_STMT_EXECUTE.
+    Execute {
+        /// Of the statement.
+        slot: u32,
+        /// As many as the statement takes; too few are filled up with NULL, too many are left out.
+        values: Vec<Param>,
+        /// Open a cursor.
+        cursor: bool,
+        /// Announce the types again where they are those of the execution before.
+        rebind: bool,
+    },
+    /// COM_STMT_SEND_LONG_DATA for a parameter; nothing is answered.
+    LongData(u32, u16, Vec<u8>),
+    /// COM_STMT_FETCH of so many rows.
+    Fetch(u32, u32),
+    /// COM_STMT_RESET.
+    ResetStatement(u32),
+    /// COM_STMT_CLOSE; nothing is answered.
+    Close(u32),
+    /// COM_INIT_DB.
+    Database(String),
+    /// COM_PING.
+    Ping,
+    /// COM_RESET_CONNECTION.
+    ResetConnection,
+    /// COM_SET_OPTION: several statements in a request, or not.
+    MultiStatements(bool),
+}
+
+impl Step {
+    /// A request on the first connection, compared as it is.
+    #[must_use]
+    pub fn new(group: &'static str, what: What) -> Self {
+        Self {
+            on: 0,
+            group: Cow::Borrowed(group),
+            what,
+            unordered: false,
+            diagnose: true,
+        }
+    }
+
+    /// SQL as text.
+    #[must_use]
+    pub fn query(group: &'static str, sql: impl Into<String>) -> Self {
+        Self::new(group, What::Query(sql.into()))
+    }
+}
+
+/// Steps as a script for a reader: SQL where a step is SQL, and comments for what only the binary protocol has.
+#[must_use]
+pub fn script(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        if step.on > 0 {
+            text.push_str(&format!("/* connection {} */ ", step.on + 1));
+        }
+        text.push_str(&shown(&step.what));
+        text.push('\n');
+    }
+    text
+}
+
+/// One request for a reader.
+#[must_use]
+pub fn shown(what: &What) -> String {
+    match what {
+        What::Query(sql) => format!("{sql};"),
+        What::Prepare(slot, sql) => format!("-- COM_STMT_PREPARE s{slot}: {sql}"),
+        What::Execute {
+            slot,
+            values,
+            cursor,
+            ..
+        } => {
+            let values: Vec<String> = values.iter().map(Param::shown).collect();
+            let how = if *cursor { ", with a cursor" } else { "" };
+            format!("-- COM_STMT_EXECUTE s{slot} ({}){how}", values.join(", "))
+        }
+        What::LongData(slot, at, data) => {
+            format!(
+                "-- COM_STMT_SEND_LONG_DATA s{slot}, parameter {at}: {} bytes",
+                data.len()
+            )
+        }
+        What::Fetch(slot, rows) => format!("-- COM_STMT_FETCH s{slot}: {rows} rows"),
+        What::ResetStatement(slot) => format!("-- COM_STMT_RESET s{slot}"),
+        What::Close(slot) => format!("-- COM_STMT_CLOSE s{slot}"),
+        What::Database(name) => format!("-- COM_INIT_DB {name}"),
+        What::Ping => "-- COM_PING".to_owned(),
+        What::ResetConnection => "-- COM_RESET_CONNECTION".to_owned(),
+        What::MultiStatements(on) => {
+            format!(
+                "-- COM_SET_OPTION: several statements {}",
+                if *on { "ON" } else { "OFF" }
+            )
+        }
+    }
+}

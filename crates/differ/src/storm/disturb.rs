@@ -1,0 +1,115 @@
+//! What disturbs a storm.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use wire::ServerUrl;
+
+use super::{Chance, Extent, Shared, run_sql};
+
+pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
+    let mut chance = Chance(seed);
+    while !shared.over.load(Ordering::Relaxed) {
+        let Ok(mut connection) = wire::connect(shared.url) else {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let _ = run_sql(&mut *connection, "SET lock_wait_timeout=2");
+        while !shared.over.load(Ordering::Relaxed) {
+            let mut is_lost = false;
+            for sql in disturbance(shared, extent, &mut chance) {
+                let word = sql.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+                shared.note(|found| *found.disturbances.entry(word).or_default() += 1);
+                if let Err(error) = run_sql(&mut *connection, &sql) {
+                    // A connection that is gone when it is to be killed is no error.
+                    is_lost |= !sql.starts_with("KILL") && shared.error(&error, &sql)
+                        || error.is_disconnect();
+                }
+            }
+            if is_lost {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2 + chance.below(15) as u64));
+        }
+        let _ = run_sql(&mut *connection, "UNLOCK TABLES");
+    }
+    if let Ok(mut connection) = wire::connect(shared.url) {
+        let _ = run_sql(&mut *connection, "RENAME TABLE storm.kv_moved TO storm.kv");
+        let _ = run_sql(&mut *connection, "GRANT ALL ON storm.* TO weak@localhost");
+    }
+}
+
+fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec<String> {
+    let one = |sql: &str| vec![sql.to_owned()];
+    let victim = |chance: &mut Chance| {
+        let ids = shared
+            .ids
+            .lock()
+            .map(|ids| ids.values().copied().collect::<Vec<_>>())
+            .unwrap_or_default();
+        ids.get(chance.below(ids.len() as i64) as usize)
+            .copied()
+            .unwrap_or(0)
+    };
+    match chance.below(26) {
+        0 => one("ALTER TABLE storm.kv ADD COLUMN more INT DEFAULT 3"),
+        1 => one("ALTER TABLE storm.kv DROP COLUMN more"),
+        2 => one("ALTER TABLE storm.kv ADD INDEX extra (a)"),
+        3 => one("ALTER TABLE storm.kv DROP INDEX extra"),
+        4 => one("ALTER TABLE storm.kv MODIFY a DECIMAL(20,0) NOT NULL"),
+        5 => one("ALTER TABLE storm.kv MODIFY a BIGINT NOT NULL"),
+        6 => one("ALTER TABLE storm.kv MODIFY k BIGINT NOT NULL"),
+        7 => one("ALTER TABLE storm.kv MODIFY k INT NOT NULL"),
+        8 => vec![
+            "RENAME TABLE storm.kv TO storm.kv_moved".to_owned(),
+            "RENAME TABLE storm.kv_moved TO storm.kv".to_owned(),
+        ],
+        9 => one("FLUSH TABLES"),
+        10 => vec![
+            "FLUSH TABLES WITH READ LOCK".to_owned(),
+            "UNLOCK TABLES".to_owned(),
+        ],
+        11 => one("FLUSH TABLES storm.kv, storm.account"),
+        12 => one("ANALYZE TABLE storm.kv, storm.account, storm.parts"),
+        13 => one("FLUSH PRIVILEGES"),
+        14 => vec![
+            "REVOKE SELECT ON storm.* FROM weak@localhost".to_owned(),
+            "GRANT SELECT ON storm.* TO weak@localhost".to_owned(),
+        ],
+        15..=17 => vec![format!("KILL QUERY {}", victim(chance))],
+        18 => vec![format!("KILL {}", victim(chance))],
+        19 => one("ALTER TABLE storm.kv DROP INDEX u, ADD UNIQUE INDEX u (u)"),
+        20 => one("ALTER TABLE storm.parts MODIFY x BIGINT NOT NULL"),
+        21 => one("ALTER TABLE storm.parts MODIFY x INT NOT NULL"),
+        _ if extent.switches.is_empty() => one("FLUSH STATUS"),
+        _ => {
+            let name = &extent.switches[chance.below(extent.switches.len() as i64) as usize];
+            let value = ["ON", "OFF"][chance.below(2) as usize];
+            vec![format!("SET GLOBAL {name} = {value}")]
+        }
+    }
+}
+
+/// Refuse a switch that the server does not have.
+///
+/// # Errors
+/// A name that is none, or that cannot be set.
+pub fn find_switches(url: &ServerUrl, names: &[String]) -> Result<()> {
+    let mut connection = wire::connect(url)?;
+    for name in names {
+        ensure!(
+            name.chars()
+                .all(|each| each.is_ascii_alphanumeric() || each == '_'),
+            "{name} is no variable's name"
+        );
+        let rows = run_sql(
+            &mut *connection,
+            &format!("SHOW GLOBAL VARIABLES LIKE '{name}'"),
+        )?;
+        if rows.0.is_empty() {
+            bail!("the server has no variable {name}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+"""`upshift patch prove`: a patched server against stock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def prove(
+    stock: Annotated[Path, typer.Option(metavar="MYSQLD", help="The server without the patches.")],
+    patched: Annotated[Path, typer.Option(metavar="MYSQLD", help="The same server with them.")],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Start with this setting; repeatable. Default: all switches of the patches ON."
+        ),
+    ] = None,
+    statements: Annotated[int, typer.Option(min=0, help="Random statements to each server; 0 for none.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random statements and disturbances.")] = 1,
+    minutes: Annotated[float, typer.Option(min=0, help="How long the disturbed load runs; 0 for none, and no crash.")] = 5.0,
+    allow: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A TOML file of differences that patches make on purpose.", show_default=False),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep logs and reports in this new folder.", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run, and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
+    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+) -> None:
+    """Prove a patched server right: the same bytes as stock, right answers beside disturbances and after a crash."""
+    import contextlib
+    import tempfile
+
+    from upshift import console
+    from upshift.cli import programs
+    from upshift.errors import UsageError
+    from upshift.native.programs import DIFFER
+    from upshift.prove.model import Asked
+    from upshift.prove.proving import prove as run_proof
+    from upshift.prove.proving import refuse_servers
+    from upshift.prove.terminal import lines
+    from upshift.server.kinds import default_kind
+    from upshift.shell import SystemShell
+    from upshift.values import checked
+
+    settings = dict(_setting(each) for each in setting or ())
+    given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
+    asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes})
+    refuse_servers(asked)
+    if keep and keep.exists():
+        raise UsageError(f"--keep: {keep} is there already", "name a folder that is not there yet")
+    if dry_run:
+        random = (f"random: {statements} statements from seed {seed}",) if statements else ()
+        disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
+        for line in ("mix: fixed statements", *random, *disturbed):
+            console.result(line)
+        return
+    shell = SystemShell()
+    try:
+        differ = programs.built_programs(shell, allow_install=not no_install, say=console.say) / DIFFER
+        with contextlib.ExitStack() as held:
+            if keep:
+                keep.mkdir(parents=True)
+            folder = keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="upshift-prove-")))
+            proof = run_proof(shell, default_kind(), differ, asked, folder.resolve(), say=console.say)
+            if keep:
+                (keep / "proof.json").write_text(proof.model_dump_json(indent=2))
+    finally:
+        shell.close()
+    if json:
+        console.result_json(proof.model_dump_json(indent=2))
+    else:
+        for line in lines(proof):
+            console.result(line)
+    if proof.verdict == "different":
+        raise typer.Exit(1)
+
+
+def _setting(given: str) -> tuple[str, str]:
+    """Raises UsageError for what is not NAME=VALUE."""
+    from upshift.errors import UsageError
+
+    name, equals, value = given.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--setting {given}: it has the form NAME=VALUE", "as --setting ps_point_lookup=OFF")
+    return name, value

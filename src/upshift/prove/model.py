@@ -1,0 +1,64 @@
+"""What is asked of a proof, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import field_validator
+
+from upshift.server.kind import one_spelling
+from upshift.values import Value
+
+SCHEMA_VERSION = 1
+
+PartName = Literal["mix", "random", "storm", "crash"]
+Verdict = Literal["equal", "different"]
+
+
+class Asked(Value):
+    """What is run, and on which servers."""
+
+    stock: Path
+    patched: Path
+    settings: Mapping[str, str] = {}
+    """Of both servers; a variable that only the patched one has is its alone."""
+    statements: int = 1_000_000
+    """Random statements to each server; 0: none."""
+    seed: int = 1
+    minutes: float = 5.0
+    """Of the disturbed load; 0: none, and no crash."""
+    allow: Path | None = None
+    """A file of the differences that patches make on purpose."""
+
+    @field_validator("settings")
+    @classmethod
+    def _one_spelling(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
+        return one_spelling(settings)
+
+
+class Part(Value):
+    """One part of the proof."""
+
+    name: PartName
+    statements: int
+    """Sent to each server; of storm those whose answers were checked."""
+    wall_s: float
+    wrong: tuple[str, ...]
+    """What differs or cannot be, each with its script; empty: nothing."""
+    unsteady: tuple[str, ...] = ()
+    """Differences that did not come again, or that stock has with itself: no fault of the patch is shown by them."""
+    detail: Mapping[str, Any]
+    """All that the program said."""
+
+
+class Proof(Value):
+    """The result."""
+
+    schema_version: int = SCHEMA_VERSION
+    asked: Asked
+    switches: Mapping[str, str]
+    """Variables that the patched server has and stock has not, as they stood."""
+    parts: tuple[Part, ...]
+    verdict: Verdict

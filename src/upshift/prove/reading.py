@@ -1,0 +1,44 @@
+"""What upshift-differ wrote, as parts of a proof."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from upshift.prove.model import Part, PartName
+
+_CRASH = re.compile(r"got signal \d+|Assertion|mysqld: .*: Assertion|\[FATAL\]|AddressSanitizer|ThreadSanitizer")
+
+
+def compared(name: PartName, said: Mapping[str, Any]) -> Part:
+    """Of mix and random."""
+    steady: list[str] = []
+    unsteady: list[str] = []
+    for each in said["differences"]:
+        where = steady if each["steady"] else unsteady
+        where.append(f"{each['what']}\n{each['script'] or each['statement']}".rstrip())
+    return Part(
+        name=name,
+        statements=said["statements"],
+        wall_s=said["wall_s"],
+        wrong=tuple(steady),
+        unsteady=tuple(unsteady),
+        detail=said,
+    )
+
+
+def stormed(name: PartName, said: Mapping[str, Any], *also: str) -> Part:
+    """Of storm and crash; ``also`` is wrong besides what the program found."""
+    wrong = [*said["wrong"], *(["the server was lost"] if said["lost"] else []), *also]
+    return Part(name=name, statements=said["statements"], wall_s=said["wall_s"], wrong=tuple(wrong), detail=said)
+
+
+def crashes(log: str) -> tuple[str, ...]:
+    """The lines of a server's log that say it crashed."""
+    return tuple(line.strip() for line in log.splitlines() if _CRASH.search(line))
+
+
+def switches(stock: Mapping[str, str], patched: Mapping[str, str]) -> dict[str, str]:
+    """The boolean variables that only the patched server has, with their values."""
+    return {name: value for name, value in sorted(patched.items()) if name not in stock and value in ("ON", "OFF")}

@@ -1,0 +1,26 @@
+"""A proof for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upshift.prove.model import Proof
+
+_WORDS = {
+    "mix": "fixed statements, byte by byte",
+    "random": "random statements, byte by byte",
+    "storm": "answers beside DDL, FLUSH, KILL, GRANT and SET GLOBAL",
+    "crash": "rows after kill -9 and restart",
+}
+
+
+def lines(proof: Proof) -> Iterator[str]:
+    """The verdict, the parts, and what is wrong."""
+    yield f"{proof.verdict}: {proof.asked.patched} against {proof.asked.stock}"
+    for part in proof.parts:
+        told = f"{len(part.wrong)} wrong" if part.wrong else "nothing wrong"
+        more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
+        yield f"  {_WORDS[part.name]}: {part.statements} statements in {part.wall_s:.0f} s, {told}{more}"
+    for part in proof.parts:
+        for each in part.wrong:
+            yield f"\n{part.name}: {each}"

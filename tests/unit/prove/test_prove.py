@@ -1,0 +1,74 @@
+"""A proof: what the program said becomes parts and a verdict, bad input is refused before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from upshift.cli.app import app
+from upshift.errors import UsageError
+from upshift.prove.model import Asked, Part, Proof
+from upshift.prove.reading import compared, crashes, stormed, switches
+from upshift.prove.terminal import lines
+
+
+def difference(*, steady: bool) -> dict[str, Any]:
+    return {"what": "packet 1", "statement": "SELECT 1;", "script": "SELECT 2;\n", "steady": steady}
+
+
+def test_a_difference_that_stock_has_with_itself_is_no_fault_of_the_patch() -> None:
+    said = {"statements": 7, "wall_s": 2.0, "differences": [difference(steady=True), difference(steady=False)]}
+    part = compared("random", said)
+    assert part.wrong == ("packet 1\nSELECT 2;",)
+    assert len(part.unsteady) == 1 and part.statements == 7
+
+
+def test_a_lost_server_and_a_crash_in_the_log_are_wrong() -> None:
+    said = {"statements": 7, "wall_s": 2.0, "wrong": ["a row"], "lost": True}
+    found = crashes("all is well\n2026-11-23T04:48:30Z UTC - mysqld got signal 11 ;\nbye\n")
+    part = stormed("storm", said, *found)
+    assert part.wrong == ("a row", "the server was lost", "2026-11-23T04:48:30Z UTC - mysqld got signal 11 ;")
+    assert stormed("crash", {**said, "wrong": [], "lost": False}).wrong == ()
+
+
+def test_the_switches_are_what_only_the_patched_server_has() -> None:
+    stock = {"autocommit": "ON", "port": "3306"}
+    assert switches(stock, {**stock, "ps_point_lookup": "OFF", "size": "5"}) == {"ps_point_lookup": "OFF"}
+
+
+@pytest.mark.parametrize(("wrong", "verdict"), [((), "equal"), (("packet 3",), "different")])
+def test_people_see_the_verdict_first(wrong: tuple[str, ...], verdict: Any) -> None:
+    asked = Asked(stock=Path("/a"), patched=Path("/b"))
+    part = Part(name="mix", statements=10, wall_s=1, wrong=wrong, detail={})
+    told = list(lines(Proof(asked=asked, switches={}, parts=(part,), verdict=verdict)))
+    assert told[0].startswith(f"{verdict}: /b against /a")
+    assert any("packet 3" in line for line in told) == bool(wrong)
+
+
+def run(*arguments: str) -> None:
+    typer.main.get_command(app).main(["patch", "prove", *arguments], standalone_mode=False)
+
+
+def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
+    server = tmp_path / "mysqld"
+    server.touch()
+    both = ("--stock", str(server), "--patched", str(server))
+    for arguments, message in (
+        (("--stock", str(server), "--patched", str(tmp_path / "none")), "--patched: there is no"),
+        ((*both, "--setting", "ON"), "NAME=VALUE"),
+        ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
+        ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
+        ((*both, "--keep", str(tmp_path)), "there already"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run(*arguments)
+
+
+def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = tmp_path / "mysqld"
+    server.touch()
+    run("--stock", str(server), "--patched", str(server), "--dry-run", "--minutes", "0", "--statements", "500", "--seed", "9")
+    assert capsys.readouterr().out.splitlines() == ["mix: fixed statements", "random: 500 statements from seed 9"]
