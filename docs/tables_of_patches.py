@@ -27,6 +27,8 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
+    if (arm, workload) not in found or (base, workload) not in found:
+        return "not counted"
     percent = 100 * (found[arm, workload] / found[base, workload] - 1)
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
