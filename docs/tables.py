@@ -290,7 +290,8 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
     flags = sorted({flag["name"] for flag in result["experiment"]["flags"]})
     compilers = ", ".join(dict.fromkeys(build["compiler"] for build in result["builds"]))
     server, client = (", ".join(map(str, plan[name])) for name in ("server_cpus", "client_cpus"))
-    yield f"- {result['started_at'][:10]}, run `{result['run']}`, MySQL {result['source']['version']}, {compilers}"
+    made = (f"MySQL {version}" if (version := result["source"]["version"]) else "", compilers)
+    yield "- " + ", ".join((result["started_at"][:10], f"run `{result['run']}`", *filter(None, made)))
     yield f"- {table.machine(result)}"
     yield f"- server on CPU {server}, load on CPU {client}"
     confidence_percent = 100 * result["experiment"]["confidence"]

@@ -1,4 +1,4 @@
-"""Draws what the patches bring: instructions a query with each patch alone, and with each one left out."""
+"""Draws what the patches bring: instructions with each patch alone and with each left out, and servers beside each other."""
 
 from __future__ import annotations
 
@@ -26,6 +26,21 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(workload, f"{unpatched:,.0f}", f"{off:,.0f}", f"{on:,.0f}", f"{on / unpatched:.3f}")
 
 
+def beside(result: dict[str, Any]) -> Iterator[str]:
+    """A row an arm and load: each arm compared with the first."""
+    base = result["comparisons"][0]["baseline"]
+    found = [one for one in result["comparisons"] if one["baseline"] == base]
+    metrics = [name for name in table.METRICS if any(one["metric"] == name for one in found)]
+    yield from table.head(f"compared with {base}", "workload", "connections", *(table.METRICS[name] for name in metrics))
+    for arm, workload, connections in dict.fromkeys((one["arm"], one["workload"], one["connections"]) for one in found):
+        of_load = {
+            one["metric"]: table.ratio(one)
+            for one in found
+            if (one["arm"], one["workload"], one["connections"]) == (arm, workload, connections)
+        }
+        yield table.row(arm, workload, connections, *(of_load.get(metric, "") for metric in metrics))
+
+
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
     if (arm, workload) not in found or (base, workload) not in found:
         return "not counted"
@@ -33,4 +48,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (patches,)
+KINDS = (beside, patches)
