@@ -41,6 +41,14 @@ def beside(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(arm, workload, connections, *(of_load.get(metric, "") for metric in metrics))
 
 
+def proof(result: dict[str, Any]) -> Iterator[str]:
+    """A row a part of the proof: what was asked, and what was wrong."""
+    yield from table.head("part", "statements", "differences that came again", "allowed differences", "wrong answers")
+    for one in result["parts"]:
+        again = sum(each["steady"] for each in one["differences"])
+        yield table.row(one["part"], f"{one['statements']:,}", again, one.get("allowed", 0), len(one.get("wrong", ())))
+
+
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
     if (arm, workload) not in found or (base, workload) not in found:
         return "not counted"
@@ -48,4 +56,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (beside, patches)
+KINDS = (beside, patches, proof)
