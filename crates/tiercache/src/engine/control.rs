@@ -61,7 +61,7 @@ impl Tier {
     }
 
     fn turn(&self, control: &mut Control) {
-        let answered = self.status.answer(|request| self.perform(request));
+        let answered = self.status.answer(|request| self.change(request));
         if control.forgiven.elapsed() >= off::FORGIVEN_AFTER {
             self.off.forgive();
             control.forgiven = Instant::now();
@@ -72,8 +72,15 @@ impl Tier {
         }
     }
 
-    /// Makes a change.
+    /// Makes a change, after any other that is under way.
     pub fn perform(&self, request: Request) -> Result<String, String> {
+        let _ticking = lock(&self.ticking);
+        self.change(request)
+    }
+
+    /// Makes a change. The caller holds `ticking`: of two resizes at once, the smaller would give back memory that the
+    /// larger has just let pages into.
+    fn change(&self, request: Request) -> Result<String, String> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err("the tier has stopped".into());
         }

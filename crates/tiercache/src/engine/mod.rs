@@ -276,6 +276,8 @@ impl Tier {
 }
 
 #[cfg(test)]
+mod resize_tests;
+#[cfg(test)]
 mod stripes_tests;
 #[cfg(test)]
 mod tests;
