@@ -24,6 +24,20 @@ def prove(
         Path | None,
         typer.Option(metavar="FILE", help="A TOML file of differences that patches make on purpose.", show_default=False),
     ] = None,
+    mtr: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SUITE",
+            help="Run this suite of MySQL's tests too, or SUITE.TEST,SUITE.TEST; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    mtr_source: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The source with the tests. Default: the one stock was built from.", show_default=False
+        ),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Keep logs and reports in this new folder.", show_default=False),
@@ -50,14 +64,15 @@ def prove(
 
     settings = dict(_setting(each) for each in setting or ())
     given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
-    asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes})
+    tests = {"suites": tuple(mtr or ()), "source": mtr_source.resolve() if mtr_source else None}
+    asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
     refuse_servers(asked)
     if keep and keep.exists():
         raise UsageError(f"--keep: {keep} is there already", "name a folder that is not there yet")
     if dry_run:
         random = (f"random: {statements} statements from seed {seed}",) if statements else ()
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
-        for line in ("mix: fixed statements", *random, *disturbed):
+        for line in ("mix: fixed statements", *random, *disturbed, *(f"mtr: {each}, four times" for each in asked.suites)):
             console.result(line)
         return
     shell = SystemShell()

@@ -13,7 +13,7 @@ from upshift.values import Value
 
 SCHEMA_VERSION = 1
 
-PartName = Literal["mix", "random", "storm", "crash"]
+PartName = Literal["mix", "random", "storm", "crash", "mtr"]
 Verdict = Literal["equal", "different"]
 
 
@@ -31,6 +31,10 @@ class Asked(Value):
     """Of the disturbed load; 0: none, and no crash."""
     allow: Path | None = None
     """A file of the differences that patches make on purpose."""
+    suites: tuple[str, ...] = ()
+    """Of MySQL's own tests: names of suites, or tests with commas between them."""
+    source: Path | None = None
+    """The source whose tests those are; None: the one that stock was built from."""
 
     @field_validator("settings")
     @classmethod
@@ -43,7 +47,7 @@ class Part(Value):
 
     name: PartName
     statements: int
-    """Sent to each server; of storm those whose answers were checked."""
+    """Sent to each server; of storm those whose answers were checked; of mtr, tests that ran."""
     wall_s: float
     wrong: tuple[str, ...]
     """What differs or cannot be, each with its script; empty: nothing."""

@@ -13,6 +13,7 @@ from typing import Any
 import pymysql
 
 from upshift.errors import UpshiftError, UsageError
+from upshift.prove import suites
 from upshift.prove.model import Asked, Part, Proof, Verdict
 from upshift.prove.reading import compared, crashes, stormed, switches
 from upshift.server.data import copy
@@ -57,6 +58,7 @@ def prove(shell: Shell, kind: ServerKind, differ: Path, asked: Asked, folder: Pa
         with work.patched() as patched:
             parts.append(work.storm(patched, tuple(own)))
         parts.append(work.crash(tuple(own)))
+    parts.extend(suites.parts(shell, asked, tuple(own), folder, say=say))
     verdict: Verdict = "different" if any(part.wrong for part in parts) else "equal"
     return Proof(asked=asked, switches=own, parts=tuple(parts), verdict=verdict)
 
@@ -163,6 +165,7 @@ def refuse_servers(asked: Asked) -> None:
             raise UsageError(f"{option}: there is no {binary}", "name the server's binary, mysqld")
     if asked.allow and not asked.allow.is_file():
         raise UsageError(f"--allow: there is no {asked.allow}", "name a TOML file; docs/reference/patch-prove.md has its keys")
+    suites.refuse(asked)
 
 
 def _variables(socket: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ _WORDS = {
     "random": "random statements, byte by byte",
     "storm": "answers beside DDL, FLUSH, KILL, GRANT and SET GLOBAL",
     "crash": "rows after kill -9 and restart",
+    "mtr": "MySQL's own tests",
 }
 
 
@@ -20,7 +21,8 @@ def lines(proof: Proof) -> Iterator[str]:
     for part in proof.parts:
         told = f"{len(part.wrong)} wrong" if part.wrong else "nothing wrong"
         more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
-        yield f"  {_WORDS[part.name]}: {part.statements} statements in {part.wall_s:.0f} s, {told}{more}"
+        unit = f"tests ({part.detail.get('tests', 'stopped')})" if part.name == "mtr" else "statements"
+        yield f"  {_WORDS[part.name]}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
     for part in proof.parts:
         for each in part.wrong:
             yield f"\n{part.name}: {each}"

@@ -99,6 +99,7 @@ SUITES = {
     "innodb": ("--suite=innodb",),
     "json": ("--suite=json",),
     "sys_vars": ("--suite=sys_vars",),
+    "perfschema": ("--suite=perfschema",),
     "whole": ("--suite=main,json,innodb,sys_vars",),
     # MySQL's run-profile-suite target runs some thirty suites for many hours; these two execute most of the server.
     "profile": ("--suite=main,innodb", "--mysqld=--binlog-format=row", "--retry=0"),
@@ -131,8 +132,9 @@ def run_tests(
     *,
     jobs: int,
     environment: Mapping[str, str] = {},
+    options: tuple[str, ...] = (),
 ) -> TestOutcome:
-    """Run one of SUITES (``profile`` is what trains vendor-pgo), or tests separated by commas.
+    """Run one of SUITES (``profile`` is what trains vendor-pgo), or tests separated by commas, with MTR's own ``options``.
 
     A test that passes when MTR repeats it has passed. Raises NotTested when MTR could not test, stopped before the
     end, or tested another executable than ``server``.
@@ -151,7 +153,7 @@ def run_tests(
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
     shadow = _shadow(bench.folder.resolve() / "mtr", tree.resolve(), server)
-    command = _command(source, shadow, tests, jobs, environment)
+    command = _command(source, shadow, (*options, *tests), jobs, environment)
     try:
         bench.shell.run(
             command,

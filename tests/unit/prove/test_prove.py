@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import typer
+from fakes import FakeShell
 
 from upshift.cli.app import app
 from upshift.errors import UsageError
+from upshift.prove import suites
 from upshift.prove.model import Asked, Part, Proof
 from upshift.prove.reading import compared, crashes, stormed, switches
 from upshift.prove.terminal import lines
+from upshift.server import mtr
+from upshift.server.kind import TestOutcome
 
 
 def difference(*, steady: bool) -> dict[str, Any]:
@@ -62,6 +66,8 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--keep", str(tmp_path)), "there already"),
+        ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
+        ((*both, "--mtr", "nosuite", "--mtr-source", str(tmp_path)), "MySQL has no nosuite"),
     ):
         with pytest.raises(UsageError, match=message):
             run(*arguments)
@@ -72,3 +78,35 @@ def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: py
     server.touch()
     run("--stock", str(server), "--patched", str(server), "--dry-run", "--minutes", "0", "--statements", "500", "--seed", "9")
     assert capsys.readouterr().out.splitlines() == ["mix: fixed statements", "random: 500 statements from seed 9"]
+
+
+class _Mtr:
+    """MTR with a server that fails main.ps when the switch is ON, and main.flaky once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[str, str, tuple[str, ...]]] = []
+        monkeypatch.setattr(mtr, "run_tests", self.run)
+
+    def run(self, *given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
+        _bench, _source, _tree, server, tests = given
+        first = not any(asked[2] == options for asked in self.asked)
+        self.asked.append((server.name, tests, options))
+        fails = {"main.ps"} if "--mysqld=--loose-a-switch=ON" in options and server.name == "patched" else set()
+        if first and server.name == "patched":
+            fails |= {"main.flaky"}
+        names = {"main.ps", "main.flaky", "main.1st"} if tests == "main" else set(tests.split(","))
+        passing = tuple(sorted(names - fails))
+        return TestOutcome(run=len(names), passed=len(passing), failed=tuple(sorted(fails)), passing=passing)
+
+
+def test_what_fails_on_the_patched_server_alone_is_wrong_and_what_passes_again_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = _Mtr(monkeypatch)
+    asked = Asked(stock=tmp_path / "stock", patched=tmp_path / "patched", suites=("main",), source=tmp_path)
+    on, off, ps_on, ps_off = suites.parts(FakeShell({}), asked, ("a_switch",), tmp_path, say=lambda text: None)
+    assert len(on.wrong) == 1 and "main.ps" in on.wrong[0] and "main.flaky" not in on.wrong[0]
+    assert off.wrong == () and off.unsteady == ("main  OFF: main.flaky",) and off.statements == 3
+    assert len(ps_on.wrong) == 1 and ps_off.wrong == ()
+    protocols = {options[0] for _, _, options in fake.asked if len(options) == 2}
+    assert protocols == {"--ps-protocol"}
