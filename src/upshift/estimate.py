@@ -104,11 +104,11 @@ def estimate(options: Options, stages: tuple[str, ...], recipe: Recipe | None = 
     return tuple(of(name) for name in stages)
 
 
-def explaining(options: Options, seconds: float) -> tuple[Estimate, ...]:
-    """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload."""
-    data, explained = estimate(options, (Stage.DATA, Stage.EXPLAIN))
+def explaining(options: Options, seconds: float, *, counts: bool) -> tuple[Estimate, ...]:
+    """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload, and counts them first."""
+    data, counted, explained = estimate(options, (Stage.DATA, Stage.INSTRUCTIONS, Stage.EXPLAIN))
     wall_s = len(options.workloads) * _explained_s(seconds)
-    return data, explained.model_copy(update={"wall_s": wall_s})
+    return data, *((counted,) if counts else ()), explained.model_copy(update={"wall_s": wall_s})
 
 
 def _explained_s(seconds: float) -> float:

@@ -116,7 +116,9 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
         shell.close()
 
 
-def prepare_explaining(options: Options, asked: Asked, *, seconds: float, allow_install: bool, say: Say) -> Explaining:
+def prepare_explaining(
+    options: Options, asked: Asked, *, seconds: float, counts: bool, allow_install: bool, say: Say
+) -> Explaining:
     """What an explanation of two servers needs.
 
     Raises UsageError (WorkloadError) for servers that cannot be explained, MissingTool without perf, or NotEnoughRoom.
@@ -134,6 +136,7 @@ def prepare_explaining(options: Options, asked: Asked, *, seconds: float, allow_
         event=event,
         tools=find_tools(),
         seconds=seconds,
+        counts=counts,
     )
 
 

@@ -25,6 +25,12 @@ def explain(
         int | None, typer.Option("--connections", "-c", min=1, help="Client connections; default: the run's most, or 8.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=4, help="Seconds that each server is sampled under each workload.")] = 16.0,
+    counts: Annotated[
+        bool,
+        typer.Option(
+            "--counts", help="Also count each function's instructions and calls, exactly, with valgrind: a minute more."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages and estimates, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
@@ -49,11 +55,13 @@ def explain(
         connections=(connections or named.connections or 8,),
     )
     if dry_run:
-        show_estimates(explaining(options, seconds), as_json=json)
+        show_estimates(explaining(options, seconds, counts=counts), as_json=json)
         return
-    prepared = prepare_explaining(options, named, seconds=seconds, allow_install=not no_install, say=console.say)
-    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.EXPLAIN))
-    with session("explain", {**options.model_dump(mode="json"), "seconds": seconds}, stages=stages, jobs=0) as at_work:
+    prepared = prepare_explaining(options, named, seconds=seconds, counts=counts, allow_install=not no_install, say=console.say)
+    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.EXPLAIN)) + counts
+    with session(
+        "explain", {**options.model_dump(mode="json"), "seconds": seconds, "counts": counts}, stages=stages, jobs=0
+    ) as at_work:
         explanation = pipeline.explain(at_work.lab, prepared)
     if json:
         console.result_json(explanation.model_dump_json(indent=2))

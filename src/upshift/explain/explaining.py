@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from upshift.explain import calls, evidence, figures, inlining, kernel, stacks
+from upshift.explain import calls, counted, evidence, figures, inlining, kernel, stacks
 from upshift.explain.evidence import Stacks
 from upshift.explain.inlining import Examined
 from upshift.explain.layout import spreads
@@ -16,6 +16,7 @@ from upshift.explain.recording import Block, Event, Recorded, record
 from upshift.explain.rows import Sampled, rows, sampled
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
+from upshift.instructions.model import Count
 from upshift.measure.bench import Bench
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
@@ -24,6 +25,7 @@ from upshift.workbench import Workbench
 _CODE_ROWS = 200
 
 Pair = tuple[Variant, Variant]
+Counts = tuple[Count, Count]
 Tables = tuple[SymbolTable, SymbolTable]
 
 
@@ -44,12 +46,12 @@ def explain(
     seconds: float,
     output: Path,
     with_calls: bool = True,
-    instructions: tuple[float, float] | None = None,
+    counts: Counts | None = None,
 ) -> Explained:
     """Why the second server takes less, or more, CPU time for a query of ``load`` than the first.
 
     Each is sampled for ``seconds``; starting, warming up and reading take about as long again. Stacks are written into
-    ``output``. ``instructions`` are those that each executes for a query in user mode, where somebody counted them. Raises
+    ``output``. ``counts`` are what each executes for a query in user mode, where somebody counted it. Raises
     UsageError for a stripped server, LoadFailed and ServerFailed as the bench does.
     """
     tables = symbols_of(pair)
@@ -58,7 +60,7 @@ def explain(
         bench.progress.update(done, total, f"{load.workload} x{load.connections}")
 
     recorded = record(bench, servers, pair, tables, load, event, seconds=seconds, with_calls=with_calls, on_block=on_block)
-    return conclude(bench, pair, load, tables, recorded, event, tools, output=output, instructions=instructions)
+    return conclude(bench, pair, load, tables, recorded, event, tools, output=output, counts=counts)
 
 
 def conclude(
@@ -71,7 +73,7 @@ def conclude(
     tools: Tools,
     *,
     output: Path,
-    instructions: tuple[float, float] | None = None,
+    counts: Counts | None = None,
 ) -> Explained:
     """What follows from blocks that were recorded."""
     blocks = recorded.blocks
@@ -79,8 +81,8 @@ def conclude(
     groups = evidence.groups_of(tables, both)
     found = [sampled(each, groups) for each in blocks]
     before, after = (
-        figures.side(each.name, own, one, event, counted)
-        for each, own, one, counted in zip(pair, blocks, found, instructions or (None, None), strict=True)
+        figures.side(each.name, own, one, event, count.instructions_per_query if count else None)
+        for each, own, one, count in zip(pair, blocks, found, counts or (None, None), strict=True)
     )
     functions = evidence.wanted(both[0]) | evidence.wanted(both[1])
     binaries = [each.program.binary.resolve() for each in pair]
@@ -89,7 +91,9 @@ def conclude(
         for binary, table, one, own in zip(binaries, tables, found, both, strict=True)
     )
     inlined, code = inlining.inlined(old, new, groups), inlining.changes(old, new)
-    shown = demangled(bench.shell, tools.demangler, _names(both, inlined, code))
+    work = counted.works(counts, binaries, groups)
+    names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
+    shown = demangled(bench.shell, tools.demangler, names)
     lines = [
         evidence.source_lines(bench, tools, binary, table, own)
         for binary, table, own in zip(binaries, tables, both, strict=True)
@@ -112,6 +116,7 @@ def conclude(
         families=tuple(_family(each, shown) for each in inlining.families(inlined, old, new)),
         code=tuple(each.model_copy(update={"name": shown[each.name]}) for each in code[:_CODE_ROWS]),
         system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
+        executed=counted.rows(work, shown),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=max(each.dispersion for each in found),
         confidence=confidence,

@@ -146,6 +146,20 @@ class CodeChange(Value):
     """Jumps and padding apart: what differs is where they lie."""
 
 
+class FunctionWork(Value):
+    """What is executed of a source function for a query, or of all that are too small for a row of their own."""
+
+    name: str
+    home: Home
+    functions: int = 1
+    """How many stand behind the row: 1, or those of an *other* row."""
+    instructions_before: float
+    """Its own and those of what was inlined into it, in user mode, without those of what it called."""
+    instructions_after: float
+    calls_before: float
+    calls_after: float
+
+
 class Explained(Value):
     """Why one server takes less CPU time than the other for a query of one load."""
 
@@ -161,6 +175,8 @@ class Explained(Value):
     code: tuple[CodeChange, ...]
     system_calls: tuple[SystemCall, ...]
     """Of those with the most time; empty where perf may not count them."""
+    executed: tuple[FunctionWork, ...] = ()
+    """The largest differences first; they add up to the instructions of a query. Empty where functions were not counted."""
     layout: tuple[Spread, Spread]
     dispersion: float
     """How much more functions' counts vary between blocks than Poisson's; their intervals are wider by its root."""

@@ -7,19 +7,21 @@ counters to zero. The format is described in Valgrind's manual, "Callgrind Forma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.errors import CommandFailed, CountFailed
-from upshift.instructions.executed import Executed
+from upshift.instructions.executed import Cost, Executed, Function
 from upshift.shell import Command, Shell
 
 _CONTROL_TIMEOUT_S = 120.0
 _OUT = "counts"
 _EVENTS = re.compile(r"^events: Ir$", re.M)
 _TOTAL = re.compile(r"^(?:totals|summary): (\d+)$", re.M)
-_CALLS = re.compile(r"^calls=(\d+) ", re.M)
+_NAME = re.compile(r"(c?ob|c?fn)=\((\d+)\)(?: (.*))?$")
+_COST = re.compile(r"[-+*\d]\S* (\d+)$")
 _DUMPED = re.compile(rf"^{_OUT}\.(\d+)-(\d+)$")
 
 
@@ -27,6 +29,7 @@ def command(folder: Path) -> tuple[str, ...]:
     """What stands before a server's command; ``folder`` gets the counts."""
     return (
         *("valgrind", "--quiet", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"),
+        "--demangle=no",
         f"--callgrind-out-file={folder / _OUT}",
         f"--vgdb-prefix={folder / 'vgdb'}",
     )
@@ -79,4 +82,40 @@ def read(file: Path) -> Executed:
     total = _TOTAL.search(text)
     if not _EVENTS.search(text) or total is None:
         raise CountFailed(f"{file} does not hold callgrind's counts")
-    return Executed(instructions=int(total[1]), calls=sum(map(int, _CALLS.findall(text))))
+    found = _functions(text)
+    return Executed(int(total[1]), sum(cost.calls for cost in found.values()), found)
+
+
+def _functions(text: str) -> Mapping[Function, Cost]:
+    """Each function's own instructions, and the calls of it.
+
+    A name is written once, with a number that stands for it from then on; programs and functions are numbered apart.
+    """
+    names: dict[tuple[str, str], str] = {}
+    now = dict.fromkeys(("ob", "fn", "cob", "cfn"), "")
+    own: Counter[Function] = Counter()
+    calls: Counter[Function] = Counter()
+    called = False
+    for line in text.splitlines():
+        if name := _NAME.match(line):
+            field, number = name[1], name[2]
+            space = field.removeprefix("c")
+            if name[3]:
+                names[space, number] = name[3]
+            now[field] = names.get((space, number), "")
+        elif line.startswith("calls="):
+            # Without a program of its own, what is called lies in the caller's.
+            calls[_function(now["cob"] or now["ob"], now["cfn"])] += int(line[6:].split()[0])
+            now["cob"] = ""
+            called = True
+        elif cost := _COST.match(line):
+            # The line after a call has what the call executed, which is the callee's.
+            if not called:
+                own[_function(now["ob"], now["fn"])] += int(cost[1])
+            called = False
+    return {each: Cost(own[each], calls[each]) for each in {**own, **calls}}
+
+
+def _function(program: str, symbol: str) -> Function:
+    """Symbols of libraries have a version behind an @; recursion that callgrind tells apart has its depth behind a '."""
+    return Function(Path(program).name, symbol.partition("@")[0].partition("'")[0])

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upshift.errors import CountFailed
-from upshift.instructions.executed import Executed
-from upshift.instructions.model import Count
+from upshift.instructions.executed import Cost, Executed
+from upshift.instructions.model import Count, FunctionCount
 from upshift.instructions.tools import Counting, Tool
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
@@ -45,8 +45,9 @@ def count(
     tool: Tool,
     cpus: tuple[int, ...],
     log: Path,
+    by_function: bool = False,
 ) -> Count:
-    """What ``arm`` executes for a query of ``workload``, on a copy of ``template`` in ``folder``.
+    """What ``arm`` executes for a query of ``workload``, on a copy of ``template`` in ``folder``; ``by_function`` as well.
 
     Raises CountFailed, ServerFailed, LoadFailed, CommandFailed or MissingTool.
     """
@@ -87,10 +88,12 @@ def count(
             )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return slope(arm.name, workload.name, short, long)
+    return slope(arm.name, workload.name, short, long, by_function=by_function)
 
 
-def slope(arm: str, workload: str, short: tuple[Executed, int], long: tuple[Executed, int]) -> Count:
+def slope(
+    arm: str, workload: str, short: tuple[Executed, int], long: tuple[Executed, int], *, by_function: bool = False
+) -> Count:
     """What a query executes, from a short and a long run, each what was executed and how many queries the server counted.
 
     Raises CountFailed when the long run was not longer.
@@ -105,7 +108,22 @@ def slope(arm: str, workload: str, short: tuple[Executed, int], long: tuple[Exec
         instructions_per_query=(many.instructions - few.instructions) / queries,
         calls_per_query=None if many.calls is None or few.calls is None else (many.calls - few.calls) / queries,
         queries=queries,
+        functions=_functions(few, many, queries) if by_function else (),
     )
+
+
+def _functions(few: Executed, many: Executed, queries: int) -> tuple[FunctionCount, ...]:
+    """The slope of each function: below zero where chance has a thread run more of it in the short run."""
+    nothing = Cost(0, 0)
+    found = []
+    for each in sorted({**few.functions, **many.functions}):
+        one, other = few.functions.get(each, nothing), many.functions.get(each, nothing)
+        instructions, calls = other.instructions - one.instructions, other.calls - one.calls
+        if instructions or calls:
+            program, symbol = each
+            figures = FunctionCount(program=program, symbol=symbol, instructions=instructions / queries, calls=calls / queries)
+            found.append(figures)
+    return tuple(found)
 
 
 def _executed(server: RunningServer, unit: Unit, counting: Counting, load: Callable[[], None]) -> tuple[Executed, int]:

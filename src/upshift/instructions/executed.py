@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Function(NamedTuple):
+    """A function as a program has it: what was inlined into it is part of it."""
+
+    program: str
+    """The file name of the program or library."""
+    symbol: str
+    """The linkage name."""
+
+
+class Cost(NamedTuple):
+    """What was executed of a function."""
+
+    instructions: int
+    """Its own, without those of what it called."""
+    calls: int
+    """Of it, by anyone."""
 
 
 @dataclass(frozen=True)
@@ -12,3 +32,5 @@ class Executed:
     instructions: int
     calls: int | None = None
     """Of functions; None: what counted them does not say."""
+    functions: Mapping[Function, Cost] = field(default_factory=dict)
+    """Empty where what counted does not say."""

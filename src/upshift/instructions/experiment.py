@@ -30,6 +30,8 @@ def count_all(
     workloads: tuple[Workload, ...],
     templates: Mapping[str, Path],
     tool: Tool,
+    *,
+    by_function: bool = False,
 ) -> Instructions:
     """Each of ``arms``, the first is the baseline, under each of ``workloads``, as many at once as CPUs and memory hold.
 
@@ -51,6 +53,7 @@ def count_all(
                 tool=tool,
                 cpus=cpus,
                 log=log,
+                by_function=by_function,
             )
 
     pool = ThreadPoolExecutor(max_workers=len(places))

@@ -7,6 +7,18 @@ from typing import Literal
 from upshift.values import Value
 
 
+class FunctionCount(Value):
+    """What a server executes of one function for a query."""
+
+    program: str
+    """The file name of the server or of a library."""
+    symbol: str
+    """The linkage name."""
+    instructions: float
+    """Its own and those of what was inlined into it."""
+    calls: float
+
+
 class Count(Value):
     """What one server executes for a query of one workload, in the thread of the client's connection and in user mode."""
 
@@ -17,6 +29,8 @@ class Count(Value):
     """Calls of functions; a function that is inlined is not called. None: what counted does not say."""
     queries: int
     """By the server's own counter: how many the long run had more than the short one."""
+    functions: tuple[FunctionCount, ...] = ()
+    """They add up to the instructions; empty unless asked for."""
 
 
 class Ratio(Value):

@@ -14,6 +14,7 @@ from upshift.shell import Command, Shell
 from upshift.values import Value
 
 NOTHING_COUNTS = "valgrind is not installed, and no hardware counters are to be read"
+NOTHING_COUNTS_FUNCTIONS = "valgrind is not installed"
 _PROBE_TIMEOUT_S = 20.0
 
 
@@ -48,9 +49,14 @@ class Tool(Value):
         return perf_stat.PerfStat(shell, pid, folder, log)
 
 
-def find_tool(shell: Shell) -> Tool | None:
-    """The fastest that works here; None when nothing counts."""
-    if os.environ.get("UPSHIFT_PERF") != "off" and shutil.which("perf") is not None and perf_stat.counts_here(shell):
+def find_tool(shell: Shell, *, by_function: bool = False) -> Tool | None:
+    """The fastest that works here, ``by_function`` of those that tell functions apart; None when nothing counts."""
+    if (
+        not by_function
+        and os.environ.get("UPSHIFT_PERF") != "off"
+        and shutil.which("perf") is not None
+        and perf_stat.counts_here(shell)
+    ):
         return Tool(source="perf stat", version=_version(shell, "perf").removeprefix("perf version "))
     if shutil.which("valgrind") is None or shutil.which("vgdb") is None:
         return None

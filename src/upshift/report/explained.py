@@ -46,6 +46,11 @@ def figure(change: Change, value: float) -> str:
     return f"{value * 1000:.3f} ns" if change.metric == "time per instruction" else f"{value:.1f} µs"
 
 
+def calls_a_query(calls: float) -> str:
+    """Some functions are called once in many queries."""
+    return f"{calls:,.1f}" if calls >= 10 else f"{calls:.2f}"
+
+
 def interval(change: Change) -> str:
     if change.ci_low is None or change.ci_high is None:
         if change.log_share is None:

@@ -18,7 +18,15 @@ def show(explanation: Explanation, console: Console) -> None:
     """Print the explanation on ``console``, at its width."""
     console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
     for load in explanation.loads:
-        for table in (_changes(load), _rows(load), _calls(load), _families(load), _inlined(load), _layout(load)):
+        for table in (
+            _changes(load),
+            _rows(load),
+            _executed(load),
+            _calls(load),
+            _families(load),
+            _inlined(load),
+            _layout(load),
+        ):
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
@@ -68,6 +76,17 @@ def _rows(load: Explained, most: int = _ROWS) -> Table:
         before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
         name = f"{len(hidden)} further rows, on the page"
         table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")
+    return table
+
+
+def _executed(load: Explained) -> Table:
+    title = "instructions and calls a query, counted"
+    table = _table(title, "function", "before", "after", "difference", "calls", "after")
+    for each in (*load.executed[:_ROWS], *(each for each in load.executed[_ROWS:] if each.functions > 1)):
+        figures = (f"{value:,.0f}" for value in (each.instructions_before, each.instructions_after))
+        difference = f"{each.instructions_after - each.instructions_before:+,.0f}"
+        calls = (told.calls_a_query(value) for value in (each.calls_before, each.calls_after))
+        table.add_row(told.short(each.name, 36), *figures, difference, *calls)
     return table
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from upshift.instructions.experiment import count_all, nothing_counted
 from upshift.instructions.model import Instructions
-from upshift.instructions.tools import NOTHING_COUNTS, find_tool
+from upshift.instructions.tools import NOTHING_COUNTS, NOTHING_COUNTS_FUNCTIONS, find_tool
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
 from upshift.stages.keys import files_key, program_key
@@ -16,20 +16,24 @@ from upshift.stages.work import Measuring
 from upshift.workbench import Workbench
 
 
-def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring) -> Instructions:
-    """What each arm executes for a query of each workload; the first arm is the baseline.
+def count_instructions(
+    lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring, *, by_function: bool = False
+) -> Instructions:
+    """What each arm executes for a query of each workload, ``by_function`` as well; the first arm is the baseline.
 
     Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
     Where nothing counts, or a server does not run under valgrind, the result says so.
     """
     asked = measuring.train_on + measuring.hold_out
     workloads = tuple(each for each in asked if each.fixed is not None)
-    tool = find_tool(lab.shell)
+    tool = find_tool(lab.shell, by_function=by_function)
+    silent_tool = NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
 
     def action(bench: Workbench) -> Instructions:
         if tool is None:
-            return nothing_counted(arms[0].name, NOTHING_COUNTS)
-        return count_all(bench, lab.kind, arms, workloads, {name: each.path for name, each in filled.items()}, tool)
+            return nothing_counted(arms[0].name, silent_tool)
+        folders = {name: each.path for name, each in filled.items()}
+        return count_all(bench, lab.kind, arms, workloads, folders, tool, by_function=by_function)
 
     inputs = {
         "arms": arms,
@@ -39,6 +43,7 @@ def count_instructions(lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str,
         "data": {name: each.sha256 for name, each in filled.items()},
         "server": (lab.kind.settings(), lab.kind.repeatable()),
         "tool": tool,
+        **({"by": "function"} if by_function else {}),
     }
     found = lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)
     if found.source == "none":

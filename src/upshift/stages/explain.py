@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from upshift import __version__
 from upshift.errors import UpshiftError
 from upshift.explain.door import Asked, nothing_differs
-from upshift.explain.explaining import Pair, explain
+from upshift.explain.explaining import Counts, Pair, explain
 from upshift.explain.model import Explained, Explanation
 from upshift.explain.recording import Event, sampling_event
 from upshift.explain.tools import Tools, find_tools
@@ -18,6 +18,7 @@ from upshift.measure.placement import kept_to
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
 from upshift.report.explanation import publish
+from upshift.stages.count import count_instructions
 from upshift.stages.data import Filled
 from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
@@ -41,6 +42,8 @@ class Explaining(Value):
     event: Event
     tools: Tools
     seconds: float
+    counts: bool = False
+    """Whether functions are counted, too: instructions and calls, exact."""
 
 
 class Loads(Value):
@@ -58,18 +61,27 @@ class Why(Value):
 
 
 def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Explanation:
-    """Explanations for all workloads of ``explaining``, written into the run's folder; None as data: nothing differs."""
+    """Explanations for all workloads of ``explaining``, written into the run's folder; None as data: nothing differs.
+
+    With ``explaining.counts``, functions are counted before they are sampled.
+    """
     pair = _configured(lab, explaining.asked.pair, explaining.measuring)
     workloads = explaining.measuring.train_on
 
-    def action(bench: Workbench) -> Loads:
-        assert data is not None
-        filled = templates(lab, pair, data, workloads)
-        return Loads(loads=_explained(lab, bench, explaining, pair, filled, workloads))
-
     explained = Loads(loads=())
     if data is not None:
-        inputs = {**_inputs(explaining.measuring, pair, workloads, explaining.seconds), "data": data.sha256}
+        filled = templates(lab, pair, data, workloads)
+        counted = count_instructions(lab, pair, filled, explaining.measuring, by_function=True) if explaining.counts else None
+
+        def action(bench: Workbench) -> Loads:
+            loads = _explained(lab, bench, explaining, pair, filled, workloads, counted, with_calls=True)
+            return Loads(loads=tuple(_lacking(each, counted) for each in loads))
+
+        inputs = {
+            **_inputs(explaining.measuring, pair, workloads, explaining.seconds),
+            "data": data.sha256,
+            "instructions": counted.counts if counted else (),
+        }
         explained = lab.stages.run(Stage.EXPLAIN, Loads, action, inputs=inputs, keep=False)
     return _published(lab, explaining, pair, explained.loads)
 
@@ -99,7 +111,7 @@ def explain_gain(
             )
             loads: tuple[Explained, ...] = ()
             if not nothing_differs(pair):
-                loads = _explained(lab, bench, explaining, pair, filled, workloads, counted)
+                loads = _explained(lab, bench, explaining, pair, filled, workloads, counted, with_calls=False)
             return Why(explanation=_brief(_published(lab, explaining, pair, loads)))
         except UpshiftError as error:
             return Why(explanation=None, lacking=f"why it is faster was not examined: {error.message.strip()}")
@@ -119,7 +131,9 @@ def _explained(
     pair: Pair,
     filled: Mapping[str, Filled],
     workloads: tuple[Workload, ...],
-    counted: Instructions | None = None,
+    counted: Instructions | None,
+    *,
+    with_calls: bool,
 ) -> tuple[Explained, ...]:
     plan = explaining.measuring.plan
     folders = {name: each.path for name, each in filled.items()}
@@ -136,11 +150,19 @@ def _explained(
                 explaining.tools,
                 seconds=explaining.seconds,
                 output=lab.run.path,
-                with_calls=counted is None,
-                instructions=_executed(counted, pair, each.name) if counted else None,
+                with_calls=with_calls,
+                counts=_counts(counted, pair, each.name) if counted else None,
             )
             for each in workloads
         )
+
+
+def _lacking(explained: Explained, counted: Instructions | None) -> Explained:
+    """With what was not counted, and why, among its notes."""
+    lacking = counted.not_counted if counted and not explained.executed else ()
+    return explained.model_copy(
+        update={"notes": (*explained.notes, *(f"functions were not counted: {why}" for why in lacking))}
+    )
 
 
 def _brief(explanation: Explanation) -> Explanation:
@@ -152,9 +174,9 @@ def _brief(explanation: Explanation) -> Explanation:
     return explanation.model_copy(update={"loads": tuple(loads)})
 
 
-def _executed(counted: Instructions, pair: Pair, workload: str) -> tuple[float, float] | None:
-    """Instructions a query of both servers, where both were counted."""
-    counts = {each.arm: each.instructions_per_query for each in counted.counts if each.workload == workload}
+def _counts(counted: Instructions, pair: Pair, workload: str) -> Counts | None:
+    """What both servers execute for a query, where both were counted."""
+    counts = {each.arm: each for each in counted.counts if each.workload == workload}
     before, after = (counts.get(each.name) for each in pair)
     return (before, after) if before and after else None
 

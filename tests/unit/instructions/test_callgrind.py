@@ -9,7 +9,7 @@ from fakes import FakeShell, Output
 
 from upshift.errors import CountFailed
 from upshift.instructions.callgrind import Callgrind, command, read
-from upshift.instructions.executed import Executed
+from upshift.instructions.executed import Cost, Function
 from upshift.shell import Command
 
 DUMPED = """# callgrind format
@@ -50,7 +50,52 @@ def written(folder: Path, text: str, number: int = 1, thread: int = 1) -> Path:
 
 
 def test_a_threads_instructions_and_calls_are_read(tmp_path: Path) -> None:
-    assert read(written(tmp_path, DUMPED)) == Executed(instructions=1052, calls=7)
+    found = read(written(tmp_path, DUMPED))
+    assert (found.instructions, found.calls) == (1052, 7)
+
+
+FUNCTIONS = """# callgrind format
+positions: line
+events: Ir
+summary: 100
+
+ob=(1) /bin/server
+fl=(1) ???
+fn=(1) _Z3runv
+0 52
++3 8
+cob=(2) /usr/lib/libc.so.6
+cfi=(3) malloc.c
+cfn=(2) malloc@@GLIBC_2.2.5
+calls=3 0
+* 30
+cfn=(3) _Z4leafv
+calls=4 +7
+0 10
+-2 1
+
+ob=(2)
+fn=(2)
+12 29
+
+ob=(1)
+fn=(3)
+0 7
+fn=(4) _Z3runv'2
+0 3
+
+totals: 100
+"""
+
+
+def test_each_function_has_its_own_instructions_and_the_calls_of_it(tmp_path: Path) -> None:
+    found = read(written(tmp_path, FUNCTIONS)).functions
+    assert found == {
+        Function("server", "_Z3runv"): Cost(64, 0),
+        Function("libc.so.6", "malloc"): Cost(29, 3),
+        Function("server", "_Z4leafv"): Cost(7, 4),
+    }
+    assert sum(each.instructions for each in found.values()) == 100
 
 
 @pytest.mark.parametrize(
@@ -73,8 +118,8 @@ def test_each_dump_is_read_alone(tmp_path: Path) -> None:
     shell = FakeShell({" dump": Output(effect=dump)})
     callgrind = Callgrind(shell, 4711, tmp_path, tmp_path / "log")
     callgrind.begin()
-    assert callgrind.dump() == (Executed(1001, 7), Executed(1012, 7))
-    assert callgrind.dump() == (Executed(2001, 7), Executed(2012, 7))
+    assert [(each.instructions, each.calls) for each in callgrind.dump()] == [(1001, 7), (1012, 7)]
+    assert [(each.instructions, each.calls) for each in callgrind.dump()] == [(2001, 7), (2012, 7)]
     prefix = f"vgdb --vgdb-prefix={tmp_path}/vgdb --pid=4711"
     assert shell.lines == [f"{prefix} instrumentation on", f"{prefix} zero", f"{prefix} dump", f"{prefix} dump"]
 

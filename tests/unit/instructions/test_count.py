@@ -11,7 +11,7 @@ from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Out
 
 from upshift.errors import CountFailed, LoadFailed
 from upshift.instructions import count, experiment
-from upshift.instructions.executed import Executed
+from upshift.instructions.executed import Cost, Executed, Function
 from upshift.instructions.experiment import count_all
 from upshift.instructions.model import Count, Instructions, Ratio
 from upshift.instructions.tools import Tool
@@ -167,3 +167,13 @@ def test_a_server_that_cannot_be_counted_costs_a_sentence(tmp_path: Path, monkey
 def test_a_tool_that_does_not_count_calls_leaves_them_out() -> None:
     found = count.slope("plain", "reads", (Executed(1000), 10), (Executed(3000), 30))
     assert (found.instructions_per_query, found.calls_per_query) == (100, None)
+
+
+def test_functions_are_slopes_of_their_own_and_only_when_asked_for() -> None:
+    run, once = Function("server", "run"), Function("server", "start")
+    short = Executed(1100, 12, {run: Cost(1000, 10), once: Cost(100, 2)}), 10
+    long = Executed(3100, 32, {run: Cost(3000, 30), once: Cost(100, 2)}), 30
+    assert count.slope("plain", "reads", short, long).functions == ()
+    found = count.slope("plain", "reads", short, long, by_function=True)
+    assert [(each.symbol, each.instructions, each.calls) for each in found.functions] == [("run", 100, 1)]
+    assert found.instructions_per_query == 100
