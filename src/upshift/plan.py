@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from upshift import needs
@@ -25,8 +25,8 @@ from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
 from upshift.measure.model import Plan
 from upshift.measure.placement import assign, read_topology
-from upshift.measure.variant import Variant
-from upshift.native.programs import build_programs
+from upshift.measure.variant import Surroundings, Variant
+from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
 from upshift.options import Options
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
@@ -96,8 +96,11 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         shell.close()
 
 
-def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say) -> Measuring:
-    """The part of `prepare` that servers which exist already need: no compiler, and less room.
+def prepare_measuring(
+    options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say, others: Sequence[Surroundings] = ()
+) -> Measuring:
+    """The part of `prepare` that servers which exist already need: no compiler, and less room. ``others`` surround servers that
+    do not exist yet.
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
     """
@@ -108,8 +111,13 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
         train_on, hold_out = _workloads(options)
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
-        tiers = any(variant.tier for variant in variants)
+        surroundings = (*variants, *others)
+        tiers = any(each.tier for each in surroundings)
         _install("measure", train_on + hold_out, allow_install, shell, say, programs=tiers)
+        if any(each.text_huge_pages for each in surroundings):
+            if not huge_text_is_built():
+                ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+            build_huge_text(shell, say=say)
         refuse_missing_programs(train_on + hold_out)
         return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:

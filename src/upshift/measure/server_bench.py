@@ -7,7 +7,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from upshift.errors import ServerFailed
 from upshift.measure.bench import RunningArm
+from upshift.measure.huge_text import huge_text_bytes
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
@@ -54,12 +56,16 @@ class ServerBench:
                 data,
                 log=self._log,
                 settings=arm.settings,
-                environment=arm.environment,
+                environment=arm.server_environment(),
                 under=arm.before_server(folder),
                 cpus=arm.server_cpus or self._plan.server_cpus,
                 cleanly=False,  # Nobody needs its data.
                 label=f"arm '{arm.name}': ",
             ) as server:
+                if arm.text_huge_pages and not huge_text_bytes(server.pid):
+                    raise ServerFailed(
+                        f"{server.label}its text does not lie on huge pages, as text_huge_pages asks", f"{self._log} says why"
+                    )
                 self._variants[server.pid] = arm
                 yield server
         finally:
