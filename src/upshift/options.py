@@ -9,6 +9,7 @@ from pydantic import AfterValidator
 
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.explain.recording import SHORTEST_S
+from upshift.package.service import Part
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -73,5 +74,7 @@ class Options(Value):
     """For the machine card; 0: none."""
     explain_s: Annotated[float, AfterValidator(_explain_seconds)] = 4.0
     """Sampled of each server to explain the headline's load; 0: no explanation."""
+    service: tuple[Part, ...] = ()
+    """What the package's drop-in for systemd turns on."""
     jobs: int = 0
     """0: one for each CPU, fewer when memory would not hold them."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from upshift.errors import ServerFailed
 from upshift.measure.bench import RunningArm
-from upshift.measure.huge_text import huge_text_bytes
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
+from upshift.server.huge_text import huge_text_bytes
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell

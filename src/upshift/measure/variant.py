@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import AfterValidator, ValidationError
 
 from upshift.errors import UsageError
-from upshift.measure.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.native.programs import programs_dir
+from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, one_spelling
 from upshift.values import Value, describe_invalid
 

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.errors import NotEnoughRoom, RecipeError, UsageError
 from upshift.estimate import trial_s
-from upshift.measure.huge_text import refuse_without_huge_pages
 from upshift.measure.model import Plan
 from upshift.measure.variant import Surroundings, Variant
 from upshift.patches.choose import refuse_switches, resolved
+from upshift.server.huge_text import refuse_without_huge_pages
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind
 from upshift.study.designs import Design, Row, make_design

@@ -16,9 +16,12 @@ _SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
 _PRELOAD = "LD_PRELOAD"
 
 
-def with_huge_text(environment: Mapping[str, str], program: Path) -> Mapping[str, str]:
-    """``environment`` with the library before whatever is preloaded already: an allocator stays where it is."""
-    preloaded = ":".join(filter(None, (str(programs_dir() / HUGE_TEXT_LIBRARY), environment.get(_PRELOAD, ""))))
+def with_huge_text(environment: Mapping[str, str], program: Path, library: Path | None = None) -> Mapping[str, str]:
+    """``environment`` with the library (None: the one that Upshift has built) before whatever is preloaded already: an
+    allocator stays where it is.
+    """
+    first = library or programs_dir() / HUGE_TEXT_LIBRARY
+    preloaded = ":".join(filter(None, (str(first), environment.get(_PRELOAD, ""))))
     return {**environment, _PRELOAD: preloaded, PROGRAM: program.resolve().name, _SAY: "1"}
 
 

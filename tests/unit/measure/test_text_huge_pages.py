@@ -9,10 +9,10 @@ from fake_bench import plan
 from fakes import FakeKind, FakeShell
 
 from upshift.errors import ServerFailed, UsageError
-from upshift.measure import huge_text, server_bench
-from upshift.measure.huge_text import huge_text_bytes, refuse_without_huge_pages
+from upshift.measure import server_bench
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant, find_variant
+from upshift.server.huge_text import PROGRAM, huge_text_bytes, refuse_without_huge_pages
 from upshift.server.kind import Program
 
 SMAPS = """\
@@ -65,7 +65,7 @@ def test_a_file_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     library = tmp_path / "target" / "release" / "libupshift_hugetext.so"
     environment = found.server_environment()
     # By its file's own name, which is what /proc says of the process.
-    assert environment[huge_text.PROGRAM] == "mysqld-9.7"
+    assert environment[PROGRAM] == "mysqld-9.7"
     assert (environment["LD_PRELOAD"], environment["A"]) == (f"{library}:/lib/jemalloc.so", "b")
     alone = found.model_copy(update={"environment": {}})
     assert alone.server_environment()["LD_PRELOAD"] == str(library)
@@ -79,7 +79,7 @@ def test_a_server_that_did_not_get_them_is_not_measured(tmp_path: Path, monkeypa
     bench = ServerBench(shell, FakeKind(), plan(), {}, {"huge": tmp_path}, tmp_path, tmp_path / "log")
     with pytest.raises(ServerFailed, match="arm 'huge': its text does not lie on huge pages"), bench.arm(arm, trial=0):
         pass
-    assert shell.spawned[0].env[huge_text.PROGRAM] == "server"
+    assert shell.spawned[0].env[PROGRAM] == "server"
     monkeypatch.setattr(server_bench, "huge_text_bytes", lambda _pid: 1)
     with bench.arm(arm, trial=0):
         pass
