@@ -12,7 +12,7 @@ from upshift.measure.bench import RunningArm
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
-from upshift.server.huge_text import huge_text_bytes
+from upshift.server.huge_text import text_of
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
@@ -62,7 +62,8 @@ class ServerBench:
                 cleanly=False,  # Nobody needs its data.
                 label=f"arm '{arm.name}': ",
             ) as server:
-                if arm.text_huge_pages and not huge_text_bytes(server.pid):
+                text = text_of(server.pid) if arm.text_huge_pages else None
+                if arm.text_huge_pages and not (text and text.huge_bytes):
                     raise ServerFailed(
                         f"{server.label}its text does not lie on huge pages, as text_huge_pages asks", f"{self._log} says why"
                     )

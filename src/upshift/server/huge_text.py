@@ -8,12 +8,21 @@ from pathlib import Path
 
 from upshift.errors import UsageError
 from upshift.native.programs import HUGE_TEXT_LIBRARY, programs_dir
+from upshift.values import Value
 
 PROGRAM = "UPSHIFT_HUGETEXT_PROGRAM"
 """Names the program whose text is moved; crates/hugetext reads it."""
 _SAY = "UPSHIFT_HUGETEXT_SAY"
 _SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
 _PRELOAD = "LD_PRELOAD"
+
+
+class Text(Value):
+    """The executable memory of a process that is the program's own, or that belongs to no file."""
+
+    size_bytes: int
+    huge_bytes: int
+    """How much of it lies on huge pages, whether of a file or not."""
 
 
 def with_huge_text(environment: Mapping[str, str], program: Path, library: Path | None = None) -> Mapping[str, str]:
@@ -39,13 +48,19 @@ def refuse_without_huge_pages(whose: str, root: Path = Path("/")) -> None:
         )
 
 
-def huge_text_bytes(pid: int, root: Path = Path("/")) -> int:
-    """How much executable memory of a process lies on huge pages; 0 for a process that is gone."""
+def text_of(pid: int, root: Path = Path("/")) -> Text | None:
+    """How the text of a process lies in memory; None for one that is gone, or whose memory this user may not look at."""
+    process = root / f"proc/{pid}"
     try:
-        smaps = (root / f"proc/{pid}/smaps").read_text()
+        smaps, program = (process / "smaps").read_text(), str((process / "exe").readlink())
     except OSError:
-        return 0
-    # A mapping's entry begins with its addresses and what may be done with it: proc_pid_smaps(5).
-    entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.M)
-    executable = (each for each in entries if re.match(r"\S+ ..x", each))
-    return sum(int(kib) * 1024 for each in executable for kib in re.findall(r"^AnonHugePages:\s+(\d+) kB$", each, re.M))
+        return None
+    size_bytes = huge_bytes = 0
+    # A mapping's entry begins with its addresses, what may be done with it, and at the end its file: proc_pid_smaps(5).
+    for entry in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.M):
+        head = entry.partition("\n")[0].split(maxsplit=5)
+        if len(head) >= 5 and "x" in head[1] and (len(head) == 5 or head[5] == program):
+            figures = dict(re.findall(r"^(\w+):\s+(\d+) kB$", entry, re.M))
+            size_bytes += 1024 * int(figures.get("Size", 0))
+            huge_bytes += 1024 * sum(int(figures.get(name, 0)) for name in ("AnonHugePages", "FilePmdMapped"))
+    return Text(size_bytes=size_bytes, huge_bytes=huge_bytes)

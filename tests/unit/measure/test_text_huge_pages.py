@@ -12,29 +12,38 @@ from upshift.errors import ServerFailed, UsageError
 from upshift.measure import server_bench
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant, find_variant
-from upshift.server.huge_text import PROGRAM, huge_text_bytes, refuse_without_huge_pages
+from upshift.server.huge_text import PROGRAM, Text, refuse_without_huge_pages, text_of
 from upshift.server.kind import Program
 
 SMAPS = """\
 55d000000000-55d000200000 r--p 00000000 08:01 99 /usr/sbin/mysqld
+Size:               2048 kB
 AnonHugePages:         0 kB
 55d000200000-55d003200000 r-xp 00000000 00:00 0
 Size:              49152 kB
 AnonHugePages:     45056 kB
+FilePmdMapped:         0 kB
 VmFlags: rd ex mr mw me hg
+55d003200000-55d003300000 r-xp 03200000 08:01 99                         /usr/sbin/mysqld
+Size:               1024 kB
+AnonHugePages:         0 kB
+FilePmdMapped:         0 kB
 7f0000000000-7f0040000000 rw-p 00000000 00:00 0
+Size:            1048576 kB
 AnonHugePages:   1048576 kB
-7f0040000000-7f0040200000 r-xp 00000000 00:00 0
-AnonHugePages:      2048 kB
+7f0040000000-7f0040200000 r-xp 00000000 08:01 77                         /usr/lib/libc.so.6
+Size:               2048 kB
+FilePmdMapped:      2048 kB
 """
 
 
-def test_only_executable_memory_is_text(tmp_path: Path) -> None:
+def test_text_is_the_programs_executable_memory(tmp_path: Path) -> None:
     process = tmp_path / "proc" / "7"
     process.mkdir(parents=True)
     (process / "smaps").write_text(SMAPS)
-    assert huge_text_bytes(7, tmp_path) == (45056 + 2048) * 1024
-    assert huge_text_bytes(8, tmp_path) == 0
+    (process / "exe").symlink_to("/usr/sbin/mysqld")
+    assert text_of(7, tmp_path) == Text(size_bytes=49 << 20, huge_bytes=44 << 20)
+    assert text_of(8, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -80,6 +89,6 @@ def test_a_server_that_did_not_get_them_is_not_measured(tmp_path: Path, monkeypa
     with pytest.raises(ServerFailed, match="arm 'huge': its text does not lie on huge pages"), bench.arm(arm, trial=0):
         pass
     assert shell.spawned[0].env[PROGRAM] == "server"
-    monkeypatch.setattr(server_bench, "huge_text_bytes", lambda _pid: 1)
+    monkeypatch.setattr(server_bench, "text_of", lambda _pid: Text(size_bytes=4 << 20, huge_bytes=2 << 20))
     with bench.arm(arm, trial=0):
         pass
