@@ -17,7 +17,7 @@ from rich.console import Console
 from served import MARIADB, WELL, changed, table
 
 from upshift import console, pipeline, plan
-from upshift.card.model import MachineCard
+from upshift.card.model import Card, MachineCard
 from upshift.check import gather, session
 from upshift.check.model import Facts, Report
 from upshift.check.prove import find_binary, find_finding, told, variants_of
@@ -156,7 +156,12 @@ def test_a_card_is_among_the_facts(upshift: Run, tmp_path: Path, monkeypatch: py
     file = tmp_path / "card.json"
     file.write_text(MachineCard(machine=MACHINE, card=card()).model_dump_json())
     named: list[Any] = []
-    monkeypatch.setattr(gather, "read_facts", lambda _session, card: named.append(card) or BAD)
+
+    def read_facts(_session: Any, *, card: Card) -> Facts:
+        named.append(card)
+        return BAD
+
+    monkeypatch.setattr(gather, "read_facts", read_facts)
     assert upshift("--card", str(file))[0] == 0
     assert named == [card()]
 
