@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.explain.recording import SHORTEST_S
+from upshift.package.service import Part
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -39,6 +41,13 @@ def _explain_seconds(seconds: float) -> float:
     if seconds and seconds < SHORTEST_S:
         raise ValueError(f"--explain-seconds takes {SHORTEST_S:g} or more, or 0 for no explanation")
     return seconds
+
+
+def _parts(parts: Sequence[str]) -> Sequence[str]:
+    known = get_args(Part)
+    if unknown := [each for each in parts if each not in known]:
+        raise ValueError(f"--service takes {', '.join(known)}, not '{unknown[0]}'")
+    return parts
 
 
 class Options(Value):
@@ -73,5 +82,7 @@ class Options(Value):
     """For the machine card; 0: none."""
     explain_s: Annotated[float, AfterValidator(_explain_seconds)] = 4.0
     """Sampled of each server to explain the headline's load; 0: no explanation."""
+    service: Annotated[tuple[Part, ...], BeforeValidator(_parts)] = ()
+    """What the package's drop-in for systemd turns on."""
     jobs: int = 0
     """0: one for each CPU, fewer when memory would not hold them."""

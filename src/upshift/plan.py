@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from upshift import needs
@@ -25,9 +25,10 @@ from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
 from upshift.measure.model import Plan
 from upshift.measure.placement import assign, read_topology
-from upshift.measure.variant import Variant
-from upshift.native.programs import build_programs
+from upshift.measure.variant import Surroundings, Variant
+from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
 from upshift.options import Options
+from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
 from upshift.server.data import settings_of
@@ -61,6 +62,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         kind = default_kind()
         refuse_environment(kind, os.environ)
         refuse_source(kind, options.source)
+        refuse_parts(kind, options.service)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
         patches = patches_of(kind, recipe)
         if patches and tree:  # Others are judged as soon as they are unpacked.
@@ -76,6 +78,8 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
         _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell, say)
+        if "huge-text" in options.service:
+            _build_huge_text(allow_install, shell, say)
         refuse_missing_programs(train_on + hold_out)
         toolchain = find(recipe.toolchain, version=str(recipe.version) if recipe.version else None, shell=shell)
         perf = _perf_samples(shell)
@@ -96,8 +100,11 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         shell.close()
 
 
-def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say) -> Measuring:
-    """The part of `prepare` that servers which exist already need: no compiler, and less room.
+def prepare_measuring(
+    options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say, others: Sequence[Surroundings] = ()
+) -> Measuring:
+    """The part of `prepare` that servers which exist already need: no compiler, and less room. ``others`` surround servers that
+    do not exist yet.
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
     """
@@ -108,8 +115,11 @@ def prepare_measuring(options: Options, variants: tuple[Variant, ...], *, allow_
         train_on, hold_out = _workloads(options)
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
-        tiers = any(variant.tier for variant in variants)
+        surroundings = (*variants, *others)
+        tiers = any(each.tier for each in surroundings)
         _install("measure", train_on + hold_out, allow_install, shell, say, programs=tiers)
+        if any(each.text_huge_pages for each in surroundings):
+            _build_huge_text(allow_install, shell, say)
         refuse_missing_programs(train_on + hold_out)
         return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
     finally:
@@ -285,6 +295,12 @@ def _install(
     if programs or any(workload.needs_programs for workload in workloads):
         ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
         build_programs(shell, say=say)
+
+
+def _build_huge_text(allow_install: bool, shell: Shell, say: Say) -> None:
+    if not huge_text_is_built():
+        ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+    build_huge_text(shell, say=say)
 
 
 def _identity(source: str | None) -> str:

@@ -34,6 +34,7 @@ class SmallServer:
     targets: tuple[str, ...] = ("smallserver", "smallload")
     lasting: tuple[str, ...] = ()
     build_variables: tuple[str, ...] = ()
+    thread_pool: Mapping[str, str] = {}
     database = "small"
     suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 

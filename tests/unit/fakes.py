@@ -154,6 +154,7 @@ class FakeKind:
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
+    thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True

@@ -29,6 +29,8 @@ OTHERS_MUCH = 0.05
 """From these shares of the CPUs' time on, figures are those of a machine that was not its own."""
 IN_MEMORY = ("tmpfs", "ramfs")
 """File systems that have no disk."""
+Effect = Literal["cheaper", "little", "unclear"]
+"""Of a change: worth a measurement, not, or the repetitions do not agree."""
 UNSTEADY = 0.25
 """Repetitions that lie further apart than this share of their median are named."""
 
@@ -86,7 +88,7 @@ def code_layout(card: Card) -> str:
     def of(layout: Layout, pages: Pages) -> Repeated:
         return card.call_ns(count, layout, pages)
 
-    packed, spread, huge = of("packed", "small"), of("spread", "small"), of("spread", "huge")
+    packed, spread = of("packed", "small"), of("spread", "small")
     if not (packed and spread):
         return ""
     both = (
@@ -98,14 +100,26 @@ def code_layout(card: Card) -> str:
         "little": f"Layout of code matters little here: {both}.",
         "unclear": f"Whether layout of code matters here cannot be told: {both}, and the repetitions do not agree.",
     }[_beside(packed, spread)]
-    if not huge:
+    found = code_pages(card)
+    if found is None:
         return f"{layout} The kernel gave no huge pages for code."
+    _small, huge, effect = found
     pages = {
         "cheaper": f"Huge pages make that {_ns(huge)}: under the server's code they are worth a measurement.",
         "little": f"Huge pages change little about that ({_ns(huge)}).",
         "unclear": f"Whether huge pages change that cannot be told ({_ns(huge)}).",
-    }[_beside(huge, spread)]
+    }[effect]
     return f"{layout} {pages}"
+
+
+def code_pages(card: Card) -> tuple[Repeated, Repeated, Effect] | None:
+    """What a call of one of many functions costs, each in a page of its own, with small and with huge pages, and what huge ones
+    do to it; None where one of the two is not known.
+    """
+    if not card.function_counts:
+        return None
+    small, huge = (card.call_ns(card.function_counts[-1], "spread", pages) for pages in ("small", "huge"))
+    return (small, huge, _beside(huge, small)) if small and huge else None
 
 
 def system_call(card: Card) -> str:
@@ -209,7 +223,7 @@ def _within_last_cache(card: Card, sizes: tuple[int, ...]) -> tuple[int, int] | 
     return (last, min(fitting)) if fitting and max(sizes) >= 4 * last else None
 
 
-def _beside(one: Repeated, other: Repeated) -> Literal["cheaper", "little", "unclear"]:
+def _beside(one: Repeated, other: Repeated) -> Effect:
     """Whether the first figure is so much less than the second that it is worth a measurement."""
     if middle(other) >= WORTH_TRYING * middle(one):
         return "cheaper" if apart(one, other) else "unclear"

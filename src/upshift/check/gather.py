@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pymysql
 
+from upshift.card.model import Card
 from upshift.check import host as machine
 from upshift.check import questions
 from upshift.check.model import (
@@ -36,13 +37,17 @@ _OLDEST: Mapping[Family, tuple[int, int, int]] = {"mysql": (8, 0, 0), "mariadb":
 _NAMES: Mapping[Family, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 
-def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")) -> Facts:
-    """All that this login may see. Raises UsageError for a server that no rule holds for."""
+def read_facts(
+    session: Session, *, card: Card | None = None, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")
+) -> Facts:
+    """All that this login may see, and its machine's ``card``. Raises UsageError for a server that no rule holds for."""
     variables = {name.lower(): value for name, value in session.ask("SHOW GLOBAL VARIABLES")}
     family, version = _who(variables["version"], variables.get("version_comment", ""))
     status = _status(session)
     host, why_no_host = _host(session, variables, root)
     unseen: dict[Section, str] = _unseen_of(host, why_no_host)
+    if card is None:
+        unseen["card"] = "no machine card was named; `upshift card --json > card.json` measures one for --card card.json"
 
     def part(name: Section, read: Callable[[], T], empty: T) -> T:
         try:
@@ -86,6 +91,7 @@ def read_facts(session: Session, *, sleep: Callable[[float], None] = time.sleep,
         if "statements" in unseen
         else part("statements", lambda: tuple(map(_statement, session.ask(statements))), ()),
         host=host,
+        card=card,
         unseen=unseen,
     )
 
@@ -161,10 +167,13 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
 
 def _unseen_of(host: Host | None, why_not: str) -> dict[Section, str]:
     if host is None:
-        return {"machine": why_not, "disk": why_not}
+        return {"machine": why_not, "disk": why_not, "text": why_not}
+    unseen: dict[Section, str] = {}
     if host.disk is None or host.disk.rotational is None:
-        return {"disk": "the kernel does not say whether the disk turns"}
-    return {}
+        unseen["disk"] = "the kernel does not say whether the disk turns"
+    if host.text is None:
+        unseen["text"] = "only root and the server's own user may see how its text lies in memory"
+    return unseen
 
 
 def _absolute(path: str, folder: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from upshift.check.model import Disk, Host
+from upshift.server.huge_text import text_of
 
 _SERVERS = ("mysqld", "mariadbd", "mysqld-debug")
 
@@ -61,6 +62,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         disk=_disk(process, inside, datadir, root),
         thread_pool=(inside / plugin_dir.lstrip("/") / "thread_pool.so").is_file(),
         program=_program(process),
+        text=text_of(pid, root),
     )
 
 

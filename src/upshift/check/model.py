@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from upshift.card.model import Card
+from upshift.server.huge_text import Text
 from upshift.values import Value
 
 Family = Literal["mysql", "mariadb"]
@@ -21,6 +23,8 @@ Section = Literal[
     "statements",
     "machine",
     "disk",
+    "text",
+    "card",
 ]
 """A part of the facts that a login, a server or a machine may keep from us."""
 Severity = Literal["error", "warning", "note"]
@@ -167,6 +171,8 @@ class Host(Value):
     disk: Disk | None
     thread_pool: bool
     """Whether ``thread_pool.so`` lies in the server's plugin folder."""
+    text: Text | None = None
+    """None: this user may not look at the server's memory."""
     program: str = ""
     """The file that the process executes; empty where that cannot be seen."""
 
@@ -200,6 +206,8 @@ class Facts(Value):
     transactions: tuple[Transaction, ...] = ()
     statements: tuple[Running, ...] = ()
     host: Host | None = None
+    card: Card | None = None
+    """What the machine costs a server, where somebody measured it."""
     unseen: Mapping[Section, str] = {}
     """The parts that could not be read, and why."""
 

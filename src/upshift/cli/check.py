@@ -35,6 +35,9 @@ def check(
     login_path: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take address and login from this login path of mysql_config_editor.")
     ] = None,
+    card: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The machine card of the server's machine, from `upshift card --json`.")
+    ] = None,
     only: Annotated[list[str] | None, typer.Option(metavar="ID", help="Judge this rule alone; repeatable.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="ID", help="Leave this rule out; repeatable.")] = None,
     fail_on: Annotated[
@@ -70,6 +73,7 @@ def check(
 ) -> None:
     """Say what is wrong with a server's configuration and schema, with the fix for each; it only reads."""
     from upshift import console
+    from upshift.card.file import read_card
     from upshift.check.address import find_address
     from upshift.check.gather import read_facts
     from upshift.check.rule import judge
@@ -81,9 +85,10 @@ def check(
         only, ignore = [prove], []
         options = options_of(workload, connections, trials, slice_seconds, until, budget)
     chosen = choose(RULES, only or [], ignore or [])
+    measured = read_card(card) if card else None
     address = find_address(server, defaults_file, login_path)
     with opened(address) as session:
-        facts = read_facts(session)
+        facts = read_facts(session, card=measured)
     left_out = tuple(each.id for each in RULES if each not in chosen)
     report = judge(facts, chosen, server=address.shown(), ignored=left_out)
     if prove is not None:

@@ -78,6 +78,10 @@ def optimize(
     explain_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to sample each server, to say why it is faster; 0: leave that out.")
     ] = 4.0,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="Turn on in the package's systemd drop-in: huge-text, batch or thread-pool; repeatable."),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory."),
@@ -133,6 +137,7 @@ def optimize(
             "sample_s": sample_seconds,
             "card_s": card_seconds,
             "explain_s": explain_seconds,
+            "service": tuple(service or ()),
             "jobs": jobs,
         },
     )

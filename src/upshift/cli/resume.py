@@ -31,6 +31,7 @@ _FIELDS = {
     "sample_seconds": "sample_s",
     "card_seconds": "card_s",
     "explain_seconds": "explain_s",
+    "service": "service",
 }
 """What decides a run's result: parameters of `optimize` with their names in Options."""
 

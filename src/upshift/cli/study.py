@@ -114,7 +114,8 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
         fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
         work = prepare(options.model_copy(update=fitting), allow_install=allow_install, say=console.say, recipe=arm.recipe)
         works[arm.build] = work
-    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say), works
+    others = tuple(arm.change for arm in plan.built)
+    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others), works
 
 
 def _stages(asked: Study, plan: StudyPlan) -> int:

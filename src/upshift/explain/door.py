@@ -58,6 +58,11 @@ def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
             "an explanation compares functions of the same source; build both from one version",
         )
     for each in pair:
+        if each.text_huge_pages:
+            raise UsageError(
+                f"{each.name}: its text lies in memory without a file's name, so that samples have no functions' names",
+                "leave text_huge_pages out: the same functions run, and `upshift measure` says what huge pages bring",
+            )
         read_symbols(each.program.binary.resolve(), each.name)
     return before
 

@@ -71,6 +71,7 @@ def count(
             *(shell, kind, arm.program, data),
             log=log,
             settings={**steady.settings, **workload.settings, **arm.settings},
+            # Without what moves its text: the same instructions are executed, and valgrind would lose their names.
             environment={**steady.environment, **arm.environment},
             under=(*arm.before_server(folder), *tool.before_server(folder)),
             cpus=cpus,

@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from upshift.errors import ServerFailed
 from upshift.measure.bench import RunningArm
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
+from upshift.server.huge_text import text_of
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
@@ -54,12 +56,17 @@ class ServerBench:
                 data,
                 log=self._log,
                 settings=arm.settings,
-                environment=arm.environment,
+                environment=arm.server_environment(),
                 under=arm.before_server(folder),
                 cpus=arm.server_cpus or self._plan.server_cpus,
                 cleanly=False,  # Nobody needs its data.
                 label=f"arm '{arm.name}': ",
             ) as server:
+                text = text_of(server.pid) if arm.text_huge_pages else None
+                if arm.text_huge_pages and not (text and text.huge_bytes):
+                    raise ServerFailed(
+                        f"{server.label}its text does not lie on huge pages, as text_huge_pages asks", f"{self._log} says why"
+                    )
                 self._variants[server.pid] = arm
                 yield server
         finally:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, ValidationError
 
 from upshift.errors import UsageError
 from upshift.native.programs import programs_dir
+from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, one_spelling
 from upshift.values import Value, describe_invalid
 
@@ -43,6 +44,8 @@ class Surroundings(Value):
     """Server configuration, over what the workloads ask for."""
     environment: Mapping[str, str] = {}
     """Where a preloaded library or an allocator comes in."""
+    text_huge_pages: bool = False
+    """Whether the server's text is moved onto transparent huge pages, by a preloaded library (crates/hugetext)."""
     under: tuple[str, ...] = ()
     """A command that becomes the server, such as ``numactl`` or ``chrt`` with its options."""
     tier: Tier | None = None
@@ -62,6 +65,10 @@ class Variant(Surroundings):
 
     name: str
     program: Program
+
+    def server_environment(self) -> Mapping[str, str]:
+        """What the server is started with."""
+        return with_huge_text(self.environment, self.program.binary) if self.text_huge_pages else self.environment
 
 
 class _File(Surroundings):
@@ -97,6 +104,8 @@ def _read(name: str, file: Path, kind: str) -> Variant:
         raise UsageError(f"{file}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
     if found.under and shutil.which(found.under[0]) is None:
         raise UsageError(f"{file}: there is no program {found.under[0]}", "install it, or leave `under` out")
+    if found.text_huge_pages:
+        refuse_without_huge_pages(str(file))
     # A relative path is the file's own: it means the same from every folder.
     binary = _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
     return Variant(name=name, program=Program(kind=kind, binary=binary), **found.model_dump(exclude={"binary"}))

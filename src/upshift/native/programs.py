@@ -16,9 +16,10 @@ RUST_OLDEST = (1, 85)
 """The first compiler that knows Rust 2024, the edition of crates/."""
 
 TIER_LIBRARY = "libupshift_tier.so"
+HUGE_TEXT_LIBRARY = "libupshift_hugetext.so"
 CARD = "upshift-card"
 DIFFER = "upshift-differ"
-_BUILT = ("upshift-cache", "upshift-load", "upshift-stack", TIER_LIBRARY, CARD, DIFFER)
+_BUILT = ("upshift-cache", "upshift-load", "upshift-stack", TIER_LIBRARY, HUGE_TEXT_LIBRARY, CARD, DIFFER)
 _BUILD_TIMEOUT_S = 3600.0
 
 
@@ -37,15 +38,22 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
 
 
 def build_card(shell: Shell, *, say: Callable[[str], None]) -> Path:
-    """Bring the program of the machine card up to date and return it. It is built without the others, which take longer.
+    """Bring the program of the machine card up to date and return it, as ``_build_alone``."""
+    return _build_alone(shell, CARD, "machinecard", "the program that measures the machine: once, about a minute", say)
 
-    Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
-    """
-    if not card_is_built():
+
+def build_huge_text(shell: Shell, *, say: Callable[[str], None]) -> Path:
+    """Bring the library that moves a server's text up to date and return it, as ``_build_alone``."""
+    return _build_alone(shell, HUGE_TEXT_LIBRARY, "hugetext", "the library that moves text onto huge pages: once", say)
+
+
+def _build_alone(shell: Shell, built: str, package: str, what: str, say: Callable[[str], None]) -> Path:
+    """Without the others, which take longer. Raises MissingTool without a new enough cargo, UpshiftError when it fails."""
+    if not _is_built(built):
         require_cargo(shell)
-        say("building the program that measures the machine: once, about a minute")
-        _build(shell, (CARD,), "--package", "machinecard")
-    return programs_dir() / CARD
+        say(f"building {what}")
+        _build(shell, (built,), "--package", package)
+    return programs_dir() / built
 
 
 def programs_are_built() -> bool:
@@ -55,7 +63,16 @@ def programs_are_built() -> bool:
 
 def card_is_built() -> bool:
     """Whether the program of the machine card is there, built from the sources as they are now, alone or with the others."""
-    return _up_to_date((CARD,)) or programs_are_built()
+    return _is_built(CARD)
+
+
+def huge_text_is_built() -> bool:
+    """The same of the library that moves a server's text."""
+    return _is_built(HUGE_TEXT_LIBRARY)
+
+
+def _is_built(name: str) -> bool:
+    return _up_to_date((name,)) or programs_are_built()
 
 
 def _build(shell: Shell, built: tuple[str, ...], *what: str) -> None:

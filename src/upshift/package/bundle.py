@@ -12,6 +12,8 @@ from typing import Any
 
 from upshift.build.model import Build
 from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
+from upshift.native.programs import programs_dir
+from upshift.package import service
 from upshift.server.instance import running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Command, Shell
@@ -40,6 +42,7 @@ def make_package(
     post_linked: bool,
     provenance: Mapping[str, Any],
     settings: Mapping[str, str],
+    parts: tuple[service.Part, ...] = (),
     folder: Path,
     shell: Shell,
     log: Path,
@@ -47,8 +50,9 @@ def make_package(
     """Lay the install tree out below ``folder``, pack it, and start it once from another place.
 
     The tree holds what ``kind.install`` names, ``provenance.json`` (what ``provenance`` says, and the SHA-256 of each
-    program), ``sample.cnf`` (the configuration that it was measured with: the kind's, and the workloads' ``settings``) and
-    ``ROLLBACK.md``. The same content gives the same tarball.
+    program), ``sample.cnf`` (the configuration that it was measured with: the kind's, and the workloads' ``settings``),
+    ``ROLLBACK.md``, and ``upshift.conf``, a drop-in for its service with the ``parts`` that were asked for. The same content
+    gives the same tarball.
 
     Raises VerifyFailed when the unpacked package does not initialise and start.
     """
@@ -56,7 +60,10 @@ def make_package(
     name = f"{kind.name}-{source.version}-upshift"
     tree = folder / name
     tree.mkdir(parents=True)
-    for target, origin in kind.install(source.path, plain.tree, server).items():
+    installed = dict(kind.install(source.path, plain.tree, server))
+    if "huge-text" in parts:
+        installed[service.LIBRARY] = programs_dir() / Path(service.LIBRARY).name
+    for target, origin in installed.items():
         if not origin.exists():
             raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")
         _place(origin, tree / target)
@@ -77,14 +84,25 @@ def make_package(
     )
     (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
     (tree / "sample.cnf").write_text(_sample(kind, settings))
+    (tree / service.DROP_IN).write_text(service.drop_in(kind, parts, Path("/opt") / name))
     tarball = folder / f"{name}.tar.gz"
     _pack(tree, tarball)
-    check(kind, tarball, settings, folder / "check", shell, log)
+    check(kind, tarball, settings, folder / "check", shell, log, parts)
     return Bundle(folder=tree, tarball=tarball)
 
 
-def check(kind: ServerKind, tarball: Path, settings: Mapping[str, str], scratch: Path, shell: Shell, log: Path) -> None:
-    """Unpack a package into ``scratch``, initialise a data folder and start it there, as measured. Raises VerifyFailed."""
+def check(
+    kind: ServerKind,
+    tarball: Path,
+    settings: Mapping[str, str],
+    scratch: Path,
+    shell: Shell,
+    log: Path,
+    parts: tuple[service.Part, ...] = (),
+) -> None:
+    """Unpack a package into ``scratch``, initialise a data folder and start it there, as measured, with the ``parts`` that its
+    service turns on. Raises VerifyFailed.
+    """
     shutil.rmtree(scratch, ignore_errors=True)
     with tarfile.open(tarball) as archive:
         archive.extractall(scratch, filter="data")
@@ -94,7 +112,12 @@ def check(kind: ServerKind, tarball: Path, settings: Mapping[str, str], scratch:
     program = Program(kind=kind.name, binary=binary)
     try:
         shell.run(kind.initialise(program, scratch / "data", settings), log=log, timeout_s=300)
-        with running(shell, kind, program, scratch / "data", log=log, settings=settings) as server:
+        with running(
+            *(shell, kind, program, scratch / "data"),
+            log=log,
+            settings={**settings, **service.settings_of(kind, parts)},
+            environment=service.environment_of(kind, parts, binary.parents[1]),
+        ) as server:
             server.queries()
     except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(f"the unpacked package does not work: {error.message}", f"see {log}") from error
@@ -148,14 +171,14 @@ compare the versions first, and take a backup when they differ:
 To run it in the place of the server that you have (the service may be called {program} on your system):
 
     mkdir -p /etc/systemd/system/{service}.service.d
-    printf '[Service]\\nExecStart=\\nExecStart=/opt/{name}/bin/{program}\\n' \\
-        > /etc/systemd/system/{service}.service.d/upshift.conf
+    cp /opt/{name}/upshift.conf /etc/systemd/system/{service}.service.d/upshift.conf
     systemctl daemon-reload
     systemctl restart {service}
 
-When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well. Plugins and
-components that your server loads it seeks in /opt/{name}/lib/plugin: those of the source are there; one that is not,
-copy from a {program} of the same version.
+When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well; when it shows
+an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them. Plugins and components that
+your server loads it seeks in /opt/{name}/lib/plugin: those of the source are there; one that is not, copy from a {program} of
+the same version.
 
 To go back:
 

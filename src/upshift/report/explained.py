@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from upshift.card.model import Card, middle
+from upshift.card.sentences import code_pages
 from upshift.explain.model import CauseKind, Change, ChangeMetric, Explained, Explanation, Inlined, Row
 from upshift.report import words
 
@@ -24,6 +26,8 @@ CAUSES: Mapping[CauseKind, str] = {
     "not in both": "one server alone has it",
     "not examined": "",
 }
+FIRST_TLB_PAGES = 64
+"""Entries of the first TLB for code in AMD's Zen (Software Optimization Guide); Intel's have more."""
 PAGE_FILE = "explanation.html"
 REPORT_ROWS = 8
 """Of a table, in the report of a run that measured; the page has all."""
@@ -126,6 +130,27 @@ def about_calls(load: Explained) -> str:
         f"{as_often / before:.2f}x for how often they are made, times {after / as_often:.2f}x for what each takes. "
         "The kernel's code is the same; what differs is likely what the server left in the caches when a call begins."
     )
+
+
+def about_pages(load: Explained, card: Card | None = None) -> str:
+    """Whether huge pages under the second server's code are worth a measurement, by its samples and by the machine's card."""
+    server, spread = load.after.server, load.layout[1]
+    where = f"99 % of the samples in {server}'s own code lie in {words.count(spread.pages_99, 'page')} of 4 KiB"
+    if spread.pages_99 <= FIRST_TLB_PAGES:
+        return f"{where}, no more than a processor finds at once: huge pages under the code promise little."
+    measure = "`text_huge_pages` in a variant measures what they bring"
+    found = code_pages(card) if card else None
+    if found is None:
+        return f"{where}, more than a processor finds at once. What that costs here `upshift card` says; {measure}."
+    small, huge, effect = found
+    costs = (
+        f"a call to another page costs {words.figure(middle(small))} ns here, and {words.figure(middle(huge))} ns on huge pages"
+    )
+    return {
+        "cheaper": f"{where}, and {costs}: huge pages under the code are worth a measurement; {measure}.",
+        "little": f"{where}, but {costs}: huge pages under the code promise little.",
+        "unclear": f"{where}, and {costs}, in repetitions that do not agree; {measure}.",
+    }[effect]
 
 
 def unchanged(load: Explained) -> list[Row]:

@@ -30,6 +30,7 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
+        console.print(Text(told.about_pages(load)), soft_wrap=False)
         for said in told.unsure(load):
             console.print(Text(said, style="dim"), soft_wrap=False)
 

@@ -88,6 +88,8 @@ class ServerKind(Protocol):
     """Settings that hold for a data folder's whole life."""
     build_variables: tuple[str, ...]
     """Environment variables that its CMake files read, besides those that CMake and compilers do: no build may have them."""
+    thread_pool: Mapping[str, str]
+    """Settings that turn a thread pool of its own on; empty: it has none."""
     database: str
     """The database that workloads fill and use; ``initialise`` leaves it there."""
 

@@ -135,6 +135,13 @@ _BUILD_VARIABLES = (
     "OPENSSL_ROOT_DIR",
 )
 
+# Its own in 9.7. The size follows the CPUs. The other algorithm turns direct processing off (plugin/thread_pool/src).
+_THREAD_POOL: Mapping[str, str] = {
+    "plugin_load_add": "thread_pool.so",
+    "thread_pool_algorithm": "0",
+    "thread_pool_query_threads_per_group": "1",
+}
+
 _LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
 
 # InnoDB's threads work by the clock and meet the connection's on pages, latches and malloc's arenas. The server's own
@@ -217,6 +224,7 @@ class MySQL:
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
     lasting: tuple[str, ...] = _LASTING
     build_variables: tuple[str, ...] = _BUILD_VARIABLES
+    thread_pool: Mapping[str, str] = _THREAD_POOL
     database = "upshift"
 
     def recognise(self, tree: Path) -> str | None:

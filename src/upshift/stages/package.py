@@ -48,6 +48,7 @@ def package(
             "profile": gated.profile.model_dump(mode="json") if gated else None,
             "post_link": verified.post_link,
             "trained_on": [workload.name for workload in work.train_on],
+            "service": work.options.service,
             "results": [each.model_dump(mode="json") for each in experiment.comparisons if each.metric == "qps"],
         }
         made = make_package(
@@ -59,6 +60,7 @@ def package(
             provenance=provenance,
             # All arms have the same.
             settings=experiment.arms[0].settings,
+            parts=work.options.service,
             folder=lab.run.path / "package",
             shell=bench.shell,
             log=bench.log,
@@ -66,6 +68,7 @@ def package(
         return Packaged(folder=made.folder, tarball=made.tarball)
 
     inputs = {
+        "service": work.options.service,
         "source": source,
         "verified": verified,
         "plain": plain,

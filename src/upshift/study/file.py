@@ -68,6 +68,7 @@ class Change(Surroundings):
         return Change(
             settings={**base.settings, **self.settings},
             environment={**base.environment, **self.environment},
+            text_huge_pages=self.text_huge_pages or base.text_huge_pages,
             under=(*base.under, *self.under),
             tier=self.tier or base.tier,
             client=(*base.client, *self.client),

@@ -21,6 +21,7 @@ from upshift.estimate import trial_s
 from upshift.measure.model import Plan
 from upshift.measure.variant import Surroundings, Variant
 from upshift.patches.choose import refuse_switches, resolved
+from upshift.server.huge_text import refuse_without_huge_pages
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind
 from upshift.study.designs import Design, Row, make_design
@@ -256,6 +257,8 @@ def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
         raise UsageError(f"row '{arm.name}': CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
     if change.under and shutil.which(change.under[0]) is None:
         raise UsageError(f"row '{arm.name}': there is no program {change.under[0]}", "install it, or leave `under` out")
+    if change.text_huge_pages:
+        refuse_without_huge_pages(f"row '{arm.name}'")
     if change.tier is not None and change.tier.medium.startswith("memory"):
         available = psutil.virtual_memory().available
         if (size := size_bytes(change.tier.size)) > available:

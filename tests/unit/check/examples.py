@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cards import calls, card, steady
 from served import (
     GIB,
     MARIADB,
@@ -21,6 +22,7 @@ from served import (
 
 from upshift.check.model import Facts, Running, Transaction
 from upshift.check.rules import RULES
+from upshift.server.huge_text import Text
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ _MANY = {"table_open_cache": "60000", "open_files_limit": "300000"}
 _TABLES = tuple(table(f"t{number}", engine="MEMORY") for number in range(500))
 _ONE = WELL.indexes
 _OTHER = (*_ONE, index("orders", "again", "customer", "day"))
+
+_DEAR_CALLS = card(calls=calls(steady(12.0), steady(31.0), steady(15.0)))
 
 EXAMPLES: dict[str, Example] = {
     # Memory
@@ -74,6 +78,12 @@ EXAMPLES: dict[str, Example] = {
         changed(host={"huge_pages": "always"}),
         changed(host={"huge_pages": "always"}, variables={"innodb_buffer_pool_size": str(6 * GIB)}),
         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+    ),
+    "text-small-pages": Example(
+        changed(card=_DEAR_CALLS, host={"program": "/usr/sbin/mysqld"}),
+        changed(card=_DEAR_CALLS, host={"text": Text(size_bytes=48 * MIB, huge_bytes=44 * MIB)}),
+        "printf '[Service]\\nEnvironment=LD_PRELOAD=/usr/local/lib/libupshift_hugetext.so UPSHIFT_HUGETEXT_PROGRAM=mysqld\\n' "
+        "> /etc/systemd/system/mysql.service.d/hugetext.conf",
     ),
     "dedicated-server-shared": Example(
         changed(variables={"innodb_dedicated_server": "ON"}, host={"others_bytes": 5 * GIB}),

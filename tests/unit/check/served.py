@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cards import card
+
 from upshift.check.model import Column, Disk, Facts, Host, Index, IndexColumn, IndexUse, StoredStatistics, Table
+from upshift.server.huge_text import Text
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -130,6 +133,7 @@ HOST = Host(
     somaxconn=4096,
     disk=DISK,
     thread_pool=True,
+    text=Text(size_bytes=48 * MIB, huge_bytes=0),
 )
 
 
@@ -208,6 +212,7 @@ WELL = Facts(
     performance_schema_bytes=220 * MIB,
     metrics={"trx_rseg_history_len": 4000, "adaptive_hash_searches": 0, "adaptive_hash_searches_btree": 9_000_000},
     host=HOST,
+    card=card(),
 )
 
 

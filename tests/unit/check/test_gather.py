@@ -8,6 +8,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from cards import card
 from served import VARIABLES
 
 from upshift.check.gather import read_facts
@@ -79,7 +80,8 @@ def test_all_parts() -> None:
     assert facts.references == (("shop", "lines", "order_id"),)
     assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
     assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
-    assert facts.host is None and set(facts.unseen) == {"machine", "disk"}
+    assert facts.host is None and set(facts.unseen) == {"machine", "disk", "text", "card"}
+    assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
 
 
 def test_what_a_login_may_not_see() -> None:

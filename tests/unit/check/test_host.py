@@ -10,6 +10,7 @@ import pytest
 
 from upshift.check.host import describe, is_server, process_of, server_process
 from upshift.check.model import Host
+from upshift.server.huge_text import Text
 
 GIB, MIB = 1 << 30, 1 << 20
 PID = 77
@@ -75,6 +76,14 @@ def test_memory_cpus_and_disk(machine: Machine) -> None:
         <= found.disk.size_bytes
         == os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
     )
+
+
+def test_the_text_that_another_user_may_not_see(machine: Machine) -> None:
+    assert machine.described().text is None
+    machine.write(
+        f"proc/{PID}/smaps", "55d0-66d0 r-xp 00000000 08:01 9 /usr/sbin/mysqld\nSize:    8192 kB\nFilePmdMapped: 2048 kB\n"
+    )
+    assert machine.described().text == Text(size_bytes=8 * MIB, huge_bytes=2 * MIB)
 
 
 def test_a_virtual_disk_that_says_it_turns_is_not_believed(machine: Machine) -> None:

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cards import MACHINE, card
 from rich.console import Console
 from served import MARIADB, WELL, changed, table
 
 from upshift import console, pipeline, plan
+from upshift.card.model import Card, MachineCard
 from upshift.check import gather, session
 from upshift.check.model import Facts, Report
 from upshift.check.prove import find_binary, find_finding, told, variants_of
@@ -73,7 +75,7 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         yield None
 
     monkeypatch.setattr(session, "opened", opened)
-    monkeypatch.setattr(gather, "read_facts", lambda _session: BAD)
+    monkeypatch.setattr(gather, "read_facts", lambda _session, card: BAD)
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -139,6 +141,29 @@ def test_only_and_ignore(upshift: Run) -> None:
 def test_what_cannot_be_meant(upshift: Run, arguments: tuple[str, ...], said: str) -> None:
     code, out, err = upshift(*arguments)
     assert code == 2 and said in err and not out and "Traceback" not in err
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "cannot be read"), ("{}", "is no machine card: machine: Field required")])
+def test_a_card_that_is_none(upshift: Run, tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "card.json"
+    if text:
+        file.write_text(text)
+    code, out, err = upshift("--card", str(file))
+    assert code == 2 and said in err and "upshift card --json" in err and not out
+
+
+def test_a_card_is_among_the_facts(upshift: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "card.json"
+    file.write_text(MachineCard(machine=MACHINE, card=card()).model_dump_json())
+    named: list[Any] = []
+
+    def read_facts(_session: Any, *, card: Card) -> Facts:
+        named.append(card)
+        return BAD
+
+    monkeypatch.setattr(gather, "read_facts", read_facts)
+    assert upshift("--card", str(file))[0] == 0
+    assert named == [card()]
 
 
 def test_postgresql_is_refused_with_a_hint(upshift: Run) -> None:

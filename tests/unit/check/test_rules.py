@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from cards import calls, card, steady, wild
 from examples import EXAMPLES
 from served import MARIADB, SMALL, WELL, changed
 
 from upshift.check.model import Facts, Report
 from upshift.check.rule import Rule, judge
 from upshift.check.rules import RULES
+from upshift.server.huge_text import Text
 
 BY_ID = {each.id: each for each in RULES}
 # What is wrong in one way may be in another as well: each pair with its reason.
@@ -96,6 +99,26 @@ def test_the_load_is_not_judged_before_there_was_one(status: dict[str, str], why
         report = reported(facts.model_copy(update={"status": {**facts.status, **status}}), rule)
         assert not report.findings and not report.well
         assert why in report.not_judged[0].why
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"card": card()},  # huge pages change little
+        {"card": card(calls=calls(steady(12), wild(31), steady(20)))},
+        {"card": card(calls=calls(steady(12), steady(31), steady(15), had=False))},
+        {"host": {"text": Text(size_bytes=4 << 20, huge_bytes=0)}},
+    ],
+)
+def test_text_on_small_pages_is_well_where_huge_ones_promise_little(change: dict[str, Any]) -> None:
+    facts = changed(**{"card": EXAMPLES["text-small-pages"].firing.card, **change})
+    assert [each.id for each in reported(facts, BY_ID["text-small-pages"]).well] == ["text-small-pages"]
+
+
+def test_a_kernel_that_gives_no_huge_pages_is_told_to() -> None:
+    facts = changed(card=EXAMPLES["text-small-pages"].firing.card, host={"huge_pages": "never"})
+    (finding,) = reported(facts, BY_ID["text-small-pages"]).findings
+    assert finding.shell[0].startswith("echo madvise >") and "mysqld" in finding.shell[1]
 
 
 def test_what_cannot_be_seen_is_not_judged() -> None:

@@ -18,7 +18,7 @@ from upshift import needs, plan
 from upshift.build.recipe import Recipe, find_recipe, shipped_recipes
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
 from upshift.estimate import estimate
-from upshift.measure.variant import Variant
+from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.plan import measuring_plan, prepare, prepare_measuring, refuse_pointless
@@ -309,6 +309,26 @@ def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPat
     found = prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
     assert [each.name for each in found.train_on] == ["oltp_read_write", "oltp_read_only", "oltp_point_select"]
     assert purposes == [("measure", False)]
+
+
+def test_what_moves_text_is_built_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(plan, "huge_text_is_built", lambda: False)
+    monkeypatch.setattr(plan, "ensure_packages", lambda purpose, **_named: built.append(purpose))
+    monkeypatch.setattr(plan, "build_huge_text", lambda *_given, **_named: built.append("library"))
+
+    def measuring(*others: Surroundings) -> list[str]:
+        built.clear()
+        prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None, others=others)
+        return list(built)
+
+    assert measuring(Surroundings()) == []
+    assert measuring(Surroundings(), Surroundings(text_huge_pages=True)) == ["native", "library"]
+    built.clear()
+    prepared(service=("batch",))
+    assert built == []
+    prepared(service=("huge-text",))
+    assert built == ["native", "library"]
 
 
 @pytest.mark.parametrize(

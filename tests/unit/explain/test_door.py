@@ -67,6 +67,12 @@ def test_a_stripped_server_is_refused(server: Path, tmp_path: Path) -> None:
         refuse_unexplainable(FakeShell({"": Output("1.0")}), FakeKind(), pair(server, tmp_path / "bare"))
 
 
+def test_text_that_was_moved_is_refused(server: Path) -> None:
+    with pytest.raises(UsageError, match="b: its text lies in memory without a file's name") as error:
+        refuse_unexplainable(FakeShell({"": Output("1.0")}), FakeKind(), pair(server, server, text_huge_pages=True))
+    assert "text_huge_pages" in error.value.hint
+
+
 def test_the_same_program_in_the_same_surroundings_does_not_differ(server: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(server.read_bytes())

@@ -60,7 +60,15 @@ def test_the_first_build_is_announced_and_later_ones_are_not(cache: Path) -> Non
 
 
 def leave_programs(folder: Path) -> None:
-    for name in ("upshift-cache", "upshift-load", "upshift-stack", programs.TIER_LIBRARY, programs.CARD, programs.DIFFER):
+    for name in (
+        "upshift-cache",
+        "upshift-load",
+        "upshift-stack",
+        programs.TIER_LIBRARY,
+        programs.HUGE_TEXT_LIBRARY,
+        programs.CARD,
+        programs.DIFFER,
+    ):
         (folder / name).touch()
 
 
@@ -94,28 +102,40 @@ def test_cargo_runs_only_when_the_sources_have_changed(tmp_path: Path, monkeypat
     assert builds() == 5
 
 
-def test_the_card_is_built_alone_unless_it_was_built_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("package", "build", "is_built"),
+    [
+        ("machinecard", programs.build_card, programs.card_is_built),
+        ("hugetext", programs.build_huge_text, programs.huge_text_is_built),
+    ],
+)
+def test_one_is_built_alone_unless_it_was_built_with_the_others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    build: Callable[..., Path],
+    is_built: Callable[[], bool],
+) -> None:
     checkout = tmp_path / "checkout"
     (checkout / "crates").mkdir(parents=True)
-    source = checkout / "crates" / "card.rs"
+    source = checkout / "crates" / "one.rs"
     source.write_text("first")
     monkeypatch.setattr(programs, "CHECKOUT", checkout)
     machine = Machine()
 
-    def build_card() -> list[str]:
+    def built() -> list[str]:
         before = len(machine.built)
-        program = programs.build_card(machine, say=lambda _: None)  # type: ignore[arg-type]
-        program.touch()
-        return [word for command in machine.built[before:] for word in command.argv if word in ("machinecard", "--workspace")]
+        build(machine, say=lambda _: None).touch()
+        return [word for command in machine.built[before:] for word in command.argv if word in (package, "--workspace")]
 
-    assert build_card() == ["machinecard"]
-    assert build_card() == []
+    assert built() == [package]
+    assert built() == []
     assert not programs.programs_are_built()
     source.write_text("second")
-    assert not programs.card_is_built()
+    assert not is_built()
     programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
     leave_programs(programs.programs_dir())
-    assert programs.card_is_built() and build_card() == []
+    assert is_built() and built() == []
 
 
 @pytest.mark.parametrize("version", [None, "cargo 1.63.0", "nonsense"])

@@ -78,7 +78,7 @@ def house(tmp_path: Path) -> House:
 def test_the_tree_holds_programs_files_and_papers(house: House) -> None:
     made = house.make()
     files = {str(path.relative_to(made.folder)) for path in made.folder.rglob("*") if path.is_file()}
-    papers = {"LICENSE", "ROLLBACK.md", "provenance.json", "sample.cnf"}
+    papers = {"LICENSE", "ROLLBACK.md", "provenance.json", "sample.cnf", "upshift.conf"}
     assert files == {"bin/server", "bin/client", "share/charsets/latin1.xml", *papers}
     assert not (made.folder / "share" / "CMakeFiles").exists()
 
@@ -98,7 +98,7 @@ def test_the_sample_holds_what_was_measured_with(house: House) -> None:
 def test_the_way_back_has_this_packages_name_and_spares_other_drop_ins(house: House) -> None:
     text = (house.make().folder / "ROLLBACK.md").read_text()
     assert "tar -C /opt -xzf fake-1.0-upshift.tar.gz" in text
-    assert r"printf '[Service]\nExecStart=\nExecStart=/opt/fake-1.0-upshift/bin/server\n'" in text
+    assert "cp /opt/fake-1.0-upshift/upshift.conf /etc/systemd/system/fake.service.d/upshift.conf" in text
     assert "{" not in text
     assert "systemctl revert" not in text
 

@@ -16,7 +16,7 @@ set -eu
 units={root}/etc/systemd/system
 case $1 in
 daemon-reload) cat "$units/$SERVICE.service" "$units/$SERVICE.service.d"/*.conf > {root}/loaded ;;
-restart) $(sed -n 's/^ExecStart=//p' {root}/loaded | tail -n 1) >> {root}/started ;;
+restart) $(sed -n 's/^ExecStart=//p' {root}/loaded | sed 's|^/opt/|{root}/opt/|' | tail -n 1) >> {root}/started ;;
 esac
 """
 

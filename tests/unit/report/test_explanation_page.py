@@ -8,11 +8,14 @@ import re
 from html import unescape
 from pathlib import Path
 
+import pytest
+from cards import calls, card, steady, wild
 from explained_example import explanation
 from rich.console import Console
 
+from upshift.card.model import Card
 from upshift.explain.model import Explanation
-from upshift.report.explained import PAGE_FILE, short, unsure
+from upshift.report.explained import PAGE_FILE, about_pages, short, unsure
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
@@ -109,6 +112,30 @@ def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
     assert unsure(load)[0].startswith("31 functions and ways into the kernel")
     lossy = load.model_copy(update={"before": load.before.model_copy(update={"lost": 7})})
     assert "The kernel dropped 7 samples." in unsure(lossy)
+
+
+@pytest.mark.parametrize(
+    ("pages", "of", "said"),
+    [
+        (64, None, "64 pages of 4 KiB, no more than a processor finds at once: huge pages under the code promise little."),
+        (300, None, "What that costs here `upshift card` says"),
+        (300, card(), "on huge pages: huge pages under the code promise little."),
+        (300, card(calls=calls(steady(12), steady(31), steady(15))), "31.0 ns here, and 15.0 ns on huge pages: huge pages"),
+        (300, card(calls=calls(steady(12), wild(31), steady(20))), "in repetitions that do not agree"),
+        (300, card(calls=calls(steady(12), steady(31), steady(15), had=False)), "What that costs here `upshift card` says"),
+    ],
+)
+def test_whether_huge_pages_would_pay(tmp_path: Path, pages: int, of: Card | None, said: str) -> None:
+    (load,) = explanation(tmp_path).loads
+    spread = load.layout[1].model_copy(update={"pages_99": pages})
+    load = load.model_copy(update={"layout": (load.layout[0], spread)})
+    assert said in about_pages(load, of)
+
+
+def test_the_page_and_the_terminal_say_whether_huge_pages_would_pay(tmp_path: Path) -> None:
+    shown = explanation(tmp_path)
+    said = about_pages(shown.loads[0])
+    assert said in text_of(render(shown, tmp_path)) and said in " ".join(terminal_of(shown).split())
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:

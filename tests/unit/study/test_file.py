@@ -170,6 +170,20 @@ def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
     assert error.value.hint
 
 
+def test_text_on_huge_pages_is_refused_where_the_kernel_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    level = GOOD.replace("[factors.log.lazy]", "[factors.text.huge]\ntext_huge_pages = true\n[factors.log.lazy]")
+    refused = UsageError("no huge pages")
+
+    def refuse(whose: str) -> None:
+        assert whose == "row 'text'"
+        raise refused
+
+    monkeypatch.setattr("upshift.study.plan.refuse_without_huge_pages", refuse)
+    with pytest.raises(UsageError) as error:
+        planned(tmp_path, level)
+    assert error.value is refused
+
+
 def test_a_preloaded_library_that_is_not_there_is_refused(tmp_path: Path) -> None:
     library = tmp_path / "lib.so"
     preload = '[factors.allocator.mine]\nenvironment = { LD_PRELOAD = "libc.so.6 ' + str(library) + '" }\n'

@@ -104,15 +104,24 @@ def test_the_recommended_set_is_a_recipe_with_its_confirmed_gain(tmp_path: Path)
     assert "x the queries per second" in text and '# Measured with: "log.error" = "2"' in text
 
 
-def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path) -> None:
+def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "mysqld"
     server.touch(mode=0o755)
     change = Change.model_validate(
-        {"binary": server, "settings": {"x": "1"}, "environment": {"A": "b c"}, "tier": {"size": "1G"}, "under": ["nice"]}
+        {
+            "binary": server,
+            "settings": {"x": "1"},
+            "environment": {"A": "b c"},
+            "tier": {"size": "1G"},
+            "under": ["nice"],
+            "text_huge_pages": True,
+        }
     )
     file = write_recommended(tmp_path / "recommended.toml", study(), Arm(name="x", row=(1,), change=change, recipe=None), None)
+    monkeypatch.setattr("upshift.measure.variant.refuse_without_huge_pages", lambda _whose: None)
     found = find_variant(f"x={file}", "mysql")
     assert found.settings == {"x": "1"} and found.environment == {"A": "b c"} and found.under == ("nice",)
+    assert found.text_huge_pages
     assert found.tier and found.tier.size == "1G"
     assert tomllib.loads(file.read_text())["binary"] == str(server)
     assert "Not confirmed" in file.read_text()

@@ -16,13 +16,14 @@ from upshift.check.rules import (
     schema,
     statistics,
     temporary,
+    text,
     transactions,
 )
 
 RULES: tuple[Rule, ...] = tuple(
     rule
     for module in (
-        *(memory, buffers, durability, disk, connections, temporary, caches),
+        *(memory, text, buffers, durability, disk, connections, temporary, caches),
         *(schema, indexes, statistics, charsets, transactions, observation),
     )
     for rule in module.RULES
