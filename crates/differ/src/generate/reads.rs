@@ -7,6 +7,9 @@ use super::values::Class;
 
 /// A point select by a whole unique key: what the series treats apart, with all that must keep it from doing so.
 pub fn point(dice: &mut Dice, table: &Table, locks: bool, build: &mut Build) {
+    if dice.chance(40) {
+        return plain(dice, table, build);
+    }
     let alias = ["", "", "", "a."][dice.index(4)];
     build.text("SELECT ");
     if dice.chance(4) {
@@ -54,6 +57,19 @@ pub fn point(dice: &mut Dice, table: &Table, locks: bool, build: &mut Build) {
             ][dice.index(5)],
         );
     }
+}
+
+/// Columns and a key, and nothing else.
+fn plain(dice: &mut Dice, table: &Table, build: &mut Build) {
+    let columns = match dice.below(3) {
+        0 => "*".to_owned(),
+        1 => dice.pick(&table.columns).name.clone(),
+        _ => format!("{}, k0", dice.pick(&table.columns).name),
+    };
+    build.text(&format!("SELECT {columns} FROM {} WHERE ", table.name));
+    let key = any_key(dice, table);
+    build.key(dice, table, &key, "");
+    build.unordered = true;
 }
 
 fn tail(dice: &mut Dice, table: &Table, alias: &str, build: &mut Build) {

@@ -1,7 +1,7 @@
 //! Random tables, with what hangs on them.
 
 use super::dice::Dice;
-use super::values::{Class, KEYS, OTHERS, Type, fitting, literal};
+use super::values::{Class, INTEGERS, KEYS, OTHERS, TEXTS, Type, fitting, literal};
 
 /// A column.
 #[derive(Debug, Clone)]
@@ -215,10 +215,10 @@ pub fn table(dice: &mut Dice, name: &str) -> (Table, String) {
 }
 
 fn key_type(dice: &mut Dice) -> Type {
-    if dice.chance(55) {
-        KEYS[dice.index(10)]
-    } else {
-        KEYS[dice.index(KEYS.len())]
+    match dice.below(10) {
+        0..=4 => KEYS[dice.index(INTEGERS)],
+        5..=7 => KEYS[INTEGERS + dice.index(TEXTS)],
+        _ => KEYS[dice.index(KEYS.len())],
     }
 }
 

@@ -68,3 +68,32 @@ fn parameters_of_every_class_have_values() {
         }
     }
 }
+
+#[test]
+fn keys_of_text_are_looked_up_by_parameters() {
+    let mut found = std::collections::BTreeSet::new();
+    for seed in 0..60 {
+        let mut keys = std::collections::BTreeMap::new();
+        for step in episode(seed, 300) {
+            match step.what {
+                What::Query(sql) => {
+                    let words: Vec<&str> = sql.split(' ').collect();
+                    if sql.starts_with("CREATE TABLE t") && sql.contains("PRIMARY KEY (k0)") {
+                        keys.insert(words[2].to_owned(), words[4].to_owned());
+                    }
+                }
+                What::Prepare(_, sql) => {
+                    for (table, kind) in &keys {
+                        if sql.ends_with(&format!(" FROM {table} WHERE k0 = ?")) {
+                            found.insert(kind.clone());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    for kind in ["VARCHAR(20)", "VARCHAR(5)", "CHAR(8)", "VARBINARY(20)"] {
+        assert!(found.contains(kind), "{kind} of {found:?}");
+    }
+}

@@ -35,8 +35,8 @@ pub enum Class {
 /// A type as DDL has it.
 pub type Type = (&'static str, Class);
 
-/// Types that a key may have; the first ones come most often.
-pub const KEYS: [Type; 30] = [
+/// Types that a key may have: integers, then texts and bytes, then others.
+pub const KEYS: [Type; 38] = [
     ("INT", Class::Int(32, false)),
     ("BIGINT", Class::Int(64, false)),
     ("INT UNSIGNED", Class::Int(32, true)),
@@ -68,6 +68,30 @@ pub const KEYS: [Type; 30] = [
         "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
         Class::Text,
     ),
+    // Padded and not, shorter than some words, of other character sets, with a comparison of several characters with one.
+    (
+        "CHAR(8) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        Class::Text,
+    ),
+    (
+        "VARCHAR(5) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs",
+        Class::Text,
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
+        Class::Text,
+    ),
+    ("VARCHAR(20) CHARACTER SET utf16", Class::Text),
+    (
+        "CHAR(8) CHARACTER SET latin1 COLLATE latin1_german2_ci",
+        Class::Text,
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin",
+        Class::Text,
+    ),
+    ("VARCHAR(20) CHARACTER SET gbk", Class::Text),
+    ("CHAR(8) CHARACTER SET ascii", Class::Text),
     ("VARBINARY(20)", Class::Bytes),
     ("BINARY(4)", Class::Bytes),
     ("DATE", Class::Date),
@@ -83,6 +107,12 @@ pub const KEYS: [Type; 30] = [
     ("DOUBLE", Class::Real),
     ("FLOAT", Class::Real),
 ];
+
+/// How many of [`KEYS`] are integers.
+pub const INTEGERS: usize = 10;
+
+/// How many of [`KEYS`], behind the integers, are texts and bytes.
+pub const TEXTS: usize = 16;
 
 /// Types of other columns, besides those of keys.
 pub const OTHERS: [Type; 7] = [
@@ -114,7 +144,7 @@ pub enum Scalar {
     Temporal(u8, Vec<u8>, String),
 }
 
-const WORDS: [&str; 34] = [
+const WORDS: [&str; 38] = [
     "",
     "a",
     "A",
@@ -149,6 +179,10 @@ const WORDS: [&str; 34] = [
     "null",
     "2024-02-29",
     "ab cd ef gh ij kl mn",
+    "a                           ",
+    "ü",
+    "ue",
+    "ABC ",
 ];
 
 /// A value for a column of this class; now and then of another.
@@ -372,7 +406,12 @@ pub fn param(dice: &mut Dice, value: &Scalar) -> Param {
                 kind::STRING,
                 kind::BLOB,
             ]);
-            Param::Bytes(kind, text.clone().into_bytes())
+            let mut bytes = text.clone().into_bytes();
+            // Half a character, or what none begins with.
+            if dice.chance(3) && bytes.pop().is_none() {
+                bytes.push(0xFF);
+            }
+            Param::Bytes(kind, bytes)
         }
         Scalar::Bytes(bytes) => Param::Bytes(
             *dice.pick(&[kind::BLOB, kind::BLOB, kind::VAR_STRING]),
