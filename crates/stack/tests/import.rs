@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use testserver::{ALL, Kind, Server, run};
+use wire::ServerUrl;
 
 use common::{Folder, program, records, text};
 
@@ -171,7 +172,7 @@ fn a_plain_slow_log_that_breaks_off_has_what_is_whole() {
         "{lacks}"
     );
     let sleep = imported.one("sleep(0.01)");
-    assert_eq!(us(sleep, "last_byte_ns") - us(sleep, "request_ns"), 10_486);
+    assert_eq!(us(sleep, "last_byte_ns") - us(sleep, "request_ns"), 10_689);
 }
 
 #[test]
@@ -459,8 +460,9 @@ fn logs_cut_anywhere_are_read_up_to_there_or_refused() {
 }
 
 /// What a client of a running server does; the literals tell the requests apart.
-fn work(server: &Server, database: &str) {
-    let mut connection = server.connect(database).expect("reachable");
+fn work(url: &str) {
+    let url = ServerUrl::parse(url).expect("a URL");
+    let mut connection = wire::connect(&url).expect("reachable");
     for sql in [
         "CREATE TABLE item (id INTEGER PRIMARY KEY, name VARCHAR(20))",
         "BEGIN",
@@ -498,8 +500,8 @@ fn worked(imported: &Imported) -> Vec<String> {
 fn mysql_logs(mut server: Server) {
     let general = server.data().join("general.log");
     let slow = server.data().join("slow.log");
-    server.create("shop");
-    work(&server, "shop");
+    let url = server.create("shop");
+    work(&url);
     server.stop();
     let imported = whole(&general, "mysql-general", &[]);
     assert_eq!(worked(&imported), WORK);
@@ -549,8 +551,8 @@ fn a_running_postgres_writes_what_is_read() {
         "-c",
         "log_connections=on",
     ]);
-    server.create("shop");
-    work(&server, "shop");
+    let url = server.create("shop");
+    work(&url);
     server.stop();
     for (name, format) in [
         ("app.log", "postgres"),

@@ -66,7 +66,8 @@ pub(super) fn version(line: &[u8], ahead: &[u8]) -> Option<String> {
 fn shown(line: &[u8], ahead: &[u8]) -> Option<Shown> {
     let shown = text(line.strip_prefix(TIME)?);
     let shown = time(&shown).or_else(|| short_time(&shown))?;
-    ahead.starts_with(USER).then_some(shown)
+    let begins = ahead.is_empty() || ahead.starts_with(USER);
+    begins.then_some(shown)
 }
 
 fn begins_figures(line: &[u8]) -> bool {
