@@ -91,7 +91,8 @@ def prove(
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
         for variant in variants:
-            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}")
+            settings = "".join(f", server with {name}={value}" for name, value in variant.settings.items())
+            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}{settings}")
         if remark:
             console.say(remark)
         if dry_run:

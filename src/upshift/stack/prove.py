@@ -26,6 +26,13 @@ _CHANGES: Mapping[str, tuple[str, ...]] = {
     "C13": ("--protocol", "prepared"),
 }
 """What a replay does in place of the suspect: options of `upshift load replay`."""
+_SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "E3": (
+        {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
+        {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
+    ),
+}
+"""The server's settings with the suspect, and in place of it: a trace does not say which the server had."""
 _EACH_TIME = 0.5
 """From this many prepares an execution on, a replay prepares for each request."""
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
@@ -44,10 +51,11 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
     if not isinstance(found, Finding):
         why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
         raise UsageError(f"there is no finding {suspect} to prove: {why}", "`upshift stack examine` lists the findings")
-    if suspect not in _CHANGES:
+    if suspect not in _CHANGES and suspect not in _SETTINGS:
         raise NotProvableError(
             f"{suspect} cannot be proven here: a replay sends the statements that the application sent",
-            f"a replay can change {', '.join(_CHANGES)}; try the other fixes in the application, and capture it again",
+            f"a replay can change {', '.join((*_CHANGES, *_SETTINGS))}; "
+            "try the other fixes in the application, and capture it again",
         )
     return found
 
@@ -77,14 +85,23 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
 
 
 def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path) -> tuple[Variant, Variant]:
-    """The replay as the application sends, and with the one thing changed; the server is the same. Raises NotProvableError."""
+    """The replay as the application sends, and with the one thing changed: how it is sent, or a setting of the server.
+
+    Raises NotProvableError.
+    """
+    program = Program(kind="mysql", binary=binary)
+    if finding.suspect in _SETTINGS:
+        now, then = _SETTINGS[finding.suspect]
+        return (
+            Variant(name=AS_SENT, program=program, client=sent, settings=now),
+            Variant(name=CHANGED, program=program, client=sent, settings=then),
+        )
     change = _CHANGES[finding.suspect]
     if _holds(sent, change):
         raise NotProvableError(
             f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
             "capture the part of the application that has the fault alone",
         )
-    program = Program(kind="mysql", binary=binary)
     return (
         Variant(name=AS_SENT, program=program, client=sent),
         Variant(name=CHANGED, program=program, client=(*sent, *change)),

@@ -79,6 +79,20 @@ def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[
     assert now.program == then.program
 
 
+def test_commits_are_proven_by_the_servers_settings(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    for number in range(300):
+        with app.transaction(commit_us=900):
+            app.asks(f"UPDATE item SET price = {number} WHERE id = 1")
+    seen = read_evidence(story.export(tmp_path))
+    sent, _remark = sent_by(seen)
+    now, then = variants_of(finding(seen, "E3"), sent, BINARY)
+    assert now.client == then.client == sent and now.program == then.program
+    assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"}
+    assert then.settings == {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+
+
 def test_a_tuned_application_has_nothing_to_prove(tmp_path: Path) -> None:
     outcomes = judge(evidence(tmp_path, ""), Thresholds())
     with pytest.raises(UsageError, match="no finding C1"):
