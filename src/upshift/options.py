@@ -66,6 +66,9 @@ class Options(Value):
     workloads: tuple[Named, ...] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
     held_out: tuple[Named, ...] = ("oltp_write_only", "select_random_ranges")
     baseline: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None
+    server: str | None = None
+    """Of the server to check first; None: what ``defaults_file`` says."""
+    defaults_file: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None
     verify: str = "short"
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6

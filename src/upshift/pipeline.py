@@ -21,6 +21,7 @@ from upshift.report.result import Result
 from upshift.server.kind import Program
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
+from upshift.stages.check import check_server
 from upshift.stages.count import count_instructions
 from upshift.stages.data import fill_data
 from upshift.stages.explain import Explaining, explain_gain, explain_pair
@@ -50,6 +51,7 @@ SAME_HINT = "a flag may do nothing with this compiler; compare the commands in c
 
 def optimize(lab: Lab, work: Work) -> Result:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
+    checked = check_server(lab, work.options)
     trained = train(lab, work) if work.options.level == "full" else None
     ground = trained or _ground(lab, work)
     source, plain, data = ground.source, ground.plain, ground.data
@@ -65,7 +67,7 @@ def optimize(lab: Lab, work: Work) -> Result:
     why = explain_gain(lab, source.version, (before, after), filled, counted, work)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
-    judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why)
+    judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why, checked=checked)
     return report(lab, ground, trained, post_linked, verified, judged, packaged, work)
 
 

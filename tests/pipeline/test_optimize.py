@@ -29,6 +29,12 @@ def test_every_stage_ran_in_order(full: Result) -> None:
     assert all(stage.cpu_s > 0 for stage in full.stages if "build" in stage.name)
 
 
+def test_without_mysql_there_is_nothing_to_check(full: Result) -> None:
+    assert (
+        full.check and full.check.report is None and full.check.why_none == "the server is no MySQL: there is nothing to check"
+    )
+
+
 def test_only_what_runs_was_rebuilt(full: Result) -> None:
     assert full.hot_set is not None
     assert full.hot_set.objects < full.hot_set.all_objects

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
-use crate::{capture, dump, export};
+use crate::{capture, dump, export, import};
 
 /// Capture what any client says to a server, and look at what was captured.
 #[derive(Parser)]
@@ -25,6 +25,8 @@ struct Cli {
 enum Command {
     /// Write a trace of what clients say to a server, and what it answers.
     Capture(Box<capture::Options>),
+    /// Make a trace of a server's own log: MySQL's slow or general log, PostgreSQL's log.
+    Import(Box<import::Options>),
     /// Write a trace as Parquet files, and a trace.json about the whole.
     Export {
         /// The trace.
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
     // A usage error ends the process here, with 2.
     let done = match Cli::parse().command {
         Command::Capture(options) => capture::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Import(options) => import::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Export { trace, folder } => export::run(&trace, &folder)
             .map_or_else(|error| fail(&error), |()| Ok(ExitCode::SUCCESS)),
         Command::Dump { trace } => dump::run(&trace, &mut std::io::stdout().lock())

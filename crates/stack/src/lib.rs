@@ -5,5 +5,6 @@ pub mod cli;
 pub mod dump;
 pub mod export;
 mod failure;
+mod import;
 mod names;
 mod parameters;

@@ -46,6 +46,7 @@ impl Folder {
             began_unix_us: 1_700_000_000_123_456,
             capture: Capture::Proxy,
             masked,
+            log: None,
         };
         TraceWriter::create(&self.trace(), &begin, 0).expect("room")
     }

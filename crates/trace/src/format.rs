@@ -46,6 +46,55 @@ pub enum Capture {
     Proxy,
     /// From packets.
     Pcap,
+    /// Not at all: the trace was made of a server's log.
+    Log,
+}
+
+/// What a trace that was made of a log has not, because the log has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lack {
+    /// When answers came.
+    AnswerTimes,
+    /// Statements that took less than the server was asked to log.
+    ShortStatements,
+    /// How long the client took between two statements: the clock is too coarse, or statements between them are not logged.
+    Gaps,
+    /// Round trips.
+    RoundTrips,
+    /// Packets and messages.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Descriptions of columns, warnings, results of a text, flags of indexes, hashes of rows.
+    Answers,
+    /// Rows of an answer.
+    Rows,
+    /// Rows changed.
+    Affected,
+    /// Cursors, and how many rows a fetch asks for.
+    Fetches,
+    /// What is prepared, and when.
+    Prepares,
+    /// Whether a statement came as text or was prepared.
+    Protocol,
+    /// When connections begin.
+    Logins,
+    /// Statements that failed.
+    Errors,
+}
+
+/// The log that a trace was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// Its format, as `upshift stack import --format` has it.
+    pub format: String,
+    /// The name of its clock where that is not known to be UTC; times are taken as they stand.
+    pub clock: Option<String>,
+    /// The least time of a statement in microseconds; none without times.
+    pub shortest_us: Option<u64>,
+    /// What the trace has not.
+    pub lacks: Vec<Lack>,
 }
 
 /// What a trace begins with.
@@ -59,6 +108,9 @@ pub struct Begin {
     pub capture: Capture,
     /// Literals and parameters are left out.
     pub masked: bool,
+    /// Of a trace that was made of a log; none of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Log>,
 }
 
 impl Begin {
@@ -69,6 +121,14 @@ impl Begin {
             "postgres" => Family::Postgres,
             _ => Family::Mysql,
         }
+    }
+
+    /// Whether the trace has not this.
+    #[must_use]
+    pub fn lacks(&self, lack: Lack) -> bool {
+        self.log
+            .as_ref()
+            .is_some_and(|log| log.lacks.contains(&lack))
     }
 }
 

@@ -36,6 +36,7 @@ fn begin(masked: bool) -> Begin {
         began_unix_us: 1_700_000_000_000_000,
         capture: Capture::Proxy,
         masked,
+        log: None,
     }
 }
 

@@ -301,3 +301,14 @@ class Report(Value):
     unseen: Mapping[Section, str]
     ignored: tuple[str, ...]
     """Rules that ``--only`` and ``--ignore`` left out."""
+
+
+class Checked(Value):
+    """What the check before an ``optimize`` came to."""
+
+    report: Report | None
+    """None: none was made."""
+    why_none: str = ""
+    """Why not, in one sentence."""
+    failed: bool = False
+    """Whether one was asked for."""

@@ -46,6 +46,13 @@ def optimize(
     baseline: Annotated[
         Path | None, typer.Option(help="Also measure against this executable, the server that you run.")
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Check the configuration of this server first, as mysql://user@/?socket=PATH."),
+    ] = None,
+    defaults_file: Annotated[
+        Path | None, typer.Option(help="Take address and login of the server to check from this option file.")
+    ] = None,
     verify: Annotated[
         str, typer.Option(help="short, main, innodb, json, sys_vars, whole, or MTR tests separated by commas.")
     ] = "short",
@@ -110,7 +117,9 @@ def optimize(
     from upshift.cli.session import session
     from upshift.options import Options
     from upshift.plan import prepare, recipe_of, refuse_pointless
-    from upshift.stages.names import all_stages
+    from upshift.server.kinds import default_kind
+    from upshift.stages.check import address_of, is_checked
+    from upshift.stages.names import Stage, all_stages
     from upshift.values import checked
 
     options = checked(
@@ -125,6 +134,8 @@ def optimize(
             **({"workloads": tuple(workload)} if workload else {}),
             **({"held_out": tuple(held_out)} if held_out else {}),
             "baseline": baseline,
+            "server": server,
+            "defaults_file": defaults_file,
             "verify": verify,
             "connections": parse_connections(_CONNECTIONS[level] if connections is None else connections),
             "trials": trials,
@@ -144,7 +155,9 @@ def optimize(
     if resume:
         options = options_of(resume, options, typed(context))
     refuse_pointless(options)
-    stages = all_stages(options.level, recipe_of(options))
+    address_of(options)  # Refused now, not after hours.
+    first = (Stage.CHECK,) if is_checked(default_kind(), options) else ()
+    stages = (*first, *all_stages(options.level, recipe_of(options)))
     if dry_run:
         show_plan(options, stages, as_json=json)
         return

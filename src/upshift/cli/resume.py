@@ -19,6 +19,8 @@ _FIELDS = {
     "workload": "workloads",
     "held_out": "held_out",
     "baseline": "baseline",
+    "server": "server",
+    "defaults_file": "defaults_file",
     "verify": "verify",
     "connections": "connections",
     "trials": "trials",

@@ -13,12 +13,17 @@ from upshift.cli.stack_prove import prove
 
 stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
 
-PROGRAMS_OWN = ("capture", "export", "dump")
+PROGRAMS_OWN = ("capture", "import", "export", "dump")
 """Commands whose options are the program's."""
 
 
 def capture(context: typer.Context) -> None:
     """Write a trace of what clients say to a server, and what it answers (`upshift stack capture --help`)."""
+    programs.stack_program(context)
+
+
+def import_log(context: typer.Context) -> None:
+    """Make a trace of a server's own log (`upshift stack import --help`)."""
     programs.stack_program(context)
 
 
@@ -88,8 +93,8 @@ def examine(
         show(report, console.out)
 
 
-for _command in (capture, export, dump):
-    stack_app.command(context_settings=programs.CONTEXT_SETTINGS)(_command)
+for _name, _command in zip(PROGRAMS_OWN, (capture, import_log, export, dump), strict=True):
+    stack_app.command(_name, context_settings=programs.CONTEXT_SETTINGS)(_command)
 stack_app.command()(examine)
 stack_app.command()(prove)
 stack_app.command()(stack_plans.plans)

@@ -10,8 +10,11 @@ import typer
 
 if TYPE_CHECKING:
     from upshift.options import Options
+    from upshift.report.result import Result
+    from upshift.run.directory import RunDirectory
     from upshift.shell import Shell
     from upshift.stack.evidence import Evidence
+    from upshift.stack.suspects.model import Finding
 
 _IMPORT_TIMEOUT_S = 3600.0
 
@@ -52,40 +55,44 @@ def prove(
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print what was measured as JSON to stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Replay a trace as the application sent it and without the suspect, in turns, and say what that brings."""
     import tempfile
 
     from upshift import console
-    from upshift.cli.outcome import show_outcome
     from upshift.cli.programs import STACK, built_programs
     from upshift.cli.session import session
-    from upshift.errors import UsageError
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
     from upshift.stack.examining import examined
-    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, told, variants_of
+    from upshift.stack.proof import NotProvableError, not_provable
+    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, variants_of
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
     thresholds = read_thresholds(threshold or ())
-    for file, what in ((before, "dump"), (binary, "server's program")):
-        if not file.is_file():
-            raise UsageError(f"there is no {what} {file}", "name a file that is there")
+    _refuse_missing(before, binary)
     shell = SystemShell()
     try:
         programs = built_programs(shell, allow_install=not no_install, say=console.say)
         evidence = examined(shell, lambda: programs / STACK, trace)
-        refuse_family(evidence.trace)
-        finding = find_finding(judge(evidence, thresholds), suspect)
-        refuse_uncounted(finding, evidence)
-        sent, remark = sent_by(evidence)
-        variants = variants_of(finding, sent, binary.resolve())
+        try:
+            finding = find_finding(judge(evidence, thresholds), suspect)
+            refuse_family(evidence.trace)
+            refuse_uncounted(finding, evidence)
+            sent, remark = sent_by(evidence)
+            variants = variants_of(finding, sent, binary.resolve())
+        except NotProvableError as why:
+            if not json:
+                raise
+            console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
+            return
         for variant in variants:
-            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}")
+            settings = "".join(f", server with {name}={value}" for name, value in variant.settings.items())
+            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}{settings}")
         if remark:
             console.say(remark)
         if dry_run:
@@ -99,9 +106,31 @@ def prove(
                 result = measure_variants(at_work.lab, measuring, variants)
     finally:
         shell.close()
-    show_outcome(result, at_work.run, as_json=json)
-    for line in told(finding, result.experiment.comparisons):
+    _show(finding, result, at_work.run, as_json=json)
+
+
+def _show(finding: Finding, result: Result, run: RunDirectory, *, as_json: bool) -> None:
+    from upshift import console
+    from upshift.cli.outcome import show_outcome
+    from upshift.stack.proof import proof_of
+    from upshift.stack.prove import of_suspect, told
+
+    comparisons = result.experiment.comparisons
+    if as_json:
+        console.result_json(proof_of(finding, of_suspect(comparisons), result).model_dump_json(indent=2))
+        console.say(f"again: upshift report {run.name}")
+    else:
+        show_outcome(result, run, as_json=False)
+    for line in told(finding, comparisons):
         console.say(line)
+
+
+def _refuse_missing(before: Path, binary: Path) -> None:
+    from upshift.errors import UsageError
+
+    for file, what in ((before, "dump"), (binary, "server's program")):
+        if not file.is_file():
+            raise UsageError(f"there is no {what} {file}", "name a file that is there")
 
 
 def _workload(shell: Shell, programs: Path, folder: Path, trace: Path, before: Path, evidence: Evidence, *, loop: str) -> Path:

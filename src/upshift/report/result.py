@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import computed_field, model_validator
 
 from upshift.card.model import Card
+from upshift.check.model import Checked
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
 from upshift.machine import Machine
@@ -74,6 +75,8 @@ class Result(Value):
     machine: Machine
     card: Card | None = None
     """What the machine costs a server; None when it was not measured."""
+    check: Checked | None = None
+    """What is wrong with the configuration of the server in use; None in results of earlier versions and of other commands."""
     source: Source
     stages: tuple[StageRecord, ...]
     builds: tuple[BuildSummary, ...]

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from upshift.check.model import Checked
 from upshift.measure.model import Comparison, Experiment, Metric, Verdict
 from upshift.report import explanation_terminal, instructions, words
 from upshift.report.card import show_card
@@ -33,6 +34,9 @@ def show(result: Result, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table, soft_wrap=False)
+    if result.check:
+        console.print()
+        _check(result.check, console)
     if result.card:
         console.print()
         console.print(Text("The machine", style="bold"))
@@ -47,6 +51,19 @@ def show(result: Result, console: Console) -> None:
         console.print()
         console.print(Text.assemble(("package  ", "bold"), result.package), soft_wrap=True)
         console.print(Text("the way back is in its ROLLBACK.md", style="dim"))
+
+
+def _check(checked: Checked, console: Console) -> None:
+    """Each finding in a line: the page and ``upshift check`` have the rest."""
+    if checked.report is None:
+        console.print(Text(f"configuration: {checked.why_none}", style="dim"), soft_wrap=False)
+        return
+    found = words.count(len(checked.report.findings), "finding")
+    console.print(Text(f"Configuration of {checked.report.server}: {found}", style="bold"), soft_wrap=False)
+    for each in checked.report.findings:
+        fix = "; ".join((*each.my_cnf, *each.sql, *each.shell)[:2])
+        told = Text.assemble((f"{each.severity} ", "yellow"), each.title, (f"  {fix}" if fix else "", "dim"))
+        console.print(Padding(told, (0, 0, 0, 2)), soft_wrap=False)
 
 
 def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:

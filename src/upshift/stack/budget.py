@@ -16,8 +16,9 @@ class Budget(Value):
 
     client_gap_us: int
     """Within transactions: the server has answered and waits for the next request."""
-    network_us: int
-    """The least that the round trips took between the capture and the server: their number times the connection's smallest."""
+    network_us: int | None
+    """The least that the round trips took between the capture and the server: their number times the connection's smallest.
+    None: the trace was made of a log, and the network is in the client's gaps."""
     server_us: int
     """From the request's last byte to the answer's, without what the other parts hold."""
     lock_us: int | None = None
@@ -27,16 +28,17 @@ class Budget(Value):
     untold_us: int
     """From a request's first byte to its last one: the client, or the network."""
     transactions: int
-    round_trips: int
-    round_trip_us: int
+    round_trips: int | None
+    """None: the trace does not have them."""
+    round_trip_us: int | None
     """The smallest that was seen."""
     idle_us: int
     """Between transactions; no part of the total."""
 
     @property
     def total_us(self) -> int:
-        parts = (self.client_gap_us, self.network_us, self.server_us, self.commit_us, self.untold_us)
-        return sum(parts) + (self.lock_us or 0)
+        parts = (self.client_gap_us, self.server_us, self.commit_us, self.untold_us)
+        return sum(parts) + (self.network_us or 0) + (self.lock_us or 0)
 
     def share(self, part_us: float) -> float:
         """A part of the total; 0 where there is no time at all."""
@@ -46,6 +48,10 @@ class Budget(Value):
         """The same with the server's word on lock waits."""
         known = min(lock_us, self.server_us)
         return self.model_copy(update={"lock_us": known, "server_us": self.server_us - known})
+
+    def without_network(self) -> Budget:
+        """Of a trace that has no round trips."""
+        return self.model_copy(update={"network_us": None, "round_trips": None, "round_trip_us": None})
 
 
 def read_budget(timeline: duckdb.DuckDBPyConnection) -> Budget:

@@ -16,6 +16,53 @@ class Lost(Value):
     bytes: int = 0
 
 
+Lack = Literal[
+    "answer_times",
+    "short_statements",
+    "gaps",
+    "round_trips",
+    "packets",
+    "bytes",
+    "answers",
+    "rows",
+    "affected",
+    "fetches",
+    "prepares",
+    "protocol",
+    "logins",
+    "errors",
+]
+"""What a trace of a log may not have."""
+
+LACKS: Mapping[Lack, str] = {
+    "answer_times": "when answers came",
+    "short_statements": "statements that took less than the server was asked to log",
+    "gaps": "how long the client took between statements",
+    "round_trips": "round trips",
+    "packets": "packets",
+    "bytes": "bytes",
+    "answers": "column definitions and flags of answers",
+    "rows": "rows of answers",
+    "affected": "changed rows",
+    "fetches": "cursors and fetch sizes",
+    "prepares": "what was prepared",
+    "protocol": "whether statements came as text",
+    "logins": "logins",
+    "errors": "errors",
+}
+
+
+class Log(Value):
+    """The server's log that a trace was made of."""
+
+    format: str
+    clock: str | None
+    """The name of its clock where that may be another than UTC."""
+    shortest_us: int | None
+    """The least time of a statement."""
+    lacks: tuple[Lack, ...]
+
+
 class TraceFacts(Value):
     """The trace as a whole: ``trace.json``."""
 
@@ -29,7 +76,7 @@ class TraceFacts(Value):
     gaps: Lost
     unread: Mapping[str, int]
     """Connections whose traffic was passed through unread, by reason."""
-    capture: Literal["proxy", "pcap"]
+    capture: Literal["proxy", "pcap", "log"]
     added_us_p50: float | None
     added_us_p99: float | None
     whole: bool
@@ -40,6 +87,12 @@ class TraceFacts(Value):
     """Exchanges that the capture could not write in time."""
     stopped: str | None = None
     """Why the capture ended by itself."""
+    log: Log | None = None
+    """None: it was captured."""
+
+    def lacking(self, *needed: Lack) -> tuple[Lack, ...]:
+        """Those that the trace has not."""
+        return tuple(each for each in needed if self.log and each in self.log.lacks)
 
 
 class Client(Value):

@@ -39,10 +39,21 @@ def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str
         evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
         raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))
+    refuse_untimed(trace, evidence)
     if driver is None:
         return evidence
     named = tuple(each if each.driver else each.model_copy(update={"driver": driver}) for each in evidence.clients)
     return evidence.model_copy(update={"clients": named})
+
+
+def refuse_untimed(trace: Path, evidence: Evidence) -> None:
+    """Raises UsageError for a trace of a log that does not say how long statements took: there is no time to divide."""
+    if evidence.trace.lacking("answer_times") and evidence.trace.log:
+        raise UsageError(
+            f"{trace} was made of a {evidence.trace.log.format} log, which does not say when answers came",
+            "import a log with times (long_query_time=0, log_min_duration_statement=0), or capture; "
+            "`upshift stack plans` and `upshift load import` take this trace",
+        )
 
 
 def _why_empty(evidence: Evidence) -> str:

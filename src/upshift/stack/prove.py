@@ -12,6 +12,7 @@ from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Program
 from upshift.stack.evidence import Evidence, TraceFacts
+from upshift.stack.proof import WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
 from upshift.values import file_sha256
@@ -25,6 +26,13 @@ _CHANGES: Mapping[str, tuple[str, ...]] = {
     "C13": ("--protocol", "prepared"),
 }
 """What a replay does in place of the suspect: options of `upshift load replay`."""
+_SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "E3": (
+        {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
+        {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
+    ),
+}
+"""The server's settings with the suspect, and in place of it: a trace does not say which the server had."""
 _EACH_TIME = 0.5
 """From this many prepares an execution on, a replay prepares for each request."""
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
@@ -34,17 +42,20 @@ _MIXED = 0.2
 
 
 def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
-    """What examining found against ``suspect``. Raises UsageError when there is nothing to prove, or no way here."""
+    """What examining found against ``suspect``. Raises UsageError when there is nothing to prove,
+    NotProvableError when there is no way here.
+    """
     if suspect not in SUSPECTS:
         raise UsageError(f"there is no suspect '{suspect}'", f"there are {', '.join(SUSPECTS)}")
     found = next((each for each in outcomes if each.suspect == suspect), None)
     if not isinstance(found, Finding):
         why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
         raise UsageError(f"there is no finding {suspect} to prove: {why}", "`upshift stack examine` lists the findings")
-    if suspect not in _CHANGES:
-        raise UsageError(
+    if suspect not in _CHANGES and suspect not in _SETTINGS:
+        raise NotProvableError(
             f"{suspect} cannot be proven here: a replay sends the statements that the application sent",
-            f"a replay can change {', '.join(_CHANGES)}; try the other fixes in the application, and capture it again",
+            f"a replay can change {', '.join((*_CHANGES, *_SETTINGS))}; "
+            "try the other fixes in the application, and capture it again",
         )
     return found
 
@@ -74,14 +85,23 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
 
 
 def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path) -> tuple[Variant, Variant]:
-    """The replay as the application sends, and with the one thing changed; the server is the same. Raises UsageError."""
+    """The replay as the application sends, and with the one thing changed: how it is sent, or a setting of the server.
+
+    Raises NotProvableError.
+    """
+    program = Program(kind="mysql", binary=binary)
+    if finding.suspect in _SETTINGS:
+        now, then = _SETTINGS[finding.suspect]
+        return (
+            Variant(name=AS_SENT, program=program, client=sent, settings=now),
+            Variant(name=CHANGED, program=program, client=sent, settings=then),
+        )
     change = _CHANGES[finding.suspect]
     if _holds(sent, change):
-        raise UsageError(
+        raise NotProvableError(
             f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
             "capture the part of the application that has the fault alone",
         )
-    program = Program(kind="mysql", binary=binary)
     return (
         Variant(name=AS_SENT, program=program, client=sent),
         Variant(name=CHANGED, program=program, client=(*sent, *change)),
@@ -134,35 +154,34 @@ def _commits(evidence: Evidence) -> bool:
 
 
 def refuse_family(trace: TraceFacts) -> None:
-    """Raises UsageError for a trace of a server that the laboratory does not start."""
+    """Raises NotProvableError for a trace of a server that the laboratory does not start."""
     family = "PostgreSQL" if trace.family == "postgres" else "MariaDB"
     if trace.family == "postgres" or "MariaDB" in (trace.server_version or ""):
-        raise UsageError(
+        raise NotProvableError(
             f"the laboratory starts MySQL, and this trace is of a {family}", "examine it; try the fix in the application"
         )
 
 
 def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
-    """Raises UsageError where the server's counters cannot compare the two ways: a fetch counts as a query there."""
+    """Raises NotProvableError where the server's counters cannot compare the two ways: a fetch counts as a query there."""
     if finding.suspect == "C3" and not _commits(evidence):
-        raise UsageError(
+        raise NotProvableError(
             "C3 cannot be proven with this trace: its statements commit by themselves, and MySQL counts fetches as queries",
             "capture transactions that end with COMMIT",
         )
 
 
+def of_suspect(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The replay with the change, against the one as sent: queries per second for each number of connections."""
+    return tuple(each for each in comparisons if each.metric == "qps" and each.arm == CHANGED)
+
+
 def told(finding: Finding, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """What the experiment says of the suspect, a sentence for each number of connections."""
-    words = {
-        "faster": "proven: without it, the throughput is",
-        "slower": "refuted: without it, the throughput is",
-        "equivalent": "refuted: without it, the throughput is",
-        "inconclusive": "not settled: without it, the throughput is",
-    }
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
     return tuple(
-        f"{title}: {words[each.verdict]} {each.ratio:.2f}x at {count(each.connections, 'connection')}, {measured(each)}; "
+        f"{title}: {WORDS[each.verdict]}: without it, the throughput is {each.ratio:.2f}x "
+        f"at {count(each.connections, 'connection')}, {measured(each)}; "
         f"its share of the time alone comes to {1 / max(1e-9, 1 - finding.share):.2f}x"
-        for each in comparisons
-        if each.metric == "qps" and each.arm == CHANGED
+        for each in of_suspect(comparisons)
     )

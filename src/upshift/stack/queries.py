@@ -34,7 +34,7 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   coalesce(sum(rows), 0)::BIGINT AS rows,
   coalesce(any_value(rows_median), 0) AS rows_median,
   median(fetch_size) AS fetch_size,
-  sum(round_trips)::BIGINT AS round_trips,
+  coalesce(sum(round_trips), 0)::BIGINT AS round_trips,
   sum(own_us)::BIGINT AS time_us,
   coalesce(sum(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute', 'fetch')), 0)::BIGINT AS server_us,
   coalesce(median(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute')), 0) AS server_us_median,
@@ -76,7 +76,7 @@ WITH data AS (
 )
 SELECT statement, any_value(verb) AS verb, length, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
   median(gap_us) AS gap_us_median, median(exchange_us) AS exchange_us_median,
-  median(changed) AS changed_median, median(affected) AS affected_median
+  median(changed) AS changed_median, coalesce(median(affected), 0) AS affected_median
 FROM runs GROUP BY statement, length ORDER BY statement, length
 """
 
@@ -123,7 +123,7 @@ WITH classed AS (
     END AS what
   FROM timeline
 )
-SELECT what, count(*) AS requests, sum(round_trips)::BIGINT AS round_trips, sum(own_us)::BIGINT AS time_us,
+SELECT what, count(*) AS requests, coalesce(sum(round_trips), 0)::BIGINT AS round_trips, sum(own_us)::BIGINT AS time_us,
   mode(digest_text) AS example
 FROM classed WHERE what IS NOT NULL GROUP BY what ORDER BY time_us DESC, what
 """

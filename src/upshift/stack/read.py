@@ -54,9 +54,10 @@ def read_evidence(folder: Path) -> Evidence:
         statements = _values(Statement, timeline, STATEMENTS)
         candidates = [each.statement for each in statements if ordered_without_limit(each.text, each.verb)]
         (whole,) = _rows(timeline, WHOLE)
+        budget = read_budget(timeline)
         return Evidence(
             trace=facts,
-            budget=read_budget(timeline),
+            budget=budget.without_network() if facts.lacking("round_trips") else budget,
             clients=_clients(_rows(timeline, CLIENTS), facts.family),
             statements=statements,
             loops=_values(Loop, timeline, LOOPS),

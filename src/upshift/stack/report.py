@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from upshift import __version__
 from upshift.stack.budget import Budget
-from upshift.stack.evidence import Client, Evidence, TraceFacts
+from upshift.stack.evidence import Client, Evidence, Log, TraceFacts
 from upshift.stack.suspects.finding import count
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.rules import judge
@@ -25,8 +25,9 @@ class TopStatement(Value):
     executions: int
     time_us: int
     server_us: int
-    round_trips: int
-    rows: int
+    round_trips: int | None
+    rows: int | None
+    """None, as round_trips: the trace does not have them."""
     suspects: tuple[str, ...]
     """Findings that name it."""
 
@@ -84,8 +85,8 @@ def _top(evidence: Evidence, findings: tuple[Finding, ...], top: int) -> tuple[T
             executions=each.executions,
             time_us=each.time_us,
             server_us=each.server_us,
-            round_trips=each.round_trips,
-            rows=each.rows,
+            round_trips=None if evidence.trace.lacking("round_trips") else each.round_trips,
+            rows=None if evidence.trace.lacking("rows") else each.rows,
             suspects=tuple(name for name in SUSPECTS if each.statement in accused.get(name, ())),
         )
         for each in evidence.statements[:top]
@@ -98,6 +99,8 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     joined_late = sum(each.joined_late for each in evidence.clients)
     encrypted = sum(each.encrypted for each in evidence.clients)
     found = []
+    if trace.log:
+        found += _of_log(trace.log)
     if trace.stopped:
         found.append(f"the capture ended by itself: {trace.stopped}")
     if trace.lost:
@@ -113,7 +116,7 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
         found.append(f"{count(number, 'connection')} could not be read: {reason.replace('_', ' ')}")
     if encrypted and not trace.unread.get("encrypted"):
         found.append(f"{count(encrypted, 'connection')} asked for TLS")
-    if joined_late:
+    if joined_late and not trace.lacking("logins"):
         found.append(f"{count(joined_late, 'connection')} began before the capture: statements prepared before have no text")
     if trace.masked:
         found.append("the trace is masked: rules that compare values see only their types and lengths")
@@ -123,3 +126,16 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
             "they are in the client's gap and the network"
         )
     return tuple(found)
+
+
+def _of_log(log: Log) -> list[str]:
+    """What a log does not tell."""
+    found = [f"the trace was made of a {log.format} log: times are the server's, and the client's gap holds the network"]
+    if "short_statements" in log.lacks:
+        least = f"{(log.shortest_us or 0) / 1000:.1f} ms"
+        found.append(
+            f"the log has no statement below {least}: shorter ones may be missing, and shares are of those that are there"
+        )
+    if log.clock:
+        found.append(f"the log's clock is {log.clock}: its times are taken as they stand")
+    return found

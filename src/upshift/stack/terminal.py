@@ -49,7 +49,9 @@ def show(report: Report, console: Console) -> None:
 
 def _headline(report: Report) -> str:
     transactions = count(report.budget.transactions, "transaction")
-    of = f"{transactions}, {count(report.budget.round_trips, 'round trip')}, {_us(report.total_us)}"
+    trips = report.budget.round_trips
+    requests = count(report.trace.exchanges, "request") if trips is None else count(trips, "round trip")
+    of = f"{transactions}, {requests}, {_us(report.total_us)}"
     if not report.findings:
         return f"No suspect: {of}"
     first = report.findings[0]

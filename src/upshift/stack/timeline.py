@@ -88,7 +88,7 @@ SELECT timed.* EXCLUDE (tx_before, before_gap_us),
   CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
   CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
   coalesce(round_trip_us, 0) AS round_trip_us,
-  least(wait_us, round_trips * coalesce(round_trip_us, 0)) AS network_us,
+  least(wait_us, coalesce(round_trips, 0) * coalesce(round_trip_us, 0)) AS network_us,
   own_us - wait_us AS untold_us
 FROM timed LEFT JOIN least USING (connection)
 """

@@ -10,6 +10,7 @@ from upshift.build.recipe import Recipe
 class Stage(StrEnum):
     """A stage's name, in the order of ``optimize``."""
 
+    CHECK = "check"
     SOURCE = "source"
     PATCHED_SOURCE = "patched source"
     PLAIN_BUILD = "plain build"

@@ -7,6 +7,7 @@ from typing import Any
 
 from upshift import __version__
 from upshift.build.model import Build
+from upshift.check.model import Checked
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import PATCHED, Experiment
@@ -33,6 +34,8 @@ class Judged(Value):
     experiment: Experiment
     counted: Instructions
     why: Why = Why(explanation=None)
+    checked: Checked | None = None
+    """None: no check belongs to it."""
 
 
 def report(
@@ -105,7 +108,8 @@ def _publish(lab: Lab, result: Result) -> Result:
 
 
 def _lacking(judged: Judged) -> tuple[str, ...]:
-    return tuple(each for each in (judged.carded.lacking, judged.why.lacking) if each)
+    unchecked = judged.checked.why_none if judged.checked and judged.checked.failed else ""
+    return tuple(each for each in (unchecked, judged.carded.lacking, judged.why.lacking) if each)
 
 
 def _common(lab: Lab, judged: Judged, measuring: Measuring) -> dict[str, Any]:
@@ -116,6 +120,7 @@ def _common(lab: Lab, judged: Judged, measuring: Measuring) -> dict[str, Any]:
         "upshift_version": __version__,
         "level": measuring.options.level,
         "machine": describe_machine(),
+        "check": judged.checked,
         "card": judged.carded.card,
         "stages": lab.run.records(),
         "experiment": judged.experiment,

@@ -399,7 +399,7 @@ def section(command: str) -> str:
     return found[0]
 
 
-PROGRAMS = {"cache", "load", "stack capture", "stack export", "stack dump"}
+PROGRAMS = {"cache", "load", "stack capture", "stack import", "stack export", "stack dump"}
 """Those whose help is the Rust programs' own."""
 
 

@@ -10,6 +10,7 @@ from test_reference import keys, words
 from upshift.paths import CHECKOUT
 from upshift.stack.budget import Budget
 from upshift.stack.drivers import DRIVERS, GENERIC
+from upshift.stack.proof import Measured, Proof, Word
 from upshift.stack.report import Report
 from upshift.stack.suspects.model import SUSPECTS, Status
 from upshift.stack.suspects.rules import RULES
@@ -23,6 +24,13 @@ def test_every_key_of_a_report_is_named() -> None:
     named = words("stack")
     assert {key.rsplit(".", 1)[-1] for key in keys(Report)} <= named
     assert all(f"`{each}`" in PAGE for each in get_args(Status))
+
+
+def test_every_key_and_word_of_a_proof_is_named() -> None:
+    section = PAGE.partition("### The proof as JSON")[2].partition("\n## ")[0]
+    named = words("stack")
+    assert {*keys(Proof, deep=False), *keys(Measured)} <= named
+    assert all(f"`{each}`" in section or f"`{each}[]`" in section for each in (*get_args(Word), *Proof.model_fields))
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)

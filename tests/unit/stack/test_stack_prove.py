@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from story import Story
 
+from upshift.cli.app import main
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 from upshift.stack.evidence import Evidence
-from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, told, variants_of, workload_text
+from upshift.stack.proof import Proof, proof_of
+from upshift.stack.prove import (
+    find_finding,
+    of_suspect,
+    refuse_family,
+    refuse_uncounted,
+    sent_by,
+    told,
+    variants_of,
+    workload_text,
+)
 from upshift.stack.read import read_evidence
 from upshift.stack.suspects.model import Finding
 from upshift.stack.suspects.rules import judge
@@ -65,6 +77,20 @@ def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[
     now, then = variants_of(finding(seen, fault), sent, BINARY)
     assert (now.client, then.client) == (sent, sent + change)
     assert now.program == then.program
+
+
+def test_commits_are_proven_by_the_servers_settings(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    for number in range(300):
+        with app.transaction(commit_us=900):
+            app.asks(f"UPDATE item SET price = {number} WHERE id = 1")
+    seen = read_evidence(story.export(tmp_path))
+    sent, _remark = sent_by(seen)
+    now, then = variants_of(finding(seen, "E3"), sent, BINARY)
+    assert now.client == then.client == sent and now.program == then.program
+    assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"}
+    assert then.settings == {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
 
 
 def test_a_tuned_application_has_nothing_to_prove(tmp_path: Path) -> None:
@@ -139,16 +165,11 @@ def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) ->
     assert tomllib.loads(workload_text(tmp_path / "app.trace", dump, seen, 4, loop="reads"))["fill"] != read["fill"]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "word"),
-    [("faster", "proven"), ("slower", "refuted"), ("equivalent", "refuted"), ("inconclusive", "not settled")],
-)
-def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, word: str) -> None:
-    found = finding(evidence(tmp_path, "C1"), "C1")
-    comparison = Comparison(
+def compared(verdict: Verdict, connections: int = 4) -> Comparison:
+    return Comparison(
         workload="app",
         held_out=False,
-        connections=4,
+        connections=connections,
         metric="qps",
         arm="changed",
         baseline="as-sent",
@@ -160,5 +181,56 @@ def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, 
         verdict=verdict,
         trials_needed=None,
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "word"),
+    [("faster", "proven"), ("slower", "refuted"), ("equivalent", "refuted"), ("inconclusive", "not settled")],
+)
+def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, word: str) -> None:
+    found = finding(evidence(tmp_path, "C1"), "C1")
+    comparison = compared(verdict)
     (line,) = told(found, (comparison, comparison.model_copy(update={"metric": "user_cpu_us_per_query"})))
     assert line.startswith(f"C1 (prepares each time): {word}: ") and "1.30x" in line
+    proof = proof_of(found, of_suspect((comparison,)), None)
+    assert proof.verdict == word and [each.verdict for each in proof.measured] == [word]
+    assert (proof.measured[0].ci_low, proof.measured[0].ci_high) == (1.2, 1.4)
+    assert proof.finding and proof.finding.status == (found.status if word == "not settled" else word)
+
+
+def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> None:
+    found = finding(evidence(tmp_path, "C1"), "C1")
+    both = (compared("faster", 1), compared("equivalent", 8))
+    proof = proof_of(found, both, None)
+    assert proof.verdict == "not settled" and [each.verdict for each in proof.measured] == ["proven", "refuted"]
+    assert proof_of(found, both[:1] * 2, None).verdict == "proven"
+    assert proof_of(found, (), None).verdict == "not settled"
+
+
+def prove_command(monkeypatch: pytest.MonkeyPatch, seen: Evidence, folder: Path, *more: str) -> int:
+    """`upshift stack prove` of a trace with this evidence; its exit code."""
+    monkeypatch.setattr("upshift.cli.programs.built_programs", lambda *_, **__: folder)
+    monkeypatch.setattr("upshift.stack.examining.examined", lambda *_: seen)
+    for name in ("before.sql", "mysqld", "app.trace"):
+        (folder / name).touch()
+    paths = ("--before", str(folder / "before.sql"), "--binary", str(folder / "mysqld"))
+    monkeypatch.setattr(sys, "argv", ["upshift", "stack", "prove", str(folder / "app.trace"), *paths, *more])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_what_is_not_provable_is_a_verdict_in_json_and_an_error_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = evidence(tmp_path / "export", "C3", commits=False)
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3") == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "counts fetches as queries" in " ".join(said.err.split())
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3", "--json") == 0
+    proof = Proof.model_validate_json(capsys.readouterr().out)
+    assert (proof.suspect, proof.verdict, proof.measured, proof.result) == ("C3", "not provable here", (), None)
+    assert proof.why and proof.hint
+    # Innocence is no verdict of a proof.
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C1", "--json") == 2
+    assert capsys.readouterr().out == ""

@@ -73,6 +73,7 @@ pub fn trace(
         began_unix_us,
         capture,
         masked: options.mask,
+        log: None,
     };
     let writer = TraceWriter::create(&options.trace, &begin, began_ns)?;
     if !options.lossy {

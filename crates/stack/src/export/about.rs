@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
-use trace::{Begin, Capture, Ending, Record};
+use trace::{Begin, Capture, Ending, Log, Record};
 use wire::Civil;
 
 #[derive(Serialize)]
@@ -33,6 +33,7 @@ struct Json<'a> {
     incomplete: u64,
     lost: u64,
     stopped: Option<&'a str>,
+    log: Option<&'a Log>,
 }
 
 /// Gathers what the records say together.
@@ -141,6 +142,7 @@ impl About {
             incomplete: self.incomplete,
             lost: ended.lost.max(self.lost),
             stopped: ended.stopped.as_deref(),
+            log: self.begin.log.as_ref(),
         };
         let text = serde_json::to_string_pretty(&json)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))

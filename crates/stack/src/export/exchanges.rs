@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use trace::{Begin, Lack};
+use wire::Dialect;
 use wire::passive::{Exchange, Kind, Text};
 use wire::sql::digest_text;
-use wire::{Dialect, Family};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use super::table::{Table, Type, Value};
@@ -61,7 +62,7 @@ struct Digest {
 
 pub(super) struct Exchanges {
     table: Table,
-    family: Family,
+    begin: Begin,
     number: i64,
     digests: HashMap<(u128, bool, bool), Digest>,
 }
@@ -69,10 +70,10 @@ pub(super) struct Exchanges {
 impl Exchanges {
     /// # Errors
     /// The system's, with the file's name.
-    pub(super) fn create(path: &Path, family: Family) -> anyhow::Result<Self> {
+    pub(super) fn create(path: &Path, begin: &Begin) -> anyhow::Result<Self> {
         Ok(Self {
             table: Table::create(path, &COLUMNS)?,
-            family,
+            begin: begin.clone(),
             number: 0,
             digests: HashMap::new(),
         })
@@ -100,6 +101,14 @@ impl Exchanges {
             .map(|all| parameters::json(all, is_bulk).to_string());
         let us = |ns: u64| Value::count(ns / 1000);
         let error = exchange.error.as_ref();
+        // Not every log has it.
+        let sqlstate = error
+            .map(|error| &error.sqlstate)
+            .filter(|sqlstate| !sqlstate.is_empty());
+        let has = |lack: Lack, value: Value| match self.begin.lacks(lack) {
+            true => Value::Null,
+            false => value,
+        };
         let row = [
             Value::Int(number),
             Value::Int(connection.into()),
@@ -114,25 +123,25 @@ impl Exchanges {
             us(exchange.request_end_ns),
             Value::option(exchange.answer_ns, |(first_ns, _)| us(first_ns)),
             Value::option(exchange.answer_ns, |(_, last_ns)| us(last_ns)),
-            Value::Int(exchange.round_trips.into()),
-            Value::count(exchange.packets_sent),
-            Value::count(exchange.packets_received),
-            Value::count(exchange.bytes_sent),
-            Value::count(exchange.bytes_received),
-            Value::count(exchange.definition_bytes),
-            Value::count(exchange.rows),
-            Value::count(exchange.affected),
-            Value::count(exchange.warnings),
+            has(Lack::RoundTrips, Value::Int(exchange.round_trips.into())),
+            has(Lack::Packets, Value::count(exchange.packets_sent)),
+            has(Lack::Packets, Value::count(exchange.packets_received)),
+            has(Lack::Bytes, Value::count(exchange.bytes_sent)),
+            has(Lack::Bytes, Value::count(exchange.bytes_received)),
+            has(Lack::Answers, Value::count(exchange.definition_bytes)),
+            has(Lack::Rows, Value::count(exchange.rows)),
+            has(Lack::Affected, Value::count(exchange.affected)),
+            has(Lack::Answers, Value::count(exchange.warnings)),
             Value::option(exchange.fetch_size, Value::count),
-            Value::Bool(exchange.cursor),
-            Value::Bool(exchange.early_close),
-            Value::Int(exchange.results.into()),
+            has(Lack::Fetches, Value::Bool(exchange.cursor)),
+            has(Lack::Fetches, Value::Bool(exchange.early_close)),
+            has(Lack::Answers, Value::Int(exchange.results.into())),
             Value::option(error, |error| Value::Int(error.code.into())),
-            Value::option(error, |error| Value::text(&error.sqlstate)),
+            Value::option(sqlstate, Value::text),
             Value::option(exchange.in_transaction_after, Value::Bool),
             Value::option(exchange.autocommit_after, Value::Bool),
-            Value::Bool(exchange.no_index_used),
-            Value::Bool(exchange.no_good_index_used),
+            has(Lack::Answers, Value::Bool(exchange.no_index_used)),
+            has(Lack::Answers, Value::Bool(exchange.no_good_index_used)),
             Value::option(exchange.answer, |hash| Value::text(format!("{hash:016x}"))),
         ];
         debug_assert_eq!(row.len(), COLUMNS.len());
@@ -158,7 +167,7 @@ impl Exchanges {
             return known.clone();
         }
         let dialect = Dialect {
-            family: self.family,
+            family: self.begin.family(),
             backslash_escapes: escapes,
         };
         let sql = String::from_utf8_lossy(&text.bytes);

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use trace::{Record, TraceReader};
+use trace::{Lack, Record, TraceReader};
 
 use about::About;
 use exchanges::Exchanges;
@@ -24,10 +24,9 @@ use sessions::Sessions;
 pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
     let mut reader = TraceReader::open(trace)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let family = reader.begin().family();
     let mut about = About::new(reader.begin());
     let mut sessions = Sessions::default();
-    let mut exchanges = Exchanges::create(&folder.join("exchanges.parquet"), family)?;
+    let mut exchanges = Exchanges::create(&folder.join("exchanges.parquet"), reader.begin())?;
     let mut ordered = InOrder::default();
     while let Some(record) = reader.next()? {
         about.add(&record);
@@ -50,6 +49,7 @@ pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
         exchanges.add(connection, &exchange)?;
     }
     exchanges.finish()?;
-    sessions.write(&folder.join("sessions.parquet"))?;
+    let has_round_trips = !reader.begin().lacks(Lack::RoundTrips);
+    sessions.write(&folder.join("sessions.parquet"), has_round_trips)?;
     about.write(&folder.join("trace.json"), reader.ending())
 }

@@ -60,7 +60,7 @@ impl Sessions {
 
     /// # Errors
     /// The system's, with the file's name.
-    pub(super) fn write(self, path: &Path) -> anyhow::Result<()> {
+    pub(super) fn write(self, path: &Path, has_round_trips: bool) -> anyhow::Result<()> {
         let mut table = Table::create(path, &COLUMNS)?;
         for (connection, session) in self.0 {
             let facts = session.facts;
@@ -83,7 +83,10 @@ impl Sessions {
                 Value::Null,
                 Value::Bool(facts.tls),
                 Value::Bool(facts.compression != Compression::None),
-                Value::count(facts.login_round_trips),
+                Value::option(
+                    has_round_trips.then_some(facts.login_round_trips),
+                    Value::count,
+                ),
             ])?;
         }
         table.finish()

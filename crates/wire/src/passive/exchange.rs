@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::mysql::{PARAMETERS_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::Dialect;
 pub use crate::sql::Verb;
-use crate::sql::{has_secret, mask_secret};
+use crate::sql::{has_secret, mask_secret, verb};
 
 /// One request with its complete answer. What docs/reference/trace.md says of each field holds here.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +107,32 @@ impl Exchange {
             incomplete: false,
         }
     }
+
+    /// Give it a statement as a log has it, whole, with its values. Text and values are bounded, and left out where they may have a
+    /// secret, as those of a stream are.
+    pub fn state(&mut self, dialect: Dialect, sent: &[u8], values: Option<Vec<Parameter>>) {
+        let kept = &sent[..sent.len().min(TEXT_BYTES_MAX)];
+        let (text, is_secret) = Text::of(dialect, kept, sent.len() as u64);
+        self.verb = Some(verb(dialect, kept));
+        self.text = Some(text);
+        self.parameters = values.map(|mut row| {
+            let whole = row.len();
+            let mut bytes = 0;
+            let bounded = row.iter().take_while(|each| {
+                bytes += each.bytes();
+                bytes <= PARAMETERS_BYTES_MAX
+            });
+            let kept = bounded.count();
+            row.truncate(kept);
+            if is_secret {
+                row.iter_mut().for_each(Parameter::hide);
+            }
+            Parameters {
+                rows: vec![row],
+                cut: kept < whole,
+            }
+        });
+    }
 }
 
 /// Which request.
@@ -188,6 +215,15 @@ impl Parameter {
             _ => return,
         };
         self.value = ParameterValue::Masked(bytes);
+    }
+}
+
+impl Parameter {
+    fn bytes(&self) -> usize {
+        match &self.value {
+            ParameterValue::Text(bytes) | ParameterValue::Binary(bytes) => bytes.len(),
+            _ => 8,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub use exchange::{
     Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
 };
 pub use session::{Compression, SessionFacts, Totals, Why};
+pub use transactions::Transactions;
 
 use crate::Family;
 use mysql::Mysql;

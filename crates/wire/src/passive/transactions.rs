@@ -7,7 +7,7 @@ const ROLLED_BACK: [u16; 2] = [1213, 1614];
 
 /// The transactions of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Transactions {
+pub struct Transactions {
     open: bool,
     /// The one that is open or comes next.
     number: u64,
@@ -15,7 +15,7 @@ pub(super) struct Transactions {
 
 impl Transactions {
     /// Number the exchange by what the server says that it has left behind, or by what the caller knows of that where it does not.
-    pub(super) fn place(&mut self, exchange: &mut Exchange, known: Option<bool>) {
+    pub fn place(&mut self, exchange: &mut Exchange, known: Option<bool>) {
         let rolled_back = exchange.error.as_ref().is_some_and(is_rolled_back);
         if rolled_back {
             exchange.in_transaction_after = Some(false);

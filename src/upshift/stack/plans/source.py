@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from upshift.errors import UpshiftError, UsageError
+from upshift.stack.evidence import Log
 from upshift.stack.plans.model import Family
 from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
 from upshift.stack.timeline import read_facts
@@ -15,11 +16,11 @@ from upshift.values import Value
 
 _DISTINCT = """
 SELECT statement, any_value(digest_text), count(*), sum(last_byte_us - request_us)::BIGINT,
-  arg_max({'sql': sql, 'parameters': parameters}, last_byte_us - request_us) AS longest
+  arg_max({'sql': sql, 'parameters': parameters}, coalesce(last_byte_us - request_us, 0)) AS longest
 FROM read_parquet($1)
 WHERE kind IN ('query', 'execute') AND verb IN ('select', 'insert', 'update', 'delete', 'replace')
-  AND statement IS NOT NULL AND sql IS NOT NULL AND last_byte_us IS NOT NULL AND coalesce(statements_in_text, 1) < 2
-GROUP BY statement ORDER BY 4 DESC, 1
+  AND statement IS NOT NULL AND sql IS NOT NULL AND (last_byte_us IS NOT NULL OR $2) AND coalesce(statements_in_text, 1) < 2
+GROUP BY statement ORDER BY 4 DESC NULLS LAST, 3 DESC, 1
 """
 
 
@@ -83,7 +84,9 @@ def read_export(folder: Path) -> Source:
             "the trace is masked: its statements have no values", "capture without --mask, or name a file of SQL"
         )
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
-        rows = connection.execute(_DISTINCT, [str(folder / "exchanges.parquet")]).fetchall()
+        log = facts.get("log")
+        untimed = log is not None and "answer_times" in Log.model_validate(log).lacks
+        rows = connection.execute(_DISTINCT, [str(folder / "exchanges.parquet"), untimed]).fetchall()
     if not rows:
         raise UpshiftError("the trace has no statement that has a plan", "`upshift stack dump` shows what it has")
     wanted = (

@@ -70,6 +70,8 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """From the flag that MySQL and MariaDB send with an answer; it says nothing of how many rows."""
     if evidence.trace.family != "mysql":
         return unseen("P2", "PostgreSQL's answers do not tell of indexes")
+    if evidence.trace.lacking("answers"):
+        return unseen("P2", "only the server, or a capture, tells of indexes: --server")
     known = {each.statement for each in _counted(evidence)}
     flagged = [
         each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known

@@ -36,7 +36,7 @@ def small_fetches(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         figures=(
             figure("fetches", trips),
             figure("cursors", sum(each.cursors for each in guilty)),
-            figure("fetches_of_round_trips", ratio(trips, evidence.budget.round_trips), "share"),
+            figure("fetches_of_round_trips", ratio(trips, evidence.budget.round_trips or 0), "share"),
             figure("fetch_us", time_us, "us"),
         ),
         statements=accused(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from upshift.stack.evidence import Evidence
+from upshift.stack.evidence import LACKS, Evidence, Lack
 from upshift.stack.suspects import counted, loops, prepared, rows, sessions, times
+from upshift.stack.suspects.finding import unseen
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome
 from upshift.stack.suspects.thresholds import Thresholds
 
@@ -34,13 +35,32 @@ RULES: Mapping[str, Rule] = {
 }
 """By the suspect that each looks for."""
 
+NEEDS: Mapping[str, tuple[Lack, ...]] = {
+    "C1": ("prepares", "short_statements"),
+    "C2": ("protocol",),
+    "C3": ("fetches", "rows"),
+    "C4": ("fetches", "rows"),
+    "C5": ("round_trips",),
+    # Without them a pipeline looks like a loop.
+    "C6": ("round_trips", "affected"),
+    "C7": ("round_trips", "affected"),
+    "C8": ("gaps",),
+    "C9": ("round_trips",),
+    "C10": ("packets",),
+    "C11": ("logins", "short_statements"),
+    "C12": ("answers", "bytes"),
+    "C13": ("prepares", "short_statements"),
+    "E3": ("short_statements",),
+}
+"""What a trace that was made of a log has to have for a rule. The others take what there is."""
+
 
 def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outcome] = ()) -> tuple[Outcome, ...]:
     """The outcomes of all rules and those about plans: findings first, the largest share first.
 
     A finding below ``report.share`` counts as innocent: its fix could not save more than that share.
     """
-    of_rules = (rule(evidence, thresholds) for rule in RULES.values())
+    of_rules = (_of(name, evidence, thresholds) for name in RULES)
     outcomes = [_reported(each, thresholds) for each in (*of_rules, *about_plans)]
     order = list(SUSPECTS)
     return tuple(
@@ -53,6 +73,13 @@ def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outc
             ),
         )
     )
+
+
+def _of(name: str, evidence: Evidence, thresholds: Thresholds) -> Outcome:
+    lacking = evidence.trace.lacking(*NEEDS.get(name, ()))
+    if lacking:
+        return unseen(name, f"needs what the trace lacks: {', '.join(LACKS[each] for each in lacking)}")
+    return RULES[name](evidence, thresholds)
 
 
 def _reported(outcome: Outcome, thresholds: Thresholds) -> Outcome:

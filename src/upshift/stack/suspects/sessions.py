@@ -11,7 +11,7 @@ from upshift.stack.suspects.thresholds import Thresholds
 def session_chatter(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C5: round trips that set or ask the session."""
     trips = sum(each.round_trips for each in evidence.chatter)
-    share = ratio(trips, evidence.budget.round_trips)
+    share = ratio(trips, evidence.budget.round_trips or 0)
     kinds = ", ".join(f"{count(each.requests, each.what, each.what)}" for each in evidence.chatter)
     said = f"{share:.0%} of the round trips set or ask the session" + (f": {kinds}" if kinds else "")
     if share <= thresholds["C5.share"]:

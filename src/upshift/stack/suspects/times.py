@@ -37,9 +37,10 @@ def slow_client(evidence: Evidence, thresholds: Thresholds) -> Outcome:
 def network(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C9: round trips over a distance."""
     budget = evidence.budget
-    share = budget.share(budget.network_us)
-    trip_us = ratio(budget.network_us, budget.round_trips)
-    said = f"{count(budget.round_trips, 'round trip')} of at least {trip_us:.0f} µs are {share:.0%} of the time"
+    network_us, trips = budget.network_us or 0, budget.round_trips or 0
+    share = budget.share(network_us)
+    trip_us = ratio(network_us, trips)
+    said = f"{count(trips, 'round trip')} of at least {trip_us:.0f} µs are {share:.0%} of the time"
     if share <= thresholds["C9.share"] or trip_us < thresholds["C9.round_trip_us"]:
         return innocent("C9", said)
     return found(
@@ -49,8 +50,8 @@ def network(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         status="measured",
         said=said,
         figures=(
-            figure("round_trips", budget.round_trips, "round_trips"),
-            figure("round_trips_per_transaction", ratio(budget.round_trips, budget.transactions)),
+            figure("round_trips", trips, "round_trips"),
+            figure("round_trips_per_transaction", ratio(trips, budget.transactions)),
             figure("round_trip_us_mean", trip_us, "us", "C9.round_trip_us"),
             figure("network_share", share, "share", "C9.share"),
         ),
@@ -91,6 +92,8 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     seen_us = max(errors.time_us, budget.lock_us or 0)
     share = budget.share(seen_us)
     said = f"{count(ended, 'statement')} ended by a lock"
+    if evidence.trace.lacking("errors"):
+        said = "the trace has no errors"
     if budget.lock_us is not None:
         said += f"; the server's own count of lock waits comes to {budget.share(budget.lock_us):.1%} of the time"
     if share < thresholds["E2.share"] or not seen_us:

@@ -1,0 +1,64 @@
+//! The command line of `import`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What to read, and into which trace.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The server's log.
+    pub log: PathBuf,
+    /// The trace to write.
+    pub trace: PathBuf,
+    /// What the log is.
+    #[arg(long, value_enum)]
+    pub format: Format,
+    /// PostgreSQL's log for people: the server's `log_line_prefix`.
+    #[arg(long, value_name = "PREFIX", default_value = "%m [%p] ")]
+    pub prefix: String,
+    /// Replace literals and parameters by their type and length.
+    #[arg(long)]
+    pub mask: bool,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A log's format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// MySQL's or MariaDB's slow log; `long_query_time=0` and, on MySQL, `log_slow_extra=ON` make it whole.
+    MysqlSlow,
+    /// MySQL's or MariaDB's general log: each request, without the time that it took.
+    MysqlGeneral,
+    /// PostgreSQL's log for people (stderr).
+    Postgres,
+    /// PostgreSQL's csvlog.
+    PostgresCsv,
+    /// PostgreSQL's jsonlog.
+    PostgresJson,
+}
+
+impl Format {
+    /// As it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MysqlSlow => "mysql-slow",
+            Self::MysqlGeneral => "mysql-general",
+            Self::Postgres => "postgres",
+            Self::PostgresCsv => "postgres-csv",
+            Self::PostgresJson => "postgres-json",
+        }
+    }
+
+    /// `mysql` or `postgres`.
+    #[must_use]
+    pub fn family(self) -> &'static str {
+        match self {
+            Self::MysqlSlow | Self::MysqlGeneral => "mysql",
+            Self::Postgres | Self::PostgresCsv | Self::PostgresJson => "postgres",
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Makes connections, transactions and exchanges of a log's events, and writes them.
+
+use std::collections::HashMap;
+
+use trace::TraceWriter;
+use wire::passive::{Exchange, Kind, Observed, SessionFacts, Totals, Transactions, Verb};
+use wire::{Dialect, Family};
+
+use super::event::{Event, Request};
+
+/// A connection whose end was not seen.
+struct Connection {
+    number: u32,
+    transactions: Transactions,
+    state: State,
+    /// When its last request ended.
+    before_ns: u64,
+}
+
+/// What the session is in, by its own statements: a log does not say what the server answered.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    open: bool,
+    autocommit: bool,
+}
+
+impl State {
+    const NEW: Self = Self {
+        open: false,
+        autocommit: true,
+    };
+
+    /// Behind an exchange.
+    fn after(self, family: Family, exchange: &Exchange) -> Self {
+        let failed = exchange.error.is_some();
+        let runs = matches!(
+            exchange.kind,
+            Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Copy
+        );
+        let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
+        let closed = Self {
+            open: false,
+            ..self
+        };
+        let opened = Self { open: true, ..self };
+        match (exchange.kind, exchange.verb) {
+            (Kind::ChangeUser | Kind::ResetConnection, _) => Self::NEW,
+            _ if failed || !runs => self,
+            (_, Some(Verb::Begin)) => opened,
+            (_, Some(Verb::Commit | Verb::Rollback)) => match has_word(text, "CHAIN") {
+                true if !has_word(text, "NO") => opened,
+                _ => closed,
+            },
+            (_, Some(Verb::Set)) if family == Family::Mysql => match autocommit(text) {
+                Some(true) => Self::NEW,
+                Some(false) => Self {
+                    autocommit: false,
+                    ..self
+                },
+                None => self,
+            },
+            // MySQL commits before and after it.
+            (_, Some(Verb::Ddl)) if family == Family::Mysql => closed,
+            (
+                _,
+                Some(
+                    Verb::Select
+                    | Verb::Insert
+                    | Verb::Update
+                    | Verb::Delete
+                    | Verb::Replace
+                    | Verb::Call
+                    | Verb::Load,
+                ),
+            ) if !self.autocommit => opened,
+            _ => self,
+        }
+    }
+}
+
+/// What SET makes of autocommit.
+fn autocommit(text: &[u8]) -> Option<bool> {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    let (_, rest) = text.split_once("autocommit")?;
+    let value = rest.trim_start_matches(|sign: char| sign.is_whitespace() || "`:=".contains(sign));
+    Some(
+        !["0", "off", "false"]
+            .iter()
+            .any(|off| value.starts_with(off)),
+    )
+}
+
+fn has_word(text: &[u8], word: &str) -> bool {
+    text.split(|byte| !byte.is_ascii_alphabetic())
+        .any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Writes a trace of a log's events.
+pub(super) struct Sessions<'a> {
+    writer: &'a TraceWriter,
+    dialect: Dialect,
+    family: Family,
+    /// The version that the log said last.
+    version: String,
+    open: HashMap<String, Connection>,
+    /// When the last request ended, of all.
+    pub(super) last_ns: u64,
+    pub(super) connections: u64,
+    pub(super) requests: u64,
+}
+
+impl<'a> Sessions<'a> {
+    pub(super) fn new(writer: &'a TraceWriter, family: Family, version: String) -> Self {
+        Self {
+            writer,
+            dialect: family.into(),
+            family,
+            version,
+            open: HashMap::new(),
+            last_ns: 0,
+            connections: 0,
+            requests: 0,
+        }
+    }
+
+    pub(super) fn take(&mut self, event: Event) {
+        match event {
+            Event::Version(version) => self.version = version,
+            Event::Began { session, at_ns } => {
+                self.ended(&session, at_ns);
+                self.connection(session, at_ns, false);
+            }
+            Event::Named { session, client } => {
+                if let Some(known) = self.open.get(&session) {
+                    let facts = SessionFacts {
+                        server_version: self.version.clone(),
+                        client: Some(client),
+                        began_ns: known.before_ns,
+                        ready_ns: known.before_ns,
+                        ..SessionFacts::default()
+                    };
+                    let number = known.number;
+                    self.writer.observed(number, &Observed::Session(facts));
+                }
+            }
+            Event::Request { session, request } => self.request(session, request),
+            Event::Ended { session, at_ns } => self.ended(&session, at_ns),
+        }
+    }
+
+    /// Connections whose end the log has not stay open.
+    fn connection(&mut self, session: String, at_ns: u64, joined_late: bool) {
+        let number = self.writer.connected(at_ns, joined_late);
+        let facts = SessionFacts {
+            server_version: self.version.clone(),
+            joined_late,
+            began_ns: at_ns,
+            ready_ns: at_ns,
+            ..SessionFacts::default()
+        };
+        self.writer.observed(number, &Observed::Session(facts));
+        self.connections += 1;
+        self.last_ns = self.last_ns.max(at_ns);
+        self.open.insert(
+            session,
+            Connection {
+                number,
+                transactions: Transactions::default(),
+                state: State::NEW,
+                before_ns: at_ns,
+            },
+        );
+    }
+
+    fn ended(&mut self, session: &str, at_ns: u64) {
+        if let Some(known) = self.open.remove(session) {
+            let at_ns = at_ns.max(known.before_ns);
+            self.last_ns = self.last_ns.max(at_ns);
+            self.writer.closed(known.number, at_ns, Totals::default());
+        }
+    }
+
+    fn request(&mut self, session: String, request: Request) {
+        if !self.open.contains_key(&session) {
+            let (began_ns, _) = request.when.placed_ns(0);
+            self.connection(session.clone(), began_ns, true);
+        }
+        let Some(known) = self.open.get_mut(&session) else {
+            return;
+        };
+        let (began_ns, ended_ns) = request.when.placed_ns(known.before_ns);
+        let mut exchange = Exchange::new(request.kind, began_ns);
+        exchange.answer_ns = ended_ns.map(|ended_ns| (ended_ns, ended_ns));
+        match request.text {
+            Some(text) if request.kind == Kind::InitDb => {
+                exchange.state(self.dialect, &text, None);
+                exchange.verb = None;
+            }
+            Some(text) => exchange.state(self.dialect, &text, request.values),
+            None => {}
+        }
+        if self.family == Family::Postgres && copies(&exchange) {
+            exchange.kind = Kind::Copy;
+        }
+        exchange.rows = request.rows.unwrap_or_default();
+        exchange.affected = request.affected.unwrap_or_default();
+        (exchange.bytes_sent, exchange.bytes_received) = request.bytes.unwrap_or_default();
+        exchange.error = request.error;
+        known.state = known.state.after(self.family, &exchange);
+        exchange.in_transaction_after = Some(known.state.open);
+        exchange.autocommit_after = Some(known.state.autocommit);
+        known.transactions.place(&mut exchange, None);
+        // A deadlock has ended it.
+        known.state.open = exchange.in_transaction_after == Some(true);
+        known.before_ns = ended_ns.unwrap_or(began_ns);
+        self.last_ns = self.last_ns.max(known.before_ns);
+        self.requests += 1;
+        let number = known.number;
+        let observed = Observed::Exchange(Box::new(exchange));
+        self.writer.observed(number, &observed);
+    }
+}
+
+fn copies(exchange: &Exchange) -> bool {
+    exchange.verb == Some(Verb::Load) && matches!(exchange.kind, Kind::Query | Kind::Execute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_say_what_the_session_is_in() {
+        let dialect = Dialect::from(Family::Mysql);
+        let after = |state: State, family, sql: &str| {
+            let mut exchange = Exchange::new(Kind::Query, 0);
+            exchange.state(dialect, sql.as_bytes(), None);
+            state.after(family, &exchange)
+        };
+        let mysql = Family::Mysql;
+        let mut state = State::NEW;
+        for (sql, open, autocommit) in [
+            ("SELECT 1", false, true),
+            ("BEGIN", true, true),
+            ("UPDATE t SET a = 1", true, true),
+            ("ROLLBACK TO a", true, true),
+            ("COMMIT AND CHAIN", true, true),
+            ("COMMIT AND NO CHAIN", false, true),
+            ("SET NAMES utf8mb4", false, true),
+            ("SET @@session.autocommit = OFF", false, false),
+            ("DELETE FROM t", true, false),
+            ("DROP TABLE t", false, false),
+            ("SELECT a FROM t", true, false),
+            ("SET autocommit=1", false, true),
+        ] {
+            state = after(state, mysql, sql);
+            assert_eq!((state.open, state.autocommit), (open, autocommit), "{sql}");
+        }
+        let begun = State {
+            open: true,
+            ..State::NEW
+        };
+        assert!(after(begun, Family::Postgres, "DROP TABLE t").open);
+        assert!(!after(begun, Family::Postgres, "END").open);
+    }
+}

@@ -1,0 +1,100 @@
+"""What proving a suspect came to: a word with its interval, or why there is none here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from upshift import __version__
+from upshift.errors import UsageError
+from upshift.measure.model import Comparison, Verdict
+from upshift.report.result import Result
+from upshift.stack.suspects.model import SUSPECTS, Finding, Status
+from upshift.values import Value
+
+SCHEMA_VERSION = 1
+
+Word = Literal["proven", "refuted", "not settled", "not provable here"]
+
+WORDS: Mapping[Verdict, Word] = {
+    "faster": "proven",
+    "slower": "refuted",
+    "equivalent": "refuted",
+    "inconclusive": "not settled",
+}
+_STATUSES: Mapping[Word, Status] = {"proven": "proven", "refuted": "refuted", "not provable here": "not provable here"}
+
+
+class NotProvableError(UsageError):
+    """A finding that no experiment here can decide. The hint says what can."""
+
+
+class Measured(Value):
+    """What one number of connections came to: the throughput without the suspect, over that with it."""
+
+    connections: int
+    verdict: Word
+    ratio: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    trials: int
+    trials_needed: int | None
+    """For what is not settled: trials that a new experiment would need; null where nobody can say."""
+
+
+class Proof(Value):
+    """As ``upshift stack prove --json`` prints it."""
+
+    schema_version: int = SCHEMA_VERSION
+    upshift_version: str = __version__
+    suspect: str
+    title: str
+    verdict: Word
+    """Of all numbers of connections; where they disagree, ``not settled``."""
+    why: str | None = None
+    """Why it is not provable here; else null."""
+    hint: str | None = None
+    measured: tuple[Measured, ...] = ()
+    expected_ratio: float | None = None
+    """What the finding's share comes to, were its time simply gone."""
+    finding: Finding | None = None
+    """With the verdict as its status, where that is settled."""
+    result: Result | None = None
+    """The experiment: result.json of the run."""
+
+
+def not_provable(suspect: str, why: NotProvableError) -> Proof:
+    """Of a suspect of which nothing can be measured here."""
+    return Proof(
+        suspect=suspect, title=SUSPECTS[suspect].title, verdict="not provable here", why=why.message, hint=why.hint or None
+    )
+
+
+def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result | None) -> Proof:
+    """Of the comparisons of the changed replay with the one as sent, in queries per second."""
+    measured = tuple(
+        Measured(
+            connections=each.connections,
+            verdict=WORDS[each.verdict],
+            ratio=each.ratio,
+            ci_low=each.ci_low,
+            ci_high=each.ci_high,
+            confidence=each.confidence,
+            trials=each.trials,
+            trials_needed=each.trials_needed,
+        )
+        for each in comparisons
+    )
+    words = {each.verdict for each in measured}
+    verdict = words.pop() if len(words) == 1 else "not settled"
+    status = _STATUSES.get(verdict, finding.status)
+    return Proof(
+        suspect=finding.suspect,
+        title=SUSPECTS[finding.suspect].title,
+        verdict=verdict,
+        measured=measured,
+        expected_ratio=1 / max(1e-9, 1 - finding.share),
+        finding=finding.model_copy(update={"status": status}),
+        result=result,
+    )
