@@ -11,9 +11,11 @@ from pathlib import Path
 import plan_servers
 import pytest
 import shop
+from story import Story
 
 from upshift.cli.app import _run
 from upshift.errors import ServerFailed, UsageError
+from upshift.stack.explaining import explained
 from upshift.stack.plans.address import read_address
 from upshift.stack.plans.answers import answer
 from upshift.stack.plans.ask import Asker, transaction
@@ -21,6 +23,9 @@ from upshift.stack.plans.compare import compare
 from upshift.stack.plans.model import accesses, rows_examined
 from upshift.stack.plans.session import Refused, opened
 from upshift.stack.plans.statements import NotExplained
+from upshift.stack.read import read_evidence
+from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.thresholds import Thresholds
 
 FAMILIES: tuple[shop.Family, ...] = ("mariadb", "postgres", "mysql")
 PACKAGES = {
@@ -244,3 +249,18 @@ def test_the_commands(url: Callable[[shop.Family], str], tmp_path: Path, capsys:
     file.write_text("SELECT length('é')")
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute")
     assert code == 1 and "ANOTHER ANSWER: 1 rows on A, 1 on B, other cells" in out
+
+
+@pytest.mark.parametrize(("family", "slow", "suspect"), [("mariadb", "conversion", "P4"), ("postgres", "full", "P2")])
+def test_an_examination_asks_for_plans(ask: Ask, family: shop.Family, slow: str, suspect: str, tmp_path: Path) -> None:
+    asker = ask(family)
+    story = Story("postgres" if family == "postgres" else "mysql", asker.session.version)
+    app = story.connection()
+    for name in (slow, "point"):
+        app.asks(shop.STATEMENTS[name], wait_us=9000)
+    app.asks("SELECT nothing FROM nowhere")
+    evidence = read_evidence(story.export(tmp_path))
+    found = explained(tmp_path, asker, evidence, Thresholds(), lambda _number, _of: None)
+    assert (found.statements, found.version) == (2, asker.session.version)
+    (named,) = [each for each in found.outcomes if isinstance(each, Finding)]
+    assert named.suspect == suspect and 0.3 < named.share < 0.6

@@ -41,7 +41,7 @@ def examine(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
     server: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask this server too, which the trace is of, as mysql://user@/?socket=PATH."),
+        typer.Option(metavar="URL", help="Ask this server too, which the trace is of, as mysql://user@/shop?socket=PATH."),
     ] = None,
     defaults_file: Annotated[
         Path | None, typer.Option(help="Take the server's address and login from this option file.")
@@ -61,12 +61,15 @@ def examine(
 ) -> None:
     """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
     from upshift import console
-    from upshift.check.session import opened
+    from upshift.check.session import opened as counters
     from upshift.shell import SystemShell
     from upshift.stack.drivers import find_driver
-    from upshift.stack.examining import examined
+    from upshift.stack.examining import evidence_in, exported
+    from upshift.stack.explaining import WAIT_S, counters_address, explained, server_address
+    from upshift.stack.plans.ask import Asker
+    from upshift.stack.plans.session import opened
     from upshift.stack.report import report_on
-    from upshift.stack.server import refuse_family, server_address, with_server
+    from upshift.stack.server import refuse_family, with_server
     from upshift.stack.suspects.thresholds import read_thresholds
     from upshift.stack.terminal import show
 
@@ -78,15 +81,20 @@ def examine(
     def program() -> Path:
         return programs.built_programs(shell, allow_install=not no_install, say=console.say) / programs.STACK
 
+    plans = None
     try:
-        evidence = examined(shell, program, trace, named)
+        with exported(shell, program, trace) as folder:
+            evidence = evidence_in(folder, trace, named)
+            if address:
+                refuse_family(evidence.trace, postgres=address.postgres)
+                if not address.postgres:
+                    with counters(counters_address(address)) as session:
+                        evidence = with_server(evidence, session)
+                with opened(address, WAIT_S) as asked:
+                    plans = explained(folder, Asker(asked), evidence, thresholds, stack_plans.progress)
     finally:
         shell.close()
-    if address:
-        refuse_family(evidence.trace)
-        with opened(address) as session:
-            evidence = with_server(evidence, session)
-    report = report_on(evidence, thresholds, top=top)
+    report = report_on(evidence, thresholds, plans, top=top)
     if json:
         console.result_json(report.model_dump_json(indent=2))
     else:

@@ -61,7 +61,7 @@ def plans(
         show_dry_run(source, address.family, execute=execute)
         return
     with _asker(address, wait_seconds) as asker:
-        report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=_progress)
+        report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=progress)
     if json:
         console.result_json(report.model_dump_json(indent=2))
     else:
@@ -96,7 +96,7 @@ def compare(
         return
     with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:
         names = (addresses[0].shown(), addresses[1].shown())
-        report = compared(source, (first, second), names, thresholds, execute=execute, progress=_progress)
+        report = compared(source, (first, second), names, thresholds, execute=execute, progress=progress)
     if json:
         console.result_json(report.model_dump_json(indent=2))
     else:
@@ -145,7 +145,7 @@ def _source(statements: Path, address: Address, *, allow_install: bool) -> Sourc
 _SAY_EVERY = 20
 
 
-def _progress(number: int, of: int) -> None:
+def progress(number: int, of: int) -> None:
     from upshift import console
 
     if number and number % _SAY_EVERY == 0:

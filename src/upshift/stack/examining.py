@@ -36,7 +36,12 @@ def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str
     Raises UsageError for what is no trace, UpshiftError for a trace without requests.
     """
     with exported(shell, program, trace) as folder:
-        evidence = read_evidence(folder)
+        return evidence_in(folder, trace, driver)
+
+
+def evidence_in(folder: Path, trace: Path, driver: str | None = None) -> Evidence:
+    """The same of a trace that was exported already."""
+    evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
         raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))
     refuse_untimed(trace, evidence)

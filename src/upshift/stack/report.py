@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from upshift import __version__
 from upshift.stack.budget import Budget
-from upshift.stack.evidence import Client, Evidence, Log, TraceFacts
+from upshift.stack.evidence import Client, Evidence, TraceFacts
+from upshift.stack.explaining import Explained
+from upshift.stack.lacks import Log
 from upshift.stack.suspects.finding import count
-from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Unseen
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import THRESHOLDS, Thresholds
 from upshift.values import Value
@@ -52,11 +54,13 @@ class Report(Value):
     """Of the server that was asked; None: none was."""
     matched_statements: int | None
     """Statements of the trace that the server had counted."""
+    explained_statements: int | None
+    """Statements that the server has a plan for."""
 
 
-def report_on(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outcome] = (), *, top: int = 10) -> Report:
-    """Judge the evidence; ``top`` statements are listed."""
-    outcomes = judge(evidence, thresholds, about_plans)
+def report_on(evidence: Evidence, thresholds: Thresholds, plans: Explained | None = None, *, top: int = 10) -> Report:
+    """Judge the evidence, and the plans beside it; ``top`` statements are listed."""
+    outcomes = judge(evidence, thresholds, plans.outcomes if plans else ())
     findings = tuple(each for each in outcomes if isinstance(each, Finding))
     server = evidence.server
     return Report(
@@ -70,8 +74,9 @@ def report_on(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[
         statements=_top(evidence, findings, top),
         notes=notes(evidence),
         thresholds={name: thresholds[name] for name in THRESHOLDS},
-        server_version=server.version if server else None,
+        server_version=server.version if server else plans.version if plans else None,
         matched_statements=len(server.statements) if server else None,
+        explained_statements=plans.statements if plans else None,
     )
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Protocol
 
 import pymysql
 
-from upshift.check.address import Address, find_address
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement, TraceFacts
 from upshift.stack.timeline import LITERAL
@@ -51,7 +49,7 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
     """
     version = str(session.ask("SELECT VERSION()")[0][0])
     if evidence.trace.server_version:
-        _refuse_another(evidence.trace.server_version, version)
+        refuse_another(evidence.trace.server_version, version, "mysql")
     facts = _facts(evidence, session, version)
     told = evidence.model_copy(update={"server": facts})
     if counted_share(told) < _MOST:
@@ -66,19 +64,12 @@ def counted_share(evidence: Evidence) -> float:
     return sum(each.server_us for each in evidence.statements if each.statement in counted) / total if total else 0.0
 
 
-def server_address(server: str | None, defaults_file: Path | None, login_path: str | None) -> Address | None:
-    """Whom to ask; None: nobody was named. Raises UsageError for what is no address of a MySQL or MariaDB."""
-    if not (server or defaults_file or login_path):
-        return None
-    if (server or "").partition(":")[0] in ("postgres", "postgresql"):
-        raise UsageError("examine asks MySQL and MariaDB, and --server names a PostgreSQL", _LEAVE_OUT)
-    return find_address(server, defaults_file, login_path)
-
-
-def refuse_family(trace: TraceFacts) -> None:
-    """Raises UsageError where no server of the trace's family can be asked."""
-    if trace.family == "postgres":
-        raise UsageError("the trace was captured from a PostgreSQL, whose statistics do not have rows examined", _LEAVE_OUT)
+def refuse_family(trace: TraceFacts, *, postgres: bool) -> None:
+    """Raises UsageError for a server of another family than the trace's."""
+    if postgres != (trace.family == "postgres"):
+        names = ("a PostgreSQL", "a MySQL or MariaDB")
+        captured, named = names if trace.family == "postgres" else names[::-1]
+        raise UsageError(f"the trace was captured from {captured}, and --server names {named}", _LEAVE_OUT)
 
 
 def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
@@ -156,17 +147,19 @@ def _lock_us(evidence: Evidence, facts: ServerFacts) -> int:
     return round(sum(each.server_us * shares.get(each.statement, 0.0) for each in evidence.statements))
 
 
-def _refuse_another(captured: str, version: str) -> None:
-    (trace_family, trace_number), (family, number) = _identity(captured), _identity(version)
-    if trace_family != family:
+def refuse_another(captured: str, version: str, family: str) -> None:
+    """Raises UsageError for another server or version than the one that the trace was captured from."""
+    (trace_name, trace_number), (name, number) = _identity(captured, family), _identity(version, family)
+    if trace_name != name:
         raise UsageError(
-            f"the trace was captured from {trace_family} {trace_number}, and this server is {family} {number}", _LEAVE_OUT
+            f"the trace was captured from {trace_name} {trace_number}, and this server is {name} {number}", _LEAVE_OUT
         )
     if trace_number != number:
-        raise UsageError(f"the trace was captured from {family} {trace_number}, and this server is {number}", _LEAVE_OUT)
+        raise UsageError(f"the trace was captured from {name} {trace_number}, and this server is {number}", _LEAVE_OUT)
 
 
-def _identity(version: str) -> tuple[str, str]:
+def _identity(version: str, family: str) -> tuple[str, str]:
     # MariaDB puts a version of MySQL before its own, for clients that know no version of two digits.
     found = re.search(r"\d+\.\d+(?:\.\d+)?", version.removeprefix("5.5.5-"))
-    return "MariaDB" if "mariadb" in version.lower() else "MySQL", found.group() if found else version
+    name = "PostgreSQL" if family == "postgres" else "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    return name, found.group() if found else version

@@ -10,8 +10,9 @@ from faulty_shop import shop
 from story import Story
 
 from upshift.errors import UsageError
-from upshift.stack.evidence import LACKS, Evidence, Lack, TraceFacts
+from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.examining import refuse_untimed
+from upshift.stack.lacks import LACKS, Lack
 from upshift.stack.plans.source import read_export
 from upshift.stack.read import read_evidence
 from upshift.stack.report import report_on

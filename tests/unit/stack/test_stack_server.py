@@ -13,8 +13,9 @@ from story import Story, normalised
 
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.evidence import Evidence
+from upshift.stack.explaining import server_address
 from upshift.stack.read import read_evidence
-from upshift.stack.server import comparable, refuse_family, server_address, with_server
+from upshift.stack.server import comparable, refuse_family, with_server
 from upshift.stack.suspects.model import Finding, Unseen
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import Thresholds
@@ -148,10 +149,12 @@ def test_mariadb_is_the_same_with_and_without_mysqls_number_before_its_own(evide
 def test_another_family_is_refused_before_anything_connects(tmp_path: Path) -> None:
     story = Story("postgres")
     story.connection().pings()
-    with pytest.raises(UsageError, match="captured from a PostgreSQL"):
-        refuse_family(read_evidence(story.export(tmp_path)).trace)
+    trace = read_evidence(story.export(tmp_path)).trace
+    refuse_family(trace, postgres=True)
+    with pytest.raises(UsageError, match="captured from a PostgreSQL, and --server names a MySQL"):
+        refuse_family(trace, postgres=False)
     with pytest.raises(UsageError, match="names a PostgreSQL"):
-        server_address("postgres://a@/b", None, None)
+        refuse_family(trace.model_copy(update={"family": "mysql"}), postgres=True)
 
 
 def test_nobody_is_asked_who_is_not_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from upshift.errors import UpshiftError, UsageError
-from upshift.stack.evidence import Log
+from upshift.stack.lacks import Log
 from upshift.stack.plans.model import Family
 from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
 from upshift.stack.timeline import read_facts

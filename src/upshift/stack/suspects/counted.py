@@ -134,6 +134,8 @@ def _of_server(
     limits: str,
 ) -> Outcome:
     server = evidence.server
+    if evidence.trace.family == "postgres":
+        return unseen(suspect, "PostgreSQL's statistics do not have rows examined")
     if server is None:
         return unseen(suspect, "only the server counts rows: --server")
     if server.why_none:

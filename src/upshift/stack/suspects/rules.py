@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from upshift.stack.evidence import LACKS, Evidence, Lack
+from upshift.stack.evidence import Evidence
+from upshift.stack.lacks import LACKS, Lack
 from upshift.stack.suspects import counted, loops, prepared, rows, sessions, times
 from upshift.stack.suspects.finding import unseen
-from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
 Rule = Callable[[Evidence, Thresholds], Outcome]
@@ -58,10 +59,14 @@ NEEDS: Mapping[str, tuple[Lack, ...]] = {
 def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outcome] = ()) -> tuple[Outcome, ...]:
     """The outcomes of all rules and those about plans: findings first, the largest share first.
 
+    Where both say something of one suspect, the trace and the server's counters win over the plan, unless they saw nothing.
     A finding below ``report.share`` counts as innocent: its fix could not save more than that share.
     """
     of_rules = (_of(name, evidence, thresholds) for name in RULES)
-    outcomes = [_reported(each, thresholds) for each in (*of_rules, *about_plans)]
+    of_plans = {each.suspect: each for each in about_plans}
+    told = [of_plans.get(each.suspect, each) if isinstance(each, Unseen) else each for each in of_rules]
+    told += [each for each in of_plans.values() if each.suspect not in RULES]
+    outcomes = [_reported(each, thresholds) for each in told]
     order = list(SUSPECTS)
     return tuple(
         sorted(
