@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -26,6 +27,13 @@ from upshift.values import Value
 
 SHIPPED = sorted((CHECKOUT / "studies").glob("*.toml"))
 PAGE = (CHECKOUT / "docs" / "reference" / "study.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many servers run at once depends on it, and so does whether a study fits into its budget."""
+    free = SimpleNamespace(available=20 << 30)
+    monkeypatch.setattr("upshift.study.plan.psutil.virtual_memory", lambda: free)
 
 
 def planned(file: Path) -> tuple[Study, StudyPlan]:

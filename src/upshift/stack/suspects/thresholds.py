@@ -90,6 +90,11 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "microseconds in the server of an execution that it flags, in the median, without --server",
         "a table of some hundred rows is read within",
     ),
+    "P2.times": _at(
+        5,
+        "the same, of the median of statements that use an index",
+        "a busy machine slows all statements; a read of a large table stays far above the others",
+    ),
     "P3.rows": _at(1000, "rows sorted by an execution", "fewer are sorted within a round trip"),
     "P3.disk_tables": _at(0.1, "temporary tables on disk per execution", "one in ten is no exception any more"),
     "P5.rows": _at(100, "rows that an index finds and the server looks up", "fewer lie on pages that are read anyway"),
