@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.explain.layout import Spread
-from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side, SystemCall
+from upshift.explain.model import (
+    Change,
+    CodeChange,
+    Explained,
+    Explanation,
+    Family,
+    FunctionWork,
+    Inlined,
+    Row,
+    Side,
+    SystemCall,
+)
 from upshift.explain.recording import Block
 from upshift.explain.script import KERNEL, Frame, Samples, Stack
 from upshift.machine import Machine
@@ -122,6 +133,19 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
         system_calls=(
             SystemCall(name="futex", calls_before=0.5, calls_after=0.25, us_before=10.0, us_after=4.0),
             SystemCall(name="sendto", calls_before=1.0, calls_after=1.0, us_before=10.0, us_after=8.0),
+        ),
+        executed=(
+            FunctionWork(
+                name="step", home="server", instructions_before=60_000, instructions_after=0, calls_before=19.5, calls_after=0
+            ),
+            FunctionWork(
+                name="walk<int>",
+                home="server",
+                instructions_before=30_000,
+                instructions_after=60_000,
+                calls_before=1,
+                calls_after=1,
+            ),
         ),
         layout=(spread, spread.model_copy(update={"pages_90": 9})),
         dispersion=1.5,

@@ -65,7 +65,8 @@ def test_the_headlines_load_is_explained_with_what_was_counted(lab: Lab, monkeyp
     asked: list[Any] = []
 
     def explain(_bench: Any, _servers: Any, _pair: Any, load: Any, *_given: Any, **named: Any) -> Any:
-        asked.append((load.workload, load.connections, named["seconds"], named["instructions"]))
+        counts = tuple(each.instructions_per_query for each in named["counts"])
+        asked.append((load.workload, load.connections, named["seconds"], counts))
         return explanation(lab.run.path).loads[0]
 
     monkeypatch.setattr(stage, "explain", explain)

@@ -292,13 +292,20 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
 
 
 def counted(
-    monkeypatch: pytest.MonkeyPatch, stages: Recorder, *loads: Workload, version: str | None = "3.19.0", filled: str = "0"
+    monkeypatch: pytest.MonkeyPatch,
+    stages: Recorder,
+    *loads: Workload,
+    version: str | None = "3.19.0",
+    filled: str = "0",
+    by_function: bool = False,
 ) -> Instructions:
-    monkeypatch.setattr(count, "find_tool", lambda _shell: Tool(source="callgrind", version=version) if version else None)
+    tool = Tool(source="callgrind", version=version) if version else None
+    monkeypatch.setattr(count, "find_tool", lambda _shell, *, by_function: tool)
     monkeypatch.setattr(count, "program_key", lambda program: program)
     measuring = Measuring.model_construct(options=Options(), train_on=loads, hold_out=(), plan=None)
     arms = (Variant(name="a", program=Program(kind="fake", binary=Path("/a"))),)
-    return count.count_instructions(lab_with(stages), arms, {"a": Filled(path=Path("/data"), sha256=filled)}, measuring)
+    data = {"a": Filled(path=Path("/data"), sha256=filled)}
+    return count.count_instructions(lab_with(stages), arms, data, measuring, by_function=by_function)
 
 
 def counting_key(monkeypatch: pytest.MonkeyPatch, load: Workload, **given: Any) -> str:
@@ -319,10 +326,11 @@ def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch:
         counting_key(monkeypatch, load.model_copy(update={"fixed": fixed(driver, 101)})),
         counting_key(monkeypatch, load, version="3.25.0"),
         counting_key(monkeypatch, load, filled="1"),
+        counting_key(monkeypatch, load, by_function=True),
     ]
     driver.write_text("load 2")
     others.append(counting_key(monkeypatch, load))
-    assert len({first, *others}) == 5
+    assert len({first, *others}) == 6
 
 
 def test_a_workload_without_a_fixed_command_is_named_and_changes_no_count(
