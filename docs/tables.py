@@ -112,10 +112,13 @@ def executed(result: dict[str, Any]) -> Iterator[str]:
     found = result["instructions"]
     counts = {(one["workload"], one["arm"]): one["instructions_per_query"] for one in found["counts"]}
     arms = tuple(dict.fromkeys(arm for _workload, arm in counts))
-    yield from table.head("instructions a query", *arms, "ratio")
-    for one in found["ratios"]:
-        figures = (f"{counts[one['workload'], arm]:,.0f}" for arm in arms)
-        yield table.row(one["workload"], *figures, f"{one['ratio']:.3f}")
+    ratios = {(one["workload"], one["arm"]): one["ratio"] for one in found["ratios"]}
+    others = tuple(dict.fromkeys(arm for _workload, arm in ratios))
+    named = ("ratio",) if len(others) == 1 else tuple(f"{arm} / {found['baseline']}" for arm in others)
+    yield from table.head("instructions a query", *arms, *named)
+    for workload in dict.fromkeys(workload for workload, _arm in ratios):
+        figures = (f"{counts[workload, arm]:,.0f}" for arm in arms)
+        yield table.row(workload, *figures, *(f"{ratios[workload, arm]:.3f}" for arm in others))
 
 
 def wall(result: dict[str, Any]) -> Iterator[str]:
