@@ -300,7 +300,9 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
     confidence_percent = 100 * result["experiment"]["confidence"]
     trials = (result["experiment"].get("reached") or plan)["trials"]
     turns = f"{plan['rounds']} slice{'s' if plan['rounds'] > 1 else ''} of {plan['slice_s']:g} s a load"
-    yield f"- {trials} trials, {turns}; intervals of {confidence_percent:.0f} % confidence"
+    # 99.5 % is not 100 %.
+    confidence = f"{confidence_percent:.1f}" if confidence_percent > 99 else f"{confidence_percent:.0f}"
+    yield f"- {trials} trials, {turns}; intervals of {confidence} % confidence"
     named = ", ".join(f"`{name}={value}`" for name, value in sorted(settings.items()))
     yield f"- settings: {named or 'not recorded'}"
     pool = "larger than the pool" if "buffer-pool-smaller-than-data" in flags else "within the buffer pool"
