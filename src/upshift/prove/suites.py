@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from upshift.build.cmake import source_of
 from upshift.errors import UsageError, VerifyFailed
 from upshift.prove.model import Asked, Part
 from upshift.server import mtr
@@ -16,8 +18,6 @@ from upshift.server.kind import TestOutcome
 from upshift.shell import Shell
 from upshift.verify.compare import compare_tests
 from upshift.workbench import Workbench
-
-_HOME = re.compile(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
 
 
 @dataclass
@@ -47,40 +47,39 @@ def refuse(asked: Asked) -> None:
 
 def parts(shell: Shell, asked: Asked, switches: tuple[str, ...], folder: Path, *, say: Callable[[str], None]) -> Iterator[Part]:
     """A part for each suite, protocol and state of the switches. Raises NotTested when the tests cannot run."""
-    for suite in asked.suites:
-        for protocol in ((), ("--ps-protocol",)):
-            for state in ("ON", "OFF"):
-                given = tuple(f"--mysqld=--loose-{name.replace('_', '-')}={state}" for name in switches)
-                say(f"mtr: {suite} {' '.join(protocol)} with all switches {state}")
-                yield _part(shell, asked, suite, (*protocol, *given), f"{suite} {' '.join(protocol)} {state}", folder, say)
+    runs = itertools.product(asked.suites, ((), ("--ps-protocol",)), ("ON", "OFF"))
+    for number, (suite, protocol, state) in enumerate(runs, start=1):
+        title = " ".join((suite, *protocol, f"with all switches {state}"))
+        say(f"mtr: {title}")
+        given = tuple(f"--mysqld=--loose-{name.replace('_', '-')}={state}" for name in switches)
+        bench = Workbench(folder / f"mtr-{number}", shell, folder / f"mtr-{number}.log", _Saying(say))
+        yield _part(bench, asked, suite, (*protocol, *given), title)
 
 
-def _part(
-    shell: Shell, asked: Asked, suite: str, options: tuple[str, ...], title: str, folder: Path, say: Callable[[str], None]
-) -> Part:
-    name = re.sub(r"\W+", "-", title)[:60]
-    bench = Workbench(folder / f"mtr-{name}", shell, folder / f"mtr-{name}.log", _Saying(say))
+def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str) -> Part:
     source, tree = _source(asked), _tree(asked.stock)
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
-        return lambda tests: mtr.run_tests(
-            bench, source, tree, server, tests, jobs=len(os.sched_getaffinity(0)), options=options
-        )
+        jobs = len(os.sched_getaffinity(0))
+        return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()
+    ran = 0
+    unsteady: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = {}
     try:
-        found = compare_tests(run(asked.patched), run(asked.stock), suite)
+        found = compare_tests(run(asked.patched), run(asked.stock), suite, names=("patched", "stock"))
+        ran, unsteady, detail = found.run, found.passed_again, found.model_dump()
     except VerifyFailed as error:
-        return Part(
-            name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=(f"{title}: {error.message}",), detail={}
-        )
+        wrong = (f"{error.message}; see {bench.log}",)
     return Part(
         name="mtr",
-        statements=found.run,
+        statements=ran,
         wall_s=time.monotonic() - started,
-        wrong=(),
-        unsteady=tuple(f"{title}: {each}" for each in found.passed_again),
-        detail={"tests": title, **found.model_dump()},
+        wrong=wrong,
+        unsteady=unsteady,
+        detail={"tests": title, **detail},
     )
 
 
@@ -89,13 +88,11 @@ def _tree(stock: Path) -> Path:
 
 
 def _source(asked: Asked) -> Path:
-    if asked.source:
-        return asked.source
-    cache = _tree(asked.stock) / "CMakeCache.txt"
-    found = _HOME.search(cache.read_text()) if cache.is_file() else None
-    if not found:
+    """Where the tests lie. Raises UsageError for a stock server without the programs that they need."""
+    built_from = source_of(_tree(asked.stock))
+    if built_from is None:
         raise UsageError(
             f"--mtr: {asked.stock} does not lie in the folder that it was built in",
             "MySQL's tests need the programs beside it: name the server of `upshift build plain`",
         )
-    return Path(found[1])
+    return asked.source or built_from

@@ -21,7 +21,7 @@ def lines(proof: Proof) -> Iterator[str]:
     for part in proof.parts:
         told = f"{len(part.wrong)} wrong" if part.wrong else "nothing wrong"
         more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
-        unit = f"tests ({part.detail.get('tests', 'stopped')})" if part.name == "mtr" else "statements"
+        unit = f"tests, {part.detail['tests']}," if part.name == "mtr" else "statements"
         yield f"  {_WORDS[part.name]}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
     for part in proof.parts:
         for each in part.wrong:

@@ -27,11 +27,11 @@ def count_instructions(
     asked = measuring.train_on + measuring.hold_out
     workloads = tuple(each for each in asked if each.fixed is not None)
     tool = find_tool(lab.shell, by_function=by_function)
-    silent_tool = NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
+    why_nothing = NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
 
     def action(bench: Workbench) -> Instructions:
         if tool is None:
-            return nothing_counted(arms[0].name, silent_tool)
+            return nothing_counted(arms[0].name, why_nothing)
         folders = {name: each.path for name, each in filled.items()}
         return count_all(bench, lab.kind, arms, workloads, folders, tool, by_function=by_function)
 

@@ -25,11 +25,11 @@ class Compared(Value):
     """Failed in the suite and passed when the same server ran what had failed there."""
 
 
-def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
+def compare_tests(optimised: Run, plain: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:
     """Run ``suite`` on the optimised server, and what fails there on the plain one, too.
 
     What passes on the plain server then runs on the optimised one again, in the same way: among fewer tests, one that hangs
-    on load or on its neighbours can pass on either server.
+    on load or on its neighbours can pass on either server. ``names`` are what messages call the two.
 
     Raises VerifyFailed with the names of the tests that fail on the optimised server alone, or when only the plain server
     can be tested at all; NotTested when neither can.
@@ -38,7 +38,7 @@ def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
         outcome = optimised(suite)
     except NotTested as error:
         plain(suite)
-        message = f"the tests run on the plain server, and not on the optimised one: {error.message}"
+        message = f"the tests run on the {names[1]} server, and not on the {names[0]} one: {error.message}"
         raise VerifyFailed(message, error.hint) from error
     on_both = set(outcome.failed)
     if outcome.failed:
@@ -47,7 +47,7 @@ def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
     again = _passing(optimised, _asked(suspected, suite)) if suspected else set()
     if alone := sorted(set(suspected) - again):
         raise VerifyFailed(
-            f"{len(alone)} of {outcome.run} tests fail on the optimised server alone: {', '.join(alone)}",
+            f"{len(alone)} of {outcome.run} tests fail on the {names[0]} server alone: {', '.join(alone)}",
             "the log of this stage has what they expected and got",
         )
     return Compared(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -313,22 +314,14 @@ def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPat
 
 def test_what_moves_text_is_built_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    monkeypatch.setattr(plan, "huge_text_is_built", lambda: False)
-    monkeypatch.setattr(plan, "ensure_packages", lambda purpose, **_named: built.append(purpose))
-    monkeypatch.setattr(plan, "build_huge_text", lambda *_given, **_named: built.append("library"))
-
-    def measuring(*others: Surroundings) -> list[str]:
-        built.clear()
-        prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None, others=others)
-        return list(built)
-
-    assert measuring(Surroundings()) == []
-    assert measuring(Surroundings(), Surroundings(text_huge_pages=True)) == ["native", "library"]
-    built.clear()
+    monkeypatch.setattr(plan, "_build_huge_text", lambda *_given: built.append("library"))
+    measuring = functools.partial(prepare_measuring, Options(held_out=()), (), allow_install=False, say=lambda _text: None)
+    measuring(others=(Surroundings(),))
     prepared(service=("batch",))
     assert built == []
+    measuring(others=(Surroundings(text_huge_pages=True),))
     prepared(service=("huge-text",))
-    assert built == ["native", "library"]
+    assert built == ["library", "library"]
 
 
 @pytest.mark.parametrize(

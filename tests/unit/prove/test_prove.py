@@ -52,6 +52,15 @@ def test_people_see_the_verdict_first(wrong: tuple[str, ...], verdict: Any) -> N
     assert any("packet 3" in line for line in told) == bool(wrong)
 
 
+def build_folder(root: Path) -> Path:
+    """The server in a folder that CMake made."""
+    server = root / "tree" / "runtime_output_directory" / "stock"
+    server.parent.mkdir(parents=True)
+    server.touch()
+    (root / "tree" / "CMakeCache.txt").write_text(f"A:B=C\nCMAKE_HOME_DIRECTORY:INTERNAL={root}\n")
+    return server
+
+
 def run(*arguments: str) -> None:
     typer.main.get_command(app).main(["patch", "prove", *arguments], standalone_mode=False)
 
@@ -60,6 +69,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
     server = tmp_path / "mysqld"
     server.touch()
     both = ("--stock", str(server), "--patched", str(server))
+    built = build_folder(tmp_path)
     for arguments, message in (
         (("--stock", str(server), "--patched", str(tmp_path / "none")), "--patched: there is no"),
         ((*both, "--setting", "ON"), "NAME=VALUE"),
@@ -67,7 +77,8 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--keep", str(tmp_path)), "there already"),
         ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
-        ((*both, "--mtr", "nosuite", "--mtr-source", str(tmp_path)), "MySQL has no nosuite"),
+        ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "does not lie in the folder that it was built in"),
+        (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no nosuite"),
     ):
         with pytest.raises(UsageError, match=message):
             run(*arguments)
@@ -85,10 +96,12 @@ class _Mtr:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
+        self.logs: set[Path] = set()
         monkeypatch.setattr(mtr, "run_tests", self.run)
 
     def run(self, *given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
-        _bench, _source, _tree, server, tests = given
+        bench, _source, _tree, server, tests = given
+        self.logs.add(bench.log)
         first = not any(asked[2] == options for asked in self.asked)
         self.asked.append((server.name, tests, options))
         fails = {"main.ps"} if "--mysqld=--loose-a-switch=ON" in options and server.name == "patched" else set()
@@ -103,10 +116,12 @@ def test_what_fails_on_the_patched_server_alone_is_wrong_and_what_passes_again_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = _Mtr(monkeypatch)
-    asked = Asked(stock=tmp_path / "stock", patched=tmp_path / "patched", suites=("main",), source=tmp_path)
+    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",))
     on, off, ps_on, ps_off = suites.parts(FakeShell({}), asked, ("a_switch",), tmp_path, say=lambda text: None)
     assert len(on.wrong) == 1 and "main.ps" in on.wrong[0] and "main.flaky" not in on.wrong[0]
-    assert off.wrong == () and off.unsteady == ("main  OFF: main.flaky",) and off.statements == 3
+    assert off.wrong == () and off.unsteady == ("main.flaky",) and off.statements == 3
     assert len(ps_on.wrong) == 1 and ps_off.wrong == ()
+    assert "patched server alone" in on.wrong[0] and off.detail["tests"] == "main with all switches OFF"
+    assert len(fake.logs) == 4
     protocols = {options[0] for _, _, options in fake.asked if len(options) == 2}
     assert protocols == {"--ps-protocol"}

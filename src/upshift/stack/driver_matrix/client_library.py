@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from upshift.build.cmake import source_of
 from upshift.errors import MissingTool
 from upshift.shell import Command, Shell
 from upshift.values import Value
@@ -44,12 +44,9 @@ def find_client_library(shell: Shell, binary: Path | None) -> ClientLibrary:
 
 def _of_build(binary: Path) -> ClientLibrary | None:
     tree = binary.resolve().parents[1]
-    archive, cache = tree / "archive_output_directory" / "libmysqlclient.a", tree / "CMakeCache.txt"
-    if not archive.is_file() or not cache.is_file():
+    archive, source = tree / "archive_output_directory" / "libmysqlclient.a", source_of(tree)
+    if not archive.is_file() or source is None:
         return None
-    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", cache.read_text(), re.M)
-    if home is None:
-        return None
-    headers = (f"-I{Path(home[1]) / 'include'}", f"-I{tree / 'include'}")
+    headers = (f"-I{source / 'include'}", f"-I{tree / 'include'}")
     plugins = {"LIBMYSQL_PLUGIN_DIR": str(tree / "plugin_output_directory")}
     return ClientLibrary(name="libmysqlclient", compile_flags=headers, link_flags=(str(archive), *_STATIC), environment=plugins)

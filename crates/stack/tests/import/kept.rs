@@ -1,87 +1,17 @@
-//! Logs of real servers made into traces: kept ones of which each line is known, and those of servers that run beside the test.
-
-mod common;
+//! Logs that are kept here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testserver::{ALL, Kind, Server, run};
-use wire::ServerUrl;
 
-use common::{Folder, program, records, text};
+use crate::common::{Folder, program, text};
+use crate::imported::{Imported, import, whole};
 
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/logs")
         .join(name)
-}
-
-struct Imported {
-    code: Option<i32>,
-    said: Value,
-    stderr: String,
-    records: Vec<Value>,
-}
-
-fn import(log: &Path, format: &str, more: &[&str]) -> Imported {
-    let folder = Folder::new();
-    let trace = folder.file("app.trace");
-    let mut command = program();
-    command.args(["import", text(log), text(&trace), "--format", format]);
-    let done = command.arg("--json").args(more).output().expect("runs");
-    Imported {
-        code: done.status.code(),
-        said: serde_json::from_slice(&done.stdout).unwrap_or_default(),
-        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
-        records: match done.status.success() {
-            true => records(&trace),
-            false => Vec::new(),
-        },
-    }
-}
-
-fn whole(log: &Path, format: &str, more: &[&str]) -> Imported {
-    let imported = import(log, format, more);
-    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
-    imported
-}
-
-impl Imported {
-    fn exchanges(&self) -> impl Iterator<Item = &Value> {
-        self.records
-            .iter()
-            .filter(|record| record["record"] == "exchange")
-    }
-
-    /// Transaction, kind and text of each.
-    fn requests(&self) -> Vec<String> {
-        let words = |each: &Value| {
-            let number = each["transaction"].as_u64();
-            let transaction = number.map_or("-".to_owned(), |number| number.to_string());
-            let sql = each["sql"].as_str().unwrap_or_default().replace('\n', "|");
-            let kind = each["kind"].as_str().expect("a kind");
-            format!("{transaction} {kind} {sql}").trim_end().to_owned()
-        };
-        self.exchanges().map(words).collect()
-    }
-
-    fn lacks(&self) -> String {
-        let lacks = self.said["lacks"].as_array().expect("a list").iter();
-        let lacks: Vec<_> = lacks.filter_map(Value::as_str).collect();
-        lacks.join(" ")
-    }
-
-    fn one(&self, sql: &str) -> &Value {
-        let mut found = self.exchanges().filter(|each| {
-            each["sql"]
-                .as_str()
-                .is_some_and(|found| found.contains(sql))
-        });
-        let one = found.next().expect("it is there");
-        assert!(found.next().is_none(), "{sql} is there once");
-        one
-    }
 }
 
 fn us(record: &Value, name: &str) -> u64 {
@@ -456,111 +386,5 @@ fn logs_cut_anywhere_are_read_up_to_there_or_refused() {
                 "{name} {part}"
             );
         }
-    }
-}
-
-/// What a client of a running server does; the literals tell the requests apart.
-fn work(url: &str) {
-    let url = ServerUrl::parse(url).expect("a URL");
-    let mut connection = wire::connect(&url).expect("reachable");
-    for sql in [
-        "CREATE TABLE item (id INTEGER PRIMARY KEY, name VARCHAR(20))",
-        "BEGIN",
-        "INSERT INTO item VALUES (1, 'one\nline'), (2, 'two')",
-        "COMMIT",
-        "SELECT name FROM item WHERE id = 2",
-    ] {
-        run(&mut *connection, sql);
-    }
-    let failed = connection.query("SELECT nothing FROM item", ALL, &mut ());
-    assert!(failed.is_err());
-}
-
-const WORK: [&str; 6] = [
-    "0 query CREATE TABLE item (id INTEGER PRIMARY KEY, name VARCHAR(20))",
-    "1 query BEGIN",
-    "1 query INSERT INTO item VALUES (1, 'one|line'), (2, 'two')",
-    "1 query COMMIT",
-    "2 query SELECT name FROM item WHERE id = 2",
-    "3 query SELECT nothing FROM item",
-];
-
-/// The work among the requests of a log, which has those of the test itself, too.
-fn worked(imported: &Imported) -> Vec<String> {
-    let created = imported.one("CREATE TABLE item")["connection"].clone();
-    let mut requests = imported.requests();
-    let mut whose = imported
-        .exchanges()
-        .map(|each| each["connection"] == created);
-    requests.retain(|_| whose.next() == Some(true));
-    requests.retain(|each| !each.ends_with("quit") && !each.contains(" SET "));
-    requests
-}
-
-fn mysql_logs(mut server: Server) {
-    let general = server.data().join("general.log");
-    let slow = server.data().join("slow.log");
-    let url = server.create("shop");
-    work(&url);
-    server.stop();
-    let imported = whole(&general, "mysql-general", &[]);
-    assert_eq!(worked(&imported), WORK);
-    let imported = whole(&slow, "mysql-slow", &[]);
-    assert_eq!(worked(&imported), WORK);
-    assert_eq!(imported.one("WHERE id = 2")["rows"], 1);
-    let duration_s = imported.said["duration_s"].as_f64().expect("a number");
-    assert!((0.0..600.0).contains(&duration_s), "{duration_s}");
-}
-
-const LOGS: [&str; 5] = [
-    "--general-log",
-    "--general-log-file=general.log",
-    "--slow-query-log",
-    "--slow-query-log-file=slow.log",
-    "--long-query-time=0",
-];
-
-#[test]
-fn a_running_mariadb_writes_what_is_read() {
-    mysql_logs(Server::mariadb(&LOGS));
-}
-
-#[test]
-fn a_running_mysql_writes_what_is_read() {
-    if Server::has_mysql() {
-        let options = [&LOGS[..], &["--log-slow-extra=ON"]].concat();
-        mysql_logs(Server::start(Kind::MySql, &options));
-    }
-}
-
-#[test]
-fn a_running_postgres_writes_what_is_read() {
-    let mut server = Server::postgres(&[
-        "-c",
-        "logging_collector=on",
-        "-c",
-        "log_directory=logs",
-        "-c",
-        "log_filename=app.log",
-        "-c",
-        "log_rotation_size=0",
-        "-c",
-        "log_destination=stderr,csvlog,jsonlog",
-        "-c",
-        "log_min_duration_statement=0",
-        "-c",
-        "log_connections=on",
-    ]);
-    let url = server.create("shop");
-    work(&url);
-    server.stop();
-    for (name, format) in [
-        ("app.log", "postgres"),
-        ("app.csv", "postgres-csv"),
-        ("app.json", "postgres-json"),
-    ] {
-        let imported = whole(&server.data().join("logs").join(name), format, &[]);
-        assert_eq!(worked(&imported), WORK, "{format}");
-        assert!(!imported.lacks().contains("logins"));
     }
 }
