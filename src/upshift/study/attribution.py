@@ -191,6 +191,8 @@ def _contrasts(design: Design, measured: tuple[Row, ...]) -> _Contrasts:
     _between_rows(design, at, off, made)
     if design.kind == "one-at-a-time":
         _missing_part(design, at, off, made)
+    elif design.kind == "steps":
+        _one_after_another(design, at, made)
     elif design.kind == "grid":
         _squares(at, off, made)
         _main_effects(design, measured, made, pairs=False)
@@ -223,6 +225,13 @@ def _missing_part(design: Design, at: Mapping[Row, int], off: Row, made: _Contra
     on = tuple(1 for _ in off)
     if len(design.factors) > 1:
         made.together[on, off] = beyond
+
+
+def _one_after_another(design: Design, at: Mapping[Row, int], made: _Contrasts) -> None:
+    """Steps: each row against the one before it. They add up to the total whatever the factors do together."""
+    for number, (before, row) in enumerate(itertools.pairwise(design.rows)):
+        if before in at and row in at:
+            made.share[number, 1] = _difference(at, row, before)
 
 
 def _squares(at: Mapping[Row, int], off: Row, made: _Contrasts) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from upshift.errors import UsageError
 from upshift.values import Value
 
-Kind = Literal["full", "fractional", "plackett-burman", "one-at-a-time", "grid"]
+Kind = Literal["full", "fractional", "plackett-burman", "one-at-a-time", "steps", "grid"]
 Row = tuple[int, ...]
 
 MOST_ROWS = 64
@@ -70,7 +70,7 @@ def make_design(kind: Kind | Literal["auto"], factors: Sequence[Factor], listed:
             f'design = "{chosen}" has {len(rows)} rows, at most {MOST_ROWS} are measured',
             'choose design = "auto", or leave factors out',
         )
-    pairs = chosen not in ("plackett-burman", "one-at-a-time")
+    pairs = chosen not in ("plackett-burman", "one-at-a-time", "steps")
     return Design(kind=chosen, factors=factors, rows=rows, pairs=pairs, aliases=_aliases(chosen, factors, rows))
 
 
@@ -155,6 +155,12 @@ def _one_at_a_time(factors: tuple[Factor, ...], _listed: tuple[Row, ...]) -> lis
     return rows
 
 
+def _steps(factors: tuple[Factor, ...], _listed: tuple[Row, ...]) -> list[Row]:
+    """Each factor on top of those before it, in the order of the file."""
+    _need_two_levels("steps", factors, least=1, most=MOST_ROWS - 1)
+    return [tuple(int(number < on) for number in range(len(factors))) for on in range(1, len(factors) + 1)]
+
+
 def _grid(_factors: tuple[Factor, ...], listed: tuple[Row, ...]) -> list[Row]:
     if not listed:
         raise UsageError('design = "grid" needs rows', 'list them: rows = [[], ["first"], ["first", "second"]]')
@@ -166,6 +172,7 @@ _ROWS = {
     "fractional": _fractional,
     "plackett-burman": _screening,
     "one-at-a-time": _one_at_a_time,
+    "steps": _steps,
     "grid": _grid,
 }
 
@@ -196,6 +203,8 @@ def _aliases(kind: Kind, factors: tuple[Factor, ...], rows: tuple[Row, ...]) -> 
         )
     if kind == "plackett-burman":
         return ("Each factor's effect is mixed with pairs of the others, which are taken for nothing.",)
+    if kind == "steps":
+        return ("Each factor is switched on beside those before it, and that is its share: in another order it has another.",)
     if kind == "grid":
         return ("Rows as listed: only rows that differ in one factor, or in one group of factors, tell what it does.",)
     if any(len(factor.levels) > 2 for factor in factors):

@@ -14,6 +14,7 @@ from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.report import words
 from upshift.study import wording
 from upshift.study.attribution import FactorEffect
+from upshift.study.plot import rows_plot
 from upshift.study.result import Cell, StudyResult
 
 _HERE = Path(__file__).parent
@@ -48,6 +49,7 @@ def render(result: StudyResult) -> str:
         card_sentences=sentences(result.card) if result.card else (),
         unit=words.UNITS[result.metric],
         cell=lambda row, load: cells.get((row, load.model_dump_json())),
+        rows_plot=lambda load: rows_plot(result, load),
         base_value=lambda load: base_value(result, load),
         heat=lambda effects, number: _heat(result, effects[number]),
         losses=[each for each in result.confirmed.comparisons if each.verdict == "slower"] if result.confirmed else [],

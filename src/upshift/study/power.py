@@ -45,7 +45,7 @@ def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_s
 def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: int) -> float:
     one_server = (start_log_sd**2 + pair_log_sd**2 / blocks) / 2
     rows = len(design.rows)
-    if design.kind in ("one-at-a-time", "grid"):
+    if design.kind in ("one-at-a-time", "steps", "grid"):
         return math.sqrt(2 * one_server / trials)
     levels = max(len(factor.levels) for factor in design.factors)
     return math.sqrt(2 * levels * one_server / rows / trials)

@@ -25,6 +25,12 @@ def limits(effect: Effect) -> str:
     return f"{100 * (effect.ci_low - 1):+.1f} to {high}"
 
 
+def times(effect: Effect) -> str:
+    """``0.98 to 1.04``, as ratios."""
+    high = "∞" if effect.ci_high >= UNBOUNDED_HIGH else f"{effect.ci_high:.2f}"
+    return f"{effect.ci_low:.2f} to {high}"
+
+
 def verdict(result: StudyResult) -> str:
     """What the study comes to, in one sentence."""
     if not result.recommended:

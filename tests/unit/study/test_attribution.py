@@ -40,7 +40,7 @@ def test_alone_last_and_share_are_those_of_the_model(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 4, 5, 6, 8, 9, 12, 15])
-@pytest.mark.parametrize("kind", ["auto", "one-at-a-time"])
+@pytest.mark.parametrize("kind", ["auto", "one-at-a-time", "steps"])
 def test_shares_add_up_to_the_total(kind: str, count: int) -> None:
     design = make_design(kind, factors(count))  # type: ignore[arg-type]
     values = simulate(np.random.default_rng(count), truth(design, [0.02] * count, {(0, 1): -0.05}), trials=4)

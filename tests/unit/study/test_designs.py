@@ -66,6 +66,12 @@ def test_one_at_a_time_has_each_level_alone_and_all_on() -> None:
     assert make_design("one-at-a-time", factors(2, levels=3)).rows == ((0, 0), (1, 0), (2, 0), (0, 1), (0, 2))
 
 
+def test_steps_come_on_top_of_each_other() -> None:
+    design = make_design("steps", factors(3))
+    assert design.rows == ((0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1))
+    assert not design.pairs and "another order" in design.aliases[0]
+
+
 def test_many_levels_are_taken_in_full_while_they_are_few() -> None:
     assert len(make_design("auto", factors(2, levels=4)).rows) == 16
     assert make_design("auto", factors(3, levels=3)).kind == "one-at-a-time"
@@ -89,6 +95,7 @@ def test_a_level_is_named_where_there_are_several() -> None:
         ("fractional", 5, 3, "two levels"),
         ("plackett-burman", 16, 2, "2 to 15"),
         ("grid", 2, 2, "needs rows"),
+        ("steps", 2, 3, "two levels"),
     ],
 )
 def test_a_design_that_does_not_fit_is_refused(kind: Kind, count: int, levels: int, message: str) -> None:

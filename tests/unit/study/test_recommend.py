@@ -38,7 +38,11 @@ def test_two_that_help_only_together_are_both_recommended() -> None:
     assert recommended([0.0, 0.0, 0.0], {(0, 2): 0.1}) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("kind", ["auto", "one-at-a-time"])
+def test_of_steps_those_that_helped_are_on() -> None:
+    assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 0, 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["auto", "one-at-a-time", "steps"])
 def test_nothing_helps(kind: str) -> None:
     assert recommended([0.0, -0.1, 0.0], kind=kind) is None
 

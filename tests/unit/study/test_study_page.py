@@ -14,6 +14,7 @@ from rich.console import Console
 from upshift.build.recipe import find_recipe, read_recipe
 from upshift.errors import UpshiftError, UsageError
 from upshift.measure.variant import find_variant
+from upshift.study.designs import make_design
 from upshift.study.file import Change, Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
@@ -40,6 +41,20 @@ def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
         assert text in page, text
     assert "made up&lt;/b&gt;" in page and "http://" not in page and "https://" not in page
     assert "Nothing helps" in shown(found) and "a+b" in shown(found)
+
+
+def test_rows_are_drawn_against_all_off() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    page = render(found)
+    loads = len({cell.load for cell in found.cells})
+    assert loads > 1 and page.count('<svg class="rows"') == loads and page.count('<text class="name"') == 3 * loads
+    assert ">a+b</text>" in page and "1.00x" not in page
+
+
+def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
+    design = make_design("steps", two_factors().factors)
+    page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
+    assert "Step by step" in page and ">+ b</text>" in page and "<td>a+b</td>" in page
 
 
 def test_what_does_not_add_up_is_said() -> None:
