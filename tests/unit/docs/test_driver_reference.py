@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 from test_reference import keys, words
 
-from upshift.stack.driver_matrix.matrix import Check, Driver, Kind, Language, Matrix, Setting, read_matrix
+from upshift.stack.driver_matrix.matrix import Check, Driver, Kind, Matrix, Setting, read_matrix
 from upshift.stack.driver_matrix.matrix import Protocol as Spoken
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut, Traffic
-from upshift.stack.driver_matrix.operations import OPERATIONS
+from upshift.stack.driver_matrix.operations import OPERATIONS, Language
 from upshift.values import Value
 
 

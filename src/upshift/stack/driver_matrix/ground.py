@@ -14,13 +14,53 @@ import pymysql
 from upshift.errors import CommandFailed, ServerFailed, UsageError
 from upshift.shell import Command, Shell
 from upshift.stack.driver_matrix.matrix import Protocol
-from upshift.stack.driver_matrix.operations import ROWS
+from upshift.stack.driver_matrix.operations import LINES, ROWS
 
-_TABLES = ("upshift_drivers", "upshift_drivers_added")
-_READ = "CREATE TABLE upshift_drivers (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(60) NOT NULL, pad VARCHAR(60) NOT NULL)"
-_ADDED = "CREATE TABLE upshift_drivers_added (k INT NOT NULL, c VARCHAR(60) NOT NULL)"
-_STATE = "SELECT (SELECT COUNT(*) FROM upshift_drivers_added), (SELECT SUM(k) FROM upshift_drivers)"
-_RESET = "UPDATE upshift_drivers SET k = id"
+_ITEMS, _DISTRICTS, _CUSTOMERS = 10 * LINES, 10, 30
+_TABLES = {
+    "upshift_drivers": "id INT PRIMARY KEY, k INT NOT NULL, c CHAR(60) NOT NULL, pad VARCHAR(60) NOT NULL",
+    "upshift_drivers_added": "k INT NOT NULL, c VARCHAR(60) NOT NULL",
+    "upshift_drivers_warehouse": "w_id INT PRIMARY KEY, w_tax INT NOT NULL",
+    "upshift_drivers_district": (
+        "d_w_id INT NOT NULL, d_id INT NOT NULL, d_tax INT NOT NULL, d_next_o_id INT NOT NULL, PRIMARY KEY (d_w_id, d_id)"
+    ),
+    "upshift_drivers_customer": (
+        "c_w_id INT NOT NULL, c_d_id INT NOT NULL, c_id INT NOT NULL, c_discount INT NOT NULL, c_last VARCHAR(16) NOT NULL, "
+        "c_credit CHAR(2) NOT NULL, PRIMARY KEY (c_w_id, c_d_id, c_id)"
+    ),
+    "upshift_drivers_item": (
+        "i_id INT PRIMARY KEY, i_price INT NOT NULL, i_name VARCHAR(24) NOT NULL, i_data VARCHAR(50) NOT NULL"
+    ),
+    "upshift_drivers_stock": (
+        "s_w_id INT NOT NULL, s_i_id INT NOT NULL, s_quantity INT NOT NULL, s_order_cnt INT NOT NULL, "
+        "s_data VARCHAR(50) NOT NULL, s_dist CHAR(24) NOT NULL, PRIMARY KEY (s_w_id, s_i_id)"
+    ),
+    "upshift_drivers_orders": (
+        "o_id INT NOT NULL, o_d_id INT NOT NULL, o_w_id INT NOT NULL, o_c_id INT NOT NULL, o_ol_cnt INT NOT NULL, "
+        "PRIMARY KEY (o_w_id, o_d_id, o_id)"
+    ),
+    "upshift_drivers_new_order": (
+        "no_o_id INT NOT NULL, no_d_id INT NOT NULL, no_w_id INT NOT NULL, PRIMARY KEY (no_w_id, no_d_id, no_o_id)"
+    ),
+    "upshift_drivers_order_line": (
+        "ol_o_id INT NOT NULL, ol_d_id INT NOT NULL, ol_w_id INT NOT NULL, ol_number INT NOT NULL, ol_i_id INT NOT NULL, "
+        "ol_quantity INT NOT NULL, ol_amount INT NOT NULL, ol_dist_info CHAR(24) NOT NULL, "
+        "PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"
+    ),
+}
+"""What the operations read and write: a table of their own, and of TPC-C's tables (clause 1.3) what NewOrder needs."""
+_GROWING = ("added", "orders", "new_order", "order_line")
+_STATE = (
+    f"SELECT {' + '.join(f'(SELECT COUNT(*) FROM upshift_drivers_{name})' for name in _GROWING)}, "
+    "(SELECT SUM(k) FROM upshift_drivers) + (SELECT SUM(d_next_o_id) FROM upshift_drivers_district) "
+    "+ (SELECT SUM(s_order_cnt) FROM upshift_drivers_stock)"
+)
+_RESET = (
+    "UPDATE upshift_drivers SET k = id",
+    "UPDATE upshift_drivers_district SET d_next_o_id = 1",
+    "UPDATE upshift_drivers_stock SET s_quantity = 50, s_order_cnt = 0",
+    *(f"DELETE FROM upshift_drivers_{name}" for name in _GROWING),
+)
 _ASK_TIMEOUT_S = 60.0
 _URLS = "mysql://USER@HOST:PORT/DATABASE or postgres://USER@HOST:PORT/DATABASE"
 
@@ -65,8 +105,7 @@ def ground_of(url: str, shell: Shell) -> Ground:
 @contextlib.contextmanager
 def tables(ground: Ground) -> Iterator[None]:
     """Makes the tables, and removes them at the end. Raises ServerFailed where they are there, or may not be made."""
-    values = ", ".join(f"({number}, {number}, 'row {number}', 'of the table')" for number in range(1, ROWS + 1))
-    ground.ask((_READ, _ADDED, f"INSERT INTO upshift_drivers VALUES {values}"))
+    ground.ask([*(f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()), *_filled()])
     try:
         yield
     finally:
@@ -75,12 +114,29 @@ def tables(ground: Ground) -> Iterator[None]:
 
 def reset(ground: Ground) -> None:
     """As the tables were made: the bytes of a row depend on its figures."""
-    ground.ask((_RESET, "DELETE FROM upshift_drivers_added"))
+    ground.ask(_RESET)
 
 
 def state(ground: Ground) -> State:
     added, raised = ground.ask((_STATE,)).split()
     return State(int(added), int(raised))
+
+
+def _filled() -> Iterator[str]:
+    rows = {
+        "upshift_drivers": [f"{number}, {number}, 'row {number}', 'of the table'" for number in range(1, ROWS + 1)],
+        "upshift_drivers_warehouse": ["1, 7"],
+        "upshift_drivers_district": [f"1, {number}, 8, 1" for number in range(1, _DISTRICTS + 1)],
+        "upshift_drivers_customer": [
+            f"1, {district}, {number}, 5, 'BARBARBAR', 'GC'"
+            for district in range(1, _DISTRICTS + 1)
+            for number in range(1, _CUSTOMERS + 1)
+        ],
+        "upshift_drivers_item": [f"{number}, {number}, 'item {number}', 'of the warehouse'" for number in range(1, _ITEMS + 1)],
+        "upshift_drivers_stock": [f"1, {number}, 50, 0, 'of item {number}', 'dist'" for number in range(1, _ITEMS + 1)],
+    }
+    for name, values in rows.items():
+        yield f"INSERT INTO {name} VALUES {', '.join(f'({each})' for each in values)}"
 
 
 class _MySql:
@@ -165,5 +221,5 @@ def _refused(parts: SplitResult, said: str) -> ServerFailed:
     where = f"{parts.hostname}:{parts.port}{parts.path}"
     return ServerFailed(
         f"{where} refuses what the drivers need: {said}",
-        f"its user must be able to create tables in its database; {' and '.join(_TABLES)} must not be there before",
+        "its user must be able to create tables in its database; no table whose name begins with upshift_drivers must be there",
     )

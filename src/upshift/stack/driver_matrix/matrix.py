@@ -11,12 +11,11 @@ from pydantic import Field, ValidationError, field_validator
 
 from upshift.errors import UpshiftError, UsageError
 from upshift.paths import shipped
-from upshift.stack.driver_matrix.operations import OPERATIONS
+from upshift.stack.driver_matrix.operations import OPERATIONS, Language
 from upshift.values import Value, describe_invalid
 
 Protocol = Literal["mysql", "postgres"]
 Kind = Literal["default", "bad", "good"]
-Language = Literal["java", "node", "go", "python", "c"]
 Check = Literal["connect", "prepared", "batch", "cursor", "error", "cancel", "reconnect", "local_infile", "tls_refused", "tls"]
 
 
@@ -41,10 +40,6 @@ class Setting(Value):
                 raise ValueError(f"no operation is called {name}")
         return names
 
-    def about(self) -> tuple[str, ...]:
-        """The operations to count."""
-        return self.operations or tuple(OPERATIONS)
-
 
 class Driver(Value):
     """A client library, in one version."""
@@ -68,6 +63,11 @@ class Driver(Value):
         if [each.kind for each in settings].index("default") != 0:
             raise ValueError("the first setting is the default")
         return settings
+
+    def about(self, setting: Setting) -> tuple[str, ...]:
+        """The operations to count with one of its settings: those that the setting is about and its program has."""
+        wanted = setting.operations or tuple(OPERATIONS)
+        return tuple(name for name in wanted if self.language in (OPERATIONS[name].languages or (self.language,)))
 
 
 class Matrix(Value):

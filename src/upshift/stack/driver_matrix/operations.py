@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from upshift.values import Value
+
+Language = Literal["java", "node", "go", "python", "c"]
 
 ROWS = 1000
 """Rows of the table that is read."""
 BATCH = 100
+LINES = 10
+"""Lines of an order."""
 
 
 class Operation(Value):
@@ -21,9 +26,11 @@ class Operation(Value):
     rows: int = 0
     """Rows that one reads."""
     added: int = 0
-    """Rows that one adds to the second table."""
+    """Rows that one adds to the tables that begin empty."""
     raised: int = 0
-    """By how much the sum of the column k grows."""
+    """By how much the sum of the columns that are counted up grows."""
+    languages: tuple[Language, ...] = ()
+    """Whose programs have it; empty: all."""
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -33,6 +40,16 @@ OPERATIONS: Mapping[str, Operation] = {
     "batch_insert": Operation(title="batch of 100 inserts", unit="batch", times=10, added=BATCH),
     "batch_update": Operation(title="batch of 100 updates", unit="batch", times=10, raised=BATCH),
     "transaction": Operation(title="transaction of 3 statements", unit="transaction", times=100, rows=1, added=1, raised=1),
+    "new_order": Operation(
+        title="NewOrder of 10 lines",
+        unit="order",
+        times=50,
+        # The customer, the district; of each line the item and its stock.
+        rows=2 + 2 * LINES,
+        added=2 + LINES,
+        raised=1 + LINES,
+        languages=("java",),
+    ),
 }
 
 CONNECT = "connect"

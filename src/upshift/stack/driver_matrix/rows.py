@@ -10,7 +10,7 @@ from upshift.stack.driver_matrix.operations import OPERATIONS
 from upshift.values import Value
 
 FIGURES: Mapping[Figure, str] = {"round_trips": "round trips", "packets": "packets", "bytes": "bytes"}
-UNITS = "a statement, a batch, a transaction"
+UNITS = "a statement, a batch, a transaction, an order"
 COLUMNS: Mapping[str, str] = {
     "point_select": "point",
     "ten_rows": "10 rows",
@@ -18,6 +18,7 @@ COLUMNS: Mapping[str, str] = {
     "batch_insert": "inserts",
     "batch_update": "updates",
     "transaction": "transact.",
+    "new_order": "order",
 }
 """Short names of the operations."""
 
@@ -65,7 +66,7 @@ def failures(result: DriversResult) -> Iterator[str]:
 
 def summary(driver: Driver) -> str:
     """A driver in a line, for what is said before anything runs."""
-    runs = sum(len(each.about()) + 1 for each in driver.setting)
+    runs = sum(len(driver.about(each)) + 1 for each in driver.setting)
     return f"{driver.name}: {driver.package} {driver.version}".rstrip() + f", {len(driver.setting)} settings, {runs} runs"
 
 

@@ -48,7 +48,7 @@ def count_driver(bench: Bench, driver: Driver, toolkit: Toolkit, ground: Ground,
     """All settings of a driver on a server."""
     for setting in driver.setting:
         wanted = [
-            name for name in setting.about() if (driver.name, driver.version, server, setting.name, name) not in bench.has
+            name for name in driver.about(setting) if (driver.name, driver.version, server, setting.name, name) not in bench.has
         ]
         if not wanted:
             continue

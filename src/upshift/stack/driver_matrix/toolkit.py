@@ -15,8 +15,8 @@ from upshift.errors import MissingTool, UpshiftError
 from upshift.paths import cache_dir, shipped
 from upshift.shell import Command, Shell
 from upshift.stack.driver_matrix.client_library import ClientLibrary, find_client_library
-from upshift.stack.driver_matrix.matrix import Language
 from upshift.stack.driver_matrix.model import LeftOut
+from upshift.stack.driver_matrix.operations import Language
 
 _BUILD_TIMEOUT_S = 900.0
 _BUILT = "built"

@@ -13,8 +13,9 @@ from upshift.errors import MissingTool, UpshiftError
 from upshift.shell import Shell
 from upshift.stack.driver_matrix.certificates import make_certificates
 from upshift.stack.driver_matrix.ground import Ground, ground_of, tables
-from upshift.stack.driver_matrix.matrix import Driver, Language
+from upshift.stack.driver_matrix.matrix import Driver
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut
+from upshift.stack.driver_matrix.operations import Language
 from upshift.stack.driver_matrix.running import ENCRYPTED, Bench, check_driver, count_driver, key_of
 from upshift.stack.driver_matrix.servers import Family, find_kind, running
 from upshift.stack.driver_matrix.toolkit import Toolkit, Workshop, left_out, prepare

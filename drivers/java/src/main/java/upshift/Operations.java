@@ -17,12 +17,14 @@ final class Operations {
 
   private final Target target;
   private final Connection connection;
+  private final NewOrder orders;
   private PreparedStatement kept;
   private long rows;
 
   private Operations(Target target, Connection connection) {
     this.target = target;
     this.connection = connection;
+    this.orders = new NewOrder(target, connection);
   }
 
   static void run(Target target, String operation, int count, JsonObject done) throws SQLException {
@@ -47,6 +49,7 @@ final class Operations {
       case "batch_insert" -> insert();
       case "batch_update" -> update();
       case "transaction" -> transaction(number);
+      case "new_order" -> rows += orders.run(number);
       default -> throw new IllegalArgumentException("no operation is called " + operation);
     }
   }
