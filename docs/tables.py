@@ -45,7 +45,7 @@ MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
 
 def overview(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload: throughput at each number of connections, and CPU time a query at the largest."""
-    found = _against_plain(result)
+    found = _against(result, "plain")
     loads = result["experiment"]["loads"]
     connections = sorted({load["connections"] for load in loads})
     columns = [("qps", number) for number in connections] + [("total_cpu_us_per_query", connections[-1])]
@@ -57,7 +57,7 @@ def overview(result: dict[str, Any]) -> Iterator[str]:
 
 def worst(result: dict[str, Any]) -> Iterator[str]:
     """The smallest gain of a workload that was held out of training, in a sentence."""
-    one = min((one for one in _against_plain(result, "qps") if one["held_out"]), key=lambda one: one["ratio"])
+    one = min((one for one in _against(result, "plain", "qps") if one["held_out"]), key=lambda one: one["ratio"])
     interval = f"{one['ci_low']:.2f} to {one['ci_high']:.2f}"
     yield (
         f"The worst workload held out of training is {one['workload']}: {one['ratio']:.2f}x the throughput ({interval}) "
@@ -67,7 +67,15 @@ def worst(result: dict[str, Any]) -> Iterator[str]:
 
 def gains(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: the optimised server against the plain one."""
-    found = _against_plain(result)
+    yield from _gains(_against(result, "plain"))
+
+
+def against_baseline(result: dict[str, Any]) -> Iterator[str]:
+    """The same against the server of --baseline."""
+    yield from _gains(_against(result, "baseline"))
+
+
+def _gains(found: list[dict[str, Any]]) -> Iterator[str]:
     metrics = [name for name in table.METRICS if any(one["metric"] == name for one in found)]
     yield from table.head("workload", "connections", *(table.METRICS[name] for name in metrics))
     for workload, connections, held_out in dict.fromkeys(
@@ -316,6 +324,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             overview,
             worst,
             gains,
+            against_baseline,
             stages,
             wall,
             wall_uncounted,
@@ -365,8 +374,9 @@ def _cards(result: dict[str, Any]) -> list[MachineCard]:
     return sorted(cards, key=lambda one: one.card.other_cpu_share + one.card.steal_share)
 
 
-def _against_plain(result: dict[str, Any], *metrics: str) -> list[dict[str, Any]]:
-    found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == "plain"]
+def _against(result: dict[str, Any], baseline: str, *metrics: str) -> list[dict[str, Any]]:
+    """Comparisons of the optimised server."""
+    found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == baseline]
     return [one for one in found if one["metric"] in (metrics or table.METRICS)]
 
 
