@@ -42,7 +42,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "transaction": Operation(title="transaction of 3 statements", unit="transaction", times=100, rows=1, added=1, raised=1),
     "new_order": Operation(
         title="NewOrder of 10 lines",
-        unit="order",
+        unit="transaction",
         times=50,
         # The customer, the district; of each line the item and its stock.
         rows=2 + 2 * LINES,

@@ -10,7 +10,7 @@ from upshift.stack.driver_matrix.operations import OPERATIONS
 from upshift.values import Value
 
 FIGURES: Mapping[Figure, str] = {"round_trips": "round trips", "packets": "packets", "bytes": "bytes"}
-UNITS = "a statement, a batch, a transaction, an order"
+UNITS = "a statement, a batch, a transaction"
 COLUMNS: Mapping[str, str] = {
     "point_select": "point",
     "ten_rows": "10 rows",

@@ -4,9 +4,7 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
+import java.util.HashMap;
 import java.util.Map;
 
 /**
@@ -38,8 +36,7 @@ final class NewOrder {
 
   private final Connection connection;
   private final boolean keeps;
-  private final Map<String, PreparedStatement> kept = new LinkedHashMap<>();
-  private final List<PreparedStatement> open = new ArrayList<>();
+  private final Map<String, PreparedStatement> kept = new HashMap<>();
   private long rows;
 
   NewOrder(Target target, Connection connection) {
@@ -55,18 +52,18 @@ final class NewOrder {
     }
     rows = 0;
     int district = number % 10 + 1;
-    read(statement(CUSTOMER, 1, district, number % 30 + 1), 4);
-    int order = read(statement(DISTRICT, 1, district), 2);
-    statement(NEXT, 1, district).executeUpdate();
-    statement(ORDER, order, district, 1, number % 30 + 1, LINES).executeUpdate();
-    statement(NEW, order, district, 1).executeUpdate();
+    read(4, CUSTOMER, 1, district, number % 30 + 1);
+    int order = read(2, DISTRICT, 1, district);
+    write(NEXT, 1, district);
+    write(ORDER, order, district, 1, number % 30 + 1, LINES);
+    write(NEW, order, district, 1);
     PreparedStatement take = statement(TAKE);
     PreparedStatement line = statement(LINE);
     for (int ordered = 1; ordered <= LINES; ordered++) {
       // Ascending, so that all connections lock stock in the same order.
       int item = (number % 10) * LINES + ordered;
-      int price = read(statement(ITEM, item), 1);
-      int quantity = read(statement(STOCK, 1, item), 1);
+      int price = read(1, ITEM, item);
+      int quantity = read(1, STOCK, 1, item);
       bind(take, quantity > 14 ? quantity - 5 : quantity + 86, 1, item);
       take.addBatch();
       bind(line, order, district, 1, ordered, item, 5, 5 * price);
@@ -74,31 +71,36 @@ final class NewOrder {
       line.addBatch();
     }
     take.executeBatch();
+    done(take);
     line.executeBatch();
+    done(line);
     connection.commit();
     if (autocommit) {
       connection.setAutoCommit(true);
     }
-    for (PreparedStatement each : open) {
-      each.close();
-    }
-    open.clear();
     return rows;
   }
 
-  /** As an application does that leaves keeping statements to the driver; or each one that it keeps itself. */
-  private PreparedStatement statement(String sql, int... parameters) throws SQLException {
-    PreparedStatement statement = kept.get(sql);
-    if (statement == null) {
-      statement = connection.prepareStatement(sql);
-      if (keeps) {
-        kept.put(sql, statement);
-      } else {
-        open.add(statement);
+  /** A number of the row that is read. */
+  private int read(int column, String sql, int... parameters) throws SQLException {
+    PreparedStatement statement = statement(sql);
+    bind(statement, parameters);
+    int value = 0;
+    try (ResultSet found = statement.executeQuery()) {
+      while (found.next()) {
+        value = found.getInt(column);
+        rows++;
       }
     }
+    done(statement);
+    return value;
+  }
+
+  private void write(String sql, int... parameters) throws SQLException {
+    PreparedStatement statement = statement(sql);
     bind(statement, parameters);
-    return statement;
+    statement.executeUpdate();
+    done(statement);
   }
 
   private static void bind(PreparedStatement statement, int... parameters) throws SQLException {
@@ -107,15 +109,21 @@ final class NewOrder {
     }
   }
 
-  /** A number of the last row. */
-  private int read(PreparedStatement statement, int column) throws SQLException {
-    int value = 0;
-    try (ResultSet found = statement.executeQuery()) {
-      while (found.next()) {
-        value = found.getInt(column);
-        rows++;
+  /** One that the application keeps; or a new one: a driver that caches statements takes them back when they are closed. */
+  private PreparedStatement statement(String sql) throws SQLException {
+    PreparedStatement statement = kept.get(sql);
+    if (statement == null) {
+      statement = connection.prepareStatement(sql);
+      if (keeps) {
+        kept.put(sql, statement);
       }
     }
-    return value;
+    return statement;
+  }
+
+  private void done(PreparedStatement statement) throws SQLException {
+    if (!keeps) {
+      statement.close();
+    }
   }
 }
