@@ -143,8 +143,8 @@ pub struct Ending {
     pub added_us_p99: Option<f64>,
     /// Exchanges in the trace. The writer fills it.
     pub exchanges: u64,
-    /// Exchanges that were observed and could not be written. The writer fills it.
+    /// Exchanges that were observed and could not be written. The writer adds its own.
     pub lost: u64,
-    /// Why writing ended before the capture did, in words. The writer fills it.
+    /// Why writing ended before the capture did, in words. The writer puts its own reason in its place.
     pub stopped: Option<String>,
 }

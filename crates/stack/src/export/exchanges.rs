@@ -11,7 +11,8 @@ use wire::sql::digest_text;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use super::table::{Table, Type, Value};
-use crate::{names, parameters};
+use crate::names::Named;
+use crate::parameters;
 
 /// Digests that are remembered by their text, so that each is made once.
 const DIGESTS_MAX: usize = 1 << 16;
@@ -113,8 +114,8 @@ impl Exchanges {
             Value::Int(number),
             Value::Int(connection.into()),
             Value::option(exchange.transaction, Value::count),
-            Value::text(names::kind(exchange.kind)),
-            Value::option(exchange.verb, |verb| Value::text(names::verb(verb))),
+            Value::text(exchange.kind.name()),
+            Value::option(exchange.verb, |verb| Value::text(verb.name())),
             Value::option(statement, Value::Text),
             Value::option(digest_text, Value::Text),
             Value::option(digest, |digest| Value::Text(digest.sql)),

@@ -108,29 +108,20 @@ impl Exchange {
         }
     }
 
-    /// Give it a statement as a log has it, whole, with its values. Text and values are bounded, and left out where they may have a
+    /// Give it a statement as a file has it, with its parameters. Text and parameters are bounded, and left out where they may have a
     /// secret, as those of a stream are.
-    pub fn state(&mut self, dialect: Dialect, sent: &[u8], values: Option<Vec<Parameter>>) {
+    pub fn state(&mut self, dialect: Dialect, sent: &[u8], parameters: Option<Parameters>) {
         let kept = &sent[..sent.len().min(TEXT_BYTES_MAX)];
         let (text, is_secret) = Text::of(dialect, kept, sent.len() as u64);
         self.verb = Some(verb(dialect, kept));
         self.text = Some(text);
-        self.parameters = values.map(|mut row| {
-            let whole = row.len();
-            let mut bytes = 0;
-            let bounded = row.iter().take_while(|each| {
-                bytes += each.bytes();
-                bytes <= PARAMETERS_BYTES_MAX
-            });
-            let kept = bounded.count();
-            row.truncate(kept);
+        self.parameters = parameters.map(|mut parameters| {
+            parameters.bound();
             if is_secret {
-                row.iter_mut().for_each(Parameter::hide);
+                let all = parameters.rows.iter_mut().flatten();
+                all.for_each(Parameter::hide);
             }
-            Parameters {
-                rows: vec![row],
-                cut: kept < whole,
-            }
+            parameters
         });
     }
 }
@@ -194,6 +185,23 @@ pub struct Parameters {
     pub rows: Vec<Vec<Parameter>>,
     /// More were sent than are kept.
     pub cut: bool,
+}
+
+impl Parameters {
+    /// Leave out what is more than is kept.
+    fn bound(&mut self) {
+        let mut bytes = 0;
+        for row in &mut self.rows {
+            let whole = row.len();
+            let bounded = row.iter().take_while(|each| {
+                bytes += each.bytes();
+                bytes <= PARAMETERS_BYTES_MAX
+            });
+            let kept = bounded.count();
+            row.truncate(kept);
+            self.cut |= kept < whole;
+        }
+    }
 }
 
 /// A parameter as it was sent.
