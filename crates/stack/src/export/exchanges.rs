@@ -17,7 +17,7 @@ use crate::parameters;
 /// Digests that are remembered by their text, so that each is made once.
 const DIGESTS_MAX: usize = 1 << 16;
 
-const COLUMNS: [(&str, Type); 33] = [
+const COLUMNS: [(&str, Type); 39] = [
     ("exchange", Type::Int),
     ("connection", Type::Int),
     ("transaction", Type::Int),
@@ -51,6 +51,12 @@ const COLUMNS: [(&str, Type); 33] = [
     ("no_index_used", Type::Bool),
     ("no_good_index_used", Type::Bool),
     ("answer", Type::Text),
+    ("rows_examined", Type::Int),
+    ("lock_us", Type::Int),
+    ("full_scan", Type::Bool),
+    ("sort_rows", Type::Int),
+    ("temporary_tables", Type::Int),
+    ("temporary_disk_tables", Type::Int),
 ];
 
 /// A statement's text and digest as they stand in every row.
@@ -106,6 +112,7 @@ impl Exchanges {
         let sqlstate = error
             .map(|error| &error.sqlstate)
             .filter(|sqlstate| !sqlstate.is_empty());
+        let counted = exchange.counted.as_deref().copied().unwrap_or_default();
         let has = |lack: Lack, value: Value| match self.begin.lacks(lack) {
             true => Value::Null,
             false => value,
@@ -144,6 +151,12 @@ impl Exchanges {
             has(Lack::Answers, Value::Bool(exchange.no_index_used)),
             has(Lack::Answers, Value::Bool(exchange.no_good_index_used)),
             Value::option(exchange.answer, |hash| Value::text(format!("{hash:016x}"))),
+            Value::option(counted.rows_examined, Value::count),
+            Value::option(counted.lock_ns, us),
+            Value::option(counted.full_scan, Value::Bool),
+            Value::option(counted.sort_rows, Value::count),
+            Value::option(counted.temporary_tables, Value::count),
+            Value::option(counted.temporary_disk_tables, Value::count),
         ];
         debug_assert_eq!(row.len(), COLUMNS.len());
         self.table.add(row)

@@ -114,6 +114,45 @@ pub struct Exchange {
     /// 16 hexadecimal digits.
     answer: Option<String>,
     incomplete: bool,
+    #[serde(flatten)]
+    counted: Counted,
+}
+
+/// What the server counted, as far as it is known.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Counted {
+    rows_examined: Option<u64>,
+    lock_ns: Option<u64>,
+    full_scan: Option<bool>,
+    sort_rows: Option<u64>,
+    temporary_tables: Option<u64>,
+    temporary_disk_tables: Option<u64>,
+}
+
+impl From<wire::passive::Counted> for Counted {
+    fn from(counted: wire::passive::Counted) -> Self {
+        Self {
+            rows_examined: counted.rows_examined,
+            lock_ns: counted.lock_ns,
+            full_scan: counted.full_scan,
+            sort_rows: counted.sort_rows,
+            temporary_tables: counted.temporary_tables,
+            temporary_disk_tables: counted.temporary_disk_tables,
+        }
+    }
+}
+
+impl From<Counted> for wire::passive::Counted {
+    fn from(counted: Counted) -> Self {
+        Self {
+            rows_examined: counted.rows_examined,
+            lock_ns: counted.lock_ns,
+            full_scan: counted.full_scan,
+            sort_rows: counted.sort_rows,
+            temporary_tables: counted.temporary_tables,
+            temporary_disk_tables: counted.temporary_disk_tables,
+        }
+    }
 }
 
 /// What the server refused with.

@@ -153,5 +153,6 @@ fn exchange(line: Exchange, family: Family) -> Option<wire::passive::Exchange> {
         exchange.answer = Some(u64::from_str_radix(&digits, 16).ok()?);
     }
     exchange.incomplete = line.incomplete;
+    exchange.counted = wire::passive::Counted::from(line.counted).known();
     Some(exchange)
 }

@@ -126,5 +126,11 @@ fn exchange(connection: u32, exchange: &wire::passive::Exchange) -> Exchange {
         no_good_index_used: exchange.no_good_index_used,
         answer: exchange.answer.map(|hash| format!("{hash:016x}")),
         incomplete: exchange.incomplete,
+        counted: exchange
+            .counted
+            .as_deref()
+            .copied()
+            .unwrap_or_default()
+            .into(),
     }
 }

@@ -7,8 +7,8 @@ use std::process::Output;
 use serde_json::{Value, json};
 use trace::{Begin, Capture, Ending, Lack, Log, TraceWriter};
 use wire::passive::{
-    Compression, Exchange, Kind, Observed, Parameter, ParameterValue, Parameters, ServerError,
-    SessionFacts, Side, Stream, Text, Totals, Verb, Why,
+    Compression, Counted, Exchange, Kind, Observed, Parameter, ParameterValue, Parameters,
+    ServerError, SessionFacts, Side, Stream, Text, Totals, Verb, Why,
 };
 
 use crate::captured::captured;
@@ -161,6 +161,14 @@ fn full(kind: Kind, verb: Verb, rows: usize) -> Exchange {
         answer: Some(u64::MAX - 1),
         backslash_escapes: false,
         incomplete: true,
+        counted: Some(Box::new(Counted {
+            rows_examined: Some(5_000),
+            lock_ns: Some(12_345),
+            full_scan: Some(false),
+            sort_rows: Some(0),
+            temporary_tables: None,
+            temporary_disk_tables: Some(1),
+        })),
         ..Exchange::new(kind, 2_000)
     }
 }
@@ -400,6 +408,25 @@ fn what_no_trace_holds_does_not_come_in() {
     );
     assert!(masked.contains(r#""masked":true"#) && !masked.contains("it's"));
     assert_eq!(again(&masked, &folder, &[]).1, masked);
+}
+
+#[test]
+fn lines_of_the_version_before_are_read() {
+    let folder = Folder::new();
+    let trace = folder.file("app.trace");
+    everything(&trace, None);
+    let printed = lines(&trace);
+    let version = format!(r#""version":{},"#, trace::VERSION);
+    // The version before had no counts of the server.
+    let counts = r#""rows_examined":5000,"lock_ns":12345,"full_scan":false,"sort_rows":0,"temporary_tables":null,"temporary_disk_tables":1"#;
+    let nothing = r#""rows_examined":null,"lock_ns":null,"full_scan":null,"sort_rows":null,"temporary_tables":null,"temporary_disk_tables":null"#;
+    assert!(printed.contains(counts) && printed.contains(&version));
+    let expected = printed.replace(counts, nothing);
+    let before = expected
+        .replace(&format!(",{nothing}"), "")
+        .replace(&version, r#""version":5,"#);
+    assert!(!before.contains("rows_examined"));
+    assert_eq!(again(&before, &folder, &[]).1, expected);
 }
 
 #[test]

@@ -69,6 +69,33 @@ pub struct Exchange {
     pub backslash_escapes: bool,
     /// The connection ended, or bytes were lost, before the answer was whole.
     pub incomplete: bool,
+    /// What the server counted: nothing that crosses the wire, but the server's log may have it.
+    pub counted: Option<Box<Counted>>,
+}
+
+/// What a server counted for one request; each as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Rows that were read, of tables and temporary tables.
+    pub rows_examined: Option<u64>,
+    /// Waits for locks, in nanoseconds.
+    pub lock_ns: Option<u64>,
+    /// Most of the rows, or a table of a join, were read one after the other, without an index.
+    pub full_scan: Option<bool>,
+    /// Rows that were sorted.
+    pub sort_rows: Option<u64>,
+    /// Temporary tables.
+    pub temporary_tables: Option<u64>,
+    /// Temporary tables on disk.
+    pub temporary_disk_tables: Option<u64>,
+}
+
+impl Counted {
+    /// None where nothing is known.
+    #[must_use]
+    pub fn known(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 impl Exchange {
@@ -105,6 +132,7 @@ impl Exchange {
             answer: None,
             backslash_escapes: true,
             incomplete: false,
+            counted: None,
         }
     }
 
