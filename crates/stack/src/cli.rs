@@ -25,7 +25,7 @@ struct Cli {
 enum Command {
     /// Write a trace of what clients say to a server, and what it answers.
     Capture(Box<capture::Options>),
-    /// Make a trace of a server's own log: MySQL's slow or general log, PostgreSQL's log.
+    /// Make a trace of a server's own log (MySQL's slow or general log, PostgreSQL's log), or of the lines that dump printed.
     Import(Box<import::Options>),
     /// Write a trace as Parquet files, and a trace.json about the whole.
     Export {

@@ -6,5 +6,6 @@ pub mod dump;
 pub mod export;
 mod failure;
 mod import;
+mod line;
 mod names;
 mod parameters;

@@ -1,4 +1,4 @@
-//! Parameters as JSON.
+//! Parameters as JSON, and read again.
 
 use serde_json::{Value, json};
 use wire::passive::{Parameter, ParameterValue, Parameters};
@@ -57,4 +57,63 @@ fn decimal(number: f64, digits: &str) -> Value {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What [`json`] has made. JSON has neither the types of parameters nor whether a number was short: integers and doubles come of it, and
+/// a value of which the length is known is one that was not kept. None where it is something else.
+#[must_use]
+pub fn read(json: &Value, is_bulk: bool) -> Option<Parameters> {
+    let all = json.as_array()?;
+    let (cut, all) = match all.split_last() {
+        Some((last, rest)) if last["cut"] == true => (true, rest),
+        _ => (false, &all[..]),
+    };
+    let row = |row: &[Value]| row.iter().map(parameter).collect::<Option<Vec<_>>>();
+    let rows = match is_bulk {
+        true => {
+            let rows = all.iter().map(|each| row(each.as_array()?));
+            rows.collect::<Option<_>>()?
+        }
+        false => vec![row(all)?],
+    };
+    Some(Parameters { rows, cut })
+}
+
+fn parameter(json: &Value) -> Option<Parameter> {
+    let value = match json {
+        Value::Null => ParameterValue::Null,
+        Value::String(text) => ParameterValue::Text(text.clone().into_bytes()),
+        Value::Number(number) => {
+            let signed = number.as_i64().map(ParameterValue::Int);
+            let unsigned = || number.as_u64().map(ParameterValue::UInt);
+            let double = || number.as_f64().map(ParameterValue::Double);
+            signed.or_else(unsigned).or_else(double)?
+        }
+        Value::Object(object) => {
+            let (what, value) = object.iter().next()?;
+            match (what.as_str(), value) {
+                ("default", Value::Bool(true)) => ParameterValue::Default,
+                ("ignore", Value::Bool(true)) => ParameterValue::Ignore,
+                ("unknown", Value::Bool(true)) => ParameterValue::Unknown,
+                ("binary", Value::String(digits)) => ParameterValue::Binary(bytes(digits)?),
+                ("bytes", length) => ParameterValue::Masked(length.as_u64()?),
+                _ => return None,
+            }
+        }
+        Value::Bool(_) | Value::Array(_) => return None,
+    };
+    Some(Parameter { kind: 0, value })
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2);
+    digits
+        .map(|pair| match pair {
+            [high, low] => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
+            }
+            _ => None,
+        })
+        .collect()
 }

@@ -21,7 +21,8 @@ const EXCHANGES: &str = "exchange:INT64 connection:INT64 transaction:INT64 kind:
     parameters:TEXT request_us:INT64 request_end_us:INT64 first_byte_us:INT64 last_byte_us:INT64 round_trips:INT64 packets_sent:INT64 \
     packets_received:INT64 bytes_sent:INT64 bytes_received:INT64 definition_bytes:INT64 rows:INT64 affected:INT64 warnings:INT64 \
     fetch_size:INT64 cursor:BOOLEAN early_close:BOOLEAN statements_in_text:INT64 error_code:INT64 sqlstate:TEXT \
-    in_transaction_after:BOOLEAN autocommit_after:BOOLEAN no_index_used:BOOLEAN no_good_index_used:BOOLEAN answer:TEXT";
+    in_transaction_after:BOOLEAN autocommit_after:BOOLEAN no_index_used:BOOLEAN no_good_index_used:BOOLEAN answer:TEXT \
+    rows_examined:INT64 lock_us:INT64 full_scan:BOOLEAN sort_rows:INT64 temporary_tables:INT64 temporary_disk_tables:INT64";
 const SESSIONS: &str = "connection:INT64 began_us:INT64 ended_us:INT64 joined_late:BOOLEAN client:TEXT client_version:TEXT \
     attributes:TEXT server_version:TEXT user_hash:TEXT tls:BOOLEAN compressed:BOOLEAN login_round_trips:INT64";
 
@@ -257,7 +258,7 @@ fn what_passed_stands_in_the_tables() {
     );
     assert_eq!(
         (&lines[0]["record"], &lines[0]["version"]),
-        (&"begin".into(), &5.into())
+        (&"begin".into(), &6.into())
     );
     assert_eq!(lines[lines.len() - 1]["whole"], true);
 }

@@ -1,6 +1,6 @@
 //! Records as bytes.
 
-use wire::passive::{Compression, Exchange, Kind, SessionFacts, Side, Totals, Verb, Why};
+use wire::passive::{Compression, Counted, Exchange, Kind, SessionFacts, Side, Totals, Verb, Why};
 
 use crate::bytes::{Bytes, Malformed, put_bytes, put_number, put_option, put_signed};
 use crate::values::{parameters, put_parameters};
@@ -193,8 +193,11 @@ fn error(bytes: &mut Bytes<'_>) -> Result<Option<Refusal>, Malformed> {
     bytes.flag()?.then(|| read(bytes)).transpose()
 }
 
+/// A reader that knows fewer cannot tell what follows.
+const BITS: usize = 13;
+
 /// What an exchange says by single bits, from the lowest on.
-fn bits(exchange: &Exchange) -> [bool; 12] {
+fn bits(exchange: &Exchange) -> [bool; BITS] {
     [
         exchange.cursor,
         exchange.early_close,
@@ -208,7 +211,37 @@ fn bits(exchange: &Exchange) -> [bool; 12] {
         exchange.autocommit_after == Some(true),
         exchange.answer_ns.is_some(),
         exchange.answer.is_some(),
+        exchange.counted.is_some(),
     ]
+}
+
+fn put_counted(out: &mut Vec<u8>, counted: &Counted) {
+    for number in [
+        counted.rows_examined,
+        counted.lock_ns,
+        counted.full_scan.map(u64::from),
+        counted.sort_rows,
+        counted.temporary_tables,
+        counted.temporary_disk_tables,
+    ] {
+        put_option(out, number);
+    }
+}
+
+fn counted(bytes: &mut Bytes<'_>) -> Result<Counted, Malformed> {
+    Ok(Counted {
+        rows_examined: bytes.option()?,
+        lock_ns: bytes.option()?,
+        full_scan: match bytes.option()? {
+            None => None,
+            Some(0) => Some(false),
+            Some(1) => Some(true),
+            Some(_) => return Err(Malformed),
+        },
+        sort_rows: bytes.option()?,
+        temporary_tables: bytes.option()?,
+        temporary_disk_tables: bytes.option()?,
+    })
 }
 
 /// An exchange: `text` is the number of its text, `base_ns` the time that its own is relative to. All else that is in `exchange`.
@@ -255,6 +288,9 @@ pub(crate) fn put_exchange(
     if let Some(parameters) = &exchange.parameters {
         put_parameters(out, parameters);
     }
+    if let Some(counted) = &exchange.counted {
+        put_counted(out, counted);
+    }
 }
 
 /// An exchange without its text, and the number of that.
@@ -266,6 +302,9 @@ pub(crate) fn exchange(
     let verb = bytes.byte()?.checked_sub(1);
     let text = bytes.option()?;
     let set = bytes.number()?;
+    if set >> BITS != 0 {
+        return Err(Malformed);
+    }
     let bit = |place: u32| set & (1 << place) != 0;
     let request_ns = base_ns.wrapping_add(bytes.signed()? as u64);
     let mut exchange = Exchange::new(kind, request_ns);
@@ -302,6 +341,9 @@ pub(crate) fn exchange(
     exchange.error = error(bytes)?;
     if bytes.flag()? {
         exchange.parameters = Some(parameters(bytes)?);
+    }
+    if bit(12) {
+        exchange.counted = Some(Box::new(counted(bytes)?));
     }
     Ok((exchange, text))
 }

@@ -1,5 +1,7 @@
 //! Blocks, and what a trace begins and ends with.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use wire::Family;
 use xxhash_rust::xxh3::Xxh3;
@@ -7,7 +9,9 @@ use xxhash_rust::xxh3::Xxh3;
 /// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes. 4 is the load client's.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
+/// What is read: a trace of version 5 has no server's counts, and is the same otherwise.
+pub const VERSIONS: RangeInclusive<u32> = 5..=VERSION;
 
 /// Kind, stored length, length and checksum stand before a block's payload.
 pub(crate) const BLOCK_HEAD_BYTES: usize = 1 + 4 + 4 + 8;
@@ -143,8 +147,8 @@ pub struct Ending {
     pub added_us_p99: Option<f64>,
     /// Exchanges in the trace. The writer fills it.
     pub exchanges: u64,
-    /// Exchanges that were observed and could not be written. The writer fills it.
+    /// Exchanges that were observed and could not be written. The writer adds its own.
     pub lost: u64,
-    /// Why writing ended before the capture did, in words. The writer fills it.
+    /// Why writing ended before the capture did, in words. The writer puts its own reason in its place.
     pub stopped: Option<String>,
 }

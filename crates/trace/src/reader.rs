@@ -13,7 +13,7 @@ use crate::encode::{
     totals, why,
 };
 use crate::format::{
-    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, MAGIC, RECORDS, VERSION, checksum,
+    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, MAGIC, RECORDS, VERSION, VERSIONS, checksum,
 };
 use crate::{Begin, Ending, Record, TraceError};
 
@@ -55,7 +55,7 @@ impl TraceReader {
             return Err(no_trace());
         }
         let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
-        if version != VERSION {
+        if !VERSIONS.contains(&version) {
             let (wrote, hint) = match version {
                 LOAD_VERSION => (
                     "which `upshift load ... run --record` writes",
@@ -69,8 +69,9 @@ impl TraceReader {
             };
             return Err(TraceError::new(
                 format!(
-                    "{} is a trace of version {version}, {wrote}; this reads version {VERSION}",
-                    path.display()
+                    "{} is a trace of version {version}, {wrote}; this reads versions {} to {VERSION}",
+                    path.display(),
+                    VERSIONS.start()
                 ),
                 hint,
             ));

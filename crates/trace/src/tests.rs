@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use wire::passive::{
-    Compression, Exchange, Kind, Observed, Parameter, ParameterValue, Parameters, ServerError,
-    SessionFacts, Side, Text, Totals, Verb, Why,
+    Compression, Counted, Exchange, Kind, Observed, Parameter, ParameterValue, Parameters,
+    ServerError, SessionFacts, Side, Text, Totals, Verb, Why,
 };
 
 use crate::file::Storage;
@@ -101,6 +101,14 @@ fn full(at_ns: u64) -> Exchange {
         answer: Some(u64::MAX - 1),
         backslash_escapes: false,
         incomplete: true,
+        counted: Some(Box::new(Counted {
+            rows_examined: Some(5_000),
+            lock_ns: Some(0),
+            full_scan: Some(true),
+            sort_rows: None,
+            temporary_tables: Some(1),
+            temporary_disk_tables: None,
+        })),
         ..Exchange::new(Kind::Other, at_ns)
     }
 }
@@ -367,7 +375,7 @@ fn other_files_are_refused_with_what_wrote_them() {
         (b"UPSHTRCE\x05\0\0\0", "is no trace"),
         (b"UPSHTRCE\x04\0\0\0", "--record"),
         (b"UPSHTRCE\x03\0\0\0", "older"),
-        (b"UPSHTRCE\x06\0\0\0", "newer"),
+        (b"UPSHTRCE\x07\0\0\0", "newer"),
     ] {
         std::fs::write(&place.0, bytes).expect("room");
         let error = TraceReader::open(&place.0).err().expect("refused");

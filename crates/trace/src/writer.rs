@@ -134,11 +134,24 @@ impl TraceWriter {
         let mut state = self.shared.state();
         state.connections += 1;
         let connection = state.connections;
-        state.record(CONNECTED, connection);
-        state.time(at_ns);
-        state.records.push(u8::from(joined_late));
-        state.settle();
+        state.connected(connection, at_ns, joined_late);
         connection
+    }
+
+    /// The same of a connection that has its number already: for who copies another trace.
+    pub fn connected_as(&self, connection: u32, at_ns: u64, joined_late: bool) {
+        let mut state = self.shared.state();
+        state.connected(connection, at_ns, joined_late);
+    }
+
+    /// So many exchanges were observed here by another writer, which could not write them. What the trace says at its end is for who
+    /// finishes it.
+    pub fn lost(&self, exchanges: u64) {
+        let mut state = self.shared.state();
+        state.open_block();
+        state.records.push(LOST);
+        put_number(&mut state.records, exchanges);
+        state.settle();
     }
 
     /// What a connection's stream told.
@@ -204,6 +217,7 @@ impl TraceWriter {
             .take();
         if let Some((jobs, lost)) = jobs {
             // It takes everything before: waiting for that is what finishing is.
+            let lost = ending.lost + lost;
             let _ = jobs.send(Job::End(Ending { lost, ..ending }));
         }
         let ended = thread.and_then(|thread| thread.join().ok());
@@ -266,6 +280,13 @@ impl State {
         self.open_block();
         self.records.push(tag);
         put_number(&mut self.records, connection.into());
+    }
+
+    fn connected(&mut self, connection: u32, at_ns: u64, joined_late: bool) {
+        self.record(CONNECTED, connection);
+        self.time(at_ns);
+        self.records.push(u8::from(joined_late));
+        self.settle();
     }
 
     /// A time, relative to that of the record before.

@@ -206,19 +206,22 @@ class LockErrors(Value):
 
 
 class ServerStatement(Value):
-    """What the server counted for one statement of the trace; all figures are of one execution."""
+    """What the server counted for one statement of the trace; all figures are of one execution.
+
+    None: its log does not tell. Its own counters tell all.
+    """
 
     statement: str
     executions: int
     wait_us: float
-    lock_us: float
+    lock_us: float | None
     rows_examined: float
     rows_sent: float
-    rows_affected: float
-    sort_rows: float
-    temporary_tables: float
-    temporary_disk_tables: float
-    no_index: float
+    rows_affected: float | None
+    sort_rows: float | None
+    temporary_tables: float | None
+    temporary_disk_tables: float | None
+    no_index: float | None
 
 
 class ServerFacts(Value):
@@ -254,6 +257,8 @@ class Evidence(Value):
     commits: int
     commit_us_median: float
     """Without its network."""
+    logged: tuple[ServerStatement, ...] = ()
+    """What the server's log says that it counted; empty for a capture."""
     server: ServerFacts | None = None
     """None: it was not asked."""
 

@@ -50,6 +50,20 @@ WHERE about IS NOT NULL
 GROUP BY about ORDER BY time_us DESC, statement
 """
 
+# What some executions do not tell counts as nothing, as long as others do: MariaDB writes a line about the plan only where it
+# has something to say.
+COUNTED = """
+SELECT about AS statement, count(*) AS executions, avg(wait_us) AS wait_us,
+  sum(lock_us) / count(*) AS lock_us,
+  avg(rows_examined) AS rows_examined, coalesce(avg(rows), 0) AS rows_sent, avg(affected) AS rows_affected,
+  sum(sort_rows) / count(*) AS sort_rows,
+  sum(temporary_tables) / count(*) AS temporary_tables,
+  sum(temporary_disk_tables) / count(*) AS temporary_disk_tables,
+  CASE WHEN count(full_scan) > 0 THEN count_if(full_scan) / count(*) END AS no_index
+FROM timeline WHERE rows_examined IS NOT NULL AND about IS NOT NULL
+GROUP BY about ORDER BY sum(own_us) DESC, statement
+"""
+
 # What is sent in one flight with the request before costs no round trip: a pipeline is no loop.
 LOOPS = f"""
 WITH data AS (
@@ -191,5 +205,7 @@ WHOLE = """
 WITH wide AS (SELECT count(*) AS requests FROM timeline WHERE tx IS NOT NULL GROUP BY connection, tx)
 SELECT coalesce((SELECT max(requests) FROM wide), 0) AS widest_transaction,
   count(*) FILTER (verb = 'commit') AS commits,
-  coalesce(median(wait_us - network_us) FILTER (verb = 'commit'), 0) AS commit_us_median FROM timeline
+  coalesce(median(wait_us - network_us) FILTER (verb = 'commit'), 0) AS commit_us_median,
+  -- Each execution's own, where the log tells them of all.
+  CASE WHEN bool_and(lock_us IS NOT NULL) THEN sum(lock_us)::BIGINT END AS lock_us FROM timeline
 """

@@ -21,6 +21,7 @@ from upshift.stack.evidence import (
     LockErrors,
     Logins,
     Loop,
+    ServerStatement,
     SmallRequests,
     Statement,
     TraceFacts,
@@ -28,6 +29,7 @@ from upshift.stack.evidence import (
 from upshift.stack.queries import (
     CHATTER,
     CLIENTS,
+    COUNTED,
     DEFINITIONS,
     FOLLOWED,
     KINDS,
@@ -55,9 +57,13 @@ def read_evidence(folder: Path) -> Evidence:
         candidates = [each.statement for each in statements if ordered_without_limit(each.text, each.verb)]
         (whole,) = _rows(timeline, WHOLE)
         budget = read_budget(timeline)
+        if facts.lacking("round_trips"):
+            budget = budget.without_network()
+        if whole["lock_us"] is not None:
+            budget = budget.with_locks(whole["lock_us"])
         return Evidence(
             trace=facts,
-            budget=budget.without_network() if facts.lacking("round_trips") else budget,
+            budget=budget,
             clients=_clients(_rows(timeline, CLIENTS), facts.family),
             statements=statements,
             loops=_values(Loop, timeline, LOOPS),
@@ -71,6 +77,7 @@ def read_evidence(folder: Path) -> Evidence:
             widest_transaction=whole["widest_transaction"],
             commits=whole["commits"],
             commit_us_median=whole["commit_us_median"],
+            logged=_values(ServerStatement, timeline, COUNTED),
         )
 
 

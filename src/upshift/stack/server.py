@@ -52,7 +52,8 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
         refuse_another(evidence.trace.server_version, version, "mysql")
     facts = _facts(evidence, session, version)
     told = evidence.model_copy(update={"server": facts})
-    if counted_share(told) < _MOST:
+    # A log has each execution's own waits.
+    if evidence.budget.lock_us is not None or counted_share(told) < _MOST:
         return told
     return told.model_copy(update={"budget": evidence.budget.with_locks(_lock_us(evidence, facts))})
 
@@ -143,7 +144,7 @@ def comparable(text: str) -> str:
 def _lock_us(evidence: Evidence, facts: ServerFacts) -> int:
     """Of the trace's time in the server, the part that the server's means of each statement say was waiting for locks."""
     waiting = [each for each in facts.statements if each.wait_us]
-    shares = {each.statement: min(1.0, each.lock_us / each.wait_us) for each in waiting}
+    shares = {each.statement: min(1.0, (each.lock_us or 0.0) / each.wait_us) for each in waiting}
     return round(sum(each.server_us * shares.get(each.statement, 0.0) for each in evidence.statements))
 
 

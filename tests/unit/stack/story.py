@@ -46,6 +46,12 @@ EXCHANGES = {
     "no_index_used": "BOOLEAN",
     "no_good_index_used": "BOOLEAN",
     "answer": "VARCHAR",
+    "rows_examined": "BIGINT",
+    "lock_us": "BIGINT",
+    "full_scan": "BOOLEAN",
+    "sort_rows": "BIGINT",
+    "temporary_tables": "BIGINT",
+    "temporary_disk_tables": "BIGINT",
 }
 SESSIONS = {
     "connection": "UINTEGER",

@@ -16,7 +16,8 @@ from upshift.stack.lacks import LACKS, Lack
 from upshift.stack.plans.source import read_export
 from upshift.stack.read import read_evidence
 from upshift.stack.report import report_on
-from upshift.stack.suspects.model import Finding, Outcome, Unseen
+from upshift.stack.server import with_server
+from upshift.stack.suspects.model import Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.rules import NEEDS, RULES, judge
 from upshift.stack.suspects.thresholds import Thresholds
 
@@ -110,6 +111,98 @@ def test_a_log_without_times_is_examined_by_nobody_and_explained_all_the_same(tm
     source = read_export(tmp_path / "export")
     assert [each.executions for each in source.statements] == [2, 1] and not source.timed
     assert set(source.shares().values()) == {0.5}
+
+
+_COUNTS = {
+    "rows_examined": 1,
+    "lock_us": 0,
+    "full_scan": False,
+    "sort_rows": 0,
+    "temporary_tables": 0,
+    "temporary_disk_tables": 0,
+}
+_SCAN = {"rows_examined": 5000, "full_scan": True}
+_PLAIN = {"full_scan": None, "sort_rows": None, "temporary_tables": None, "temporary_disk_tables": None}
+_SELECT, _UPDATE = "SELECT c FROM t WHERE a = 7", "UPDATE t SET c = 1 WHERE a = 7"
+
+
+def counted(every: dict[str, Any], once: dict[str, Any], sql: str, affected: int | None, counts: dict[str, Any]) -> Story:
+    """Two statements in turn: each of the second says ``every``, its first ``once`` beside."""
+    story = Story()
+    app = story.connection()
+    for number in range(40):
+        app.asks("SELECT b FROM t WHERE id = 5", wait_us=300, rows=1, **_COUNTS | counts)
+        told = _COUNTS | counts | every | (once if number == 0 else {})
+        app.asks(sql, **{"wait_us": 3000, "rows": 1, "affected": affected, **told})
+    return of_log(story, *(each for each in _SLOW if affected is None or each != "affected"))
+
+
+@pytest.mark.parametrize(
+    ("every", "once", "sql", "affected", "counts", "found", "unseen"),
+    [
+        ({}, {}, _SELECT, None, {}, set(), set()),
+        ({"rows_examined": 5000}, {}, _SELECT, None, {}, {"P1"}, set()),
+        ({"rows_examined": 5000, "rows": 4000}, {}, _SELECT, None, {}, set(), set()),
+        (_SCAN, {}, _SELECT, None, {}, {"P2"}, set()),
+        (_SCAN | {"rows": 4000}, {}, _SELECT, None, {}, set(), set()),
+        ({"rows_examined": 300, "full_scan": True}, {}, _SELECT, None, {}, set(), set()),
+        # One execution of many has scanned.
+        ({"rows_examined": 5000}, {"full_scan": True}, _SELECT, None, {"full_scan": None}, {"P1"}, set()),
+        ({"rows_examined": 5000}, {}, _SELECT, None, _PLAIN, {"P1"}, {"P2", "P3"}),
+        # How many rows an update changed, MySQL's log does not say.
+        (_SCAN, {}, _UPDATE, None, {}, set(), set()),
+        (_SCAN, {}, _UPDATE, 0, {}, {"P2"}, set()),
+        ({"rows_examined": 5000}, {}, _UPDATE, 5000, {}, set(), set()),
+        ({"sort_rows": 40_000}, {}, _SELECT, None, {}, {"P3"}, set()),
+        ({"temporary_disk_tables": 1}, {}, _SELECT, None, {"sort_rows": None}, {"P3"}, set()),
+        ({}, {}, _SELECT, None, {"sort_rows": None}, set(), {"P3"}),
+        ({"lock_us": 2500}, {}, _SELECT, None, {}, {"E2"}, set()),
+        ({"lock_us": 2500}, {"lock_us": None}, _SELECT, None, {}, set(), {"E2"}),
+        ({}, {}, _SELECT, None, {"lock_us": None}, set(), {"E2"}),
+    ],
+)
+def test_what_the_server_counted_in_its_log_is_evidence(
+    tmp_path: Path,
+    every: dict[str, Any],
+    once: dict[str, Any],
+    sql: str,
+    affected: int | None,
+    counts: dict[str, Any],
+    found: set[str],
+    unseen: set[str],
+) -> None:
+    seen = evidence(tmp_path, counted(every, once, sql, affected, counts))
+    outcomes = {name: outcome(judge(seen, Thresholds()), name) for name in ("P1", "P2", "P3", "E2")}
+    of = {kind: {name for name, each in outcomes.items() if isinstance(each, kind)} for kind in (Finding, Unseen, Innocent)}
+    assert (of[Finding], of[Unseen]) == (found, unseen) and of[Innocent] == set(outcomes) - found - unseen
+    for each in outcomes.values():
+        if isinstance(each, Finding) and each.suspect != "E2":
+            assert [named.text for named in each.statements] == [seen.statements[0].text] and each.share > 0.8
+            assert "since its counters began" not in each.limits
+
+
+def test_the_lock_waits_of_a_log_are_each_executions_own(tmp_path: Path) -> None:
+    seen = evidence(tmp_path, counted({"lock_us": 2500}, {}, _SELECT, None, {}))
+    assert seen.budget.lock_us == 40 * 2500 and seen.budget.total_us == 40 * 3300
+    finding = outcome(judge(seen, Thresholds()), "E2")
+    assert isinstance(finding, Finding) and finding.status == "measured" and "log says of each" in finding.limits
+    statement = seen.statements[0]
+    # Its counters are of other executions, too; a mean of theirs takes no wait out of the budget again.
+    row = (statement.text, 1000, 3e6, 3e6, 9e6, 1000, 0, 0, 0, 0, 1000)
+    asked = with_server(seen, _Server(row))
+    assert asked.budget == seen.budget
+    assert {name for name in ("P1", "P2") if isinstance(outcome(judge(asked, Thresholds()), name), Finding)} == {"P2"}
+
+
+class _Server:
+    """A server that has counted one statement."""
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self._row = row
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        known: dict[str, tuple[Any, ...]] = {"SELECT VERSION()": ("9.7.4",), "SELECT @@performance_schema": (1,)}
+        return [known.get(statement, self._row)]
 
 
 def test_a_capture_lacks_nothing(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ use crate::session::StatementSpec;
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes.
 pub(super) const VERSION: u32 = 4;
-/// The version of traces that were captured on their way between a client and a server.
-pub(super) const CAPTURED: u32 = 5;
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Kind, length and checksum before each block's payload.

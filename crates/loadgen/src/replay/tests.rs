@@ -238,11 +238,11 @@ fn other_files_are_refused_with_what_they_are() {
     let mut newer = bytes.clone();
     newer[8] = 9;
     let mut captured = bytes.clone();
-    captured[8] = 5;
+    captured[8] = 6;
     let meta_cut = bytes[..40].to_vec();
     for (content, said) in [
         (newer, "version 9"),
-        (captured, "version 5"),
+        (captured, "version 6"),
         (b"SELECT 1;\n".to_vec(), "is not a trace"),
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed};
 use super::format::{
-    BLOCK_HEAD_BYTES, BlockKind, CAPTURED, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
+    BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
 };
 use super::tape::Event;
 use super::writer::Ended;
@@ -377,7 +377,7 @@ impl Blocks {
         }
         if version != VERSION {
             let hint = match version {
-                CAPTURED => {
+                _ if ::trace::VERSIONS.contains(&version) => {
                     "upshift stack capture wrote it, and upshift stack reads it; replay takes what run --record writes"
                 }
                 _ => {

@@ -10,6 +10,7 @@ use wire::passive::{Observed, Side, Stream};
 
 use super::counts::Counts;
 use super::taker::Taker;
+use crate::names::Named;
 
 /// One connection.
 struct Watched {

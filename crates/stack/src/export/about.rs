@@ -9,6 +9,8 @@ use serde::Serialize;
 use trace::{Begin, Capture, Ending, Log, Record};
 use wire::Civil;
 
+use crate::names::Named;
+
 #[derive(Serialize)]
 struct Gaps {
     connections: usize,

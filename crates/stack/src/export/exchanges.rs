@@ -11,12 +11,13 @@ use wire::sql::digest_text;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use super::table::{Table, Type, Value};
-use crate::{names, parameters};
+use crate::names::Named;
+use crate::parameters;
 
 /// Digests that are remembered by their text, so that each is made once.
 const DIGESTS_MAX: usize = 1 << 16;
 
-const COLUMNS: [(&str, Type); 33] = [
+const COLUMNS: [(&str, Type); 39] = [
     ("exchange", Type::Int),
     ("connection", Type::Int),
     ("transaction", Type::Int),
@@ -50,6 +51,12 @@ const COLUMNS: [(&str, Type); 33] = [
     ("no_index_used", Type::Bool),
     ("no_good_index_used", Type::Bool),
     ("answer", Type::Text),
+    ("rows_examined", Type::Int),
+    ("lock_us", Type::Int),
+    ("full_scan", Type::Bool),
+    ("sort_rows", Type::Int),
+    ("temporary_tables", Type::Int),
+    ("temporary_disk_tables", Type::Int),
 ];
 
 /// A statement's text and digest as they stand in every row.
@@ -105,6 +112,7 @@ impl Exchanges {
         let sqlstate = error
             .map(|error| &error.sqlstate)
             .filter(|sqlstate| !sqlstate.is_empty());
+        let counted = exchange.counted.as_deref().copied().unwrap_or_default();
         let has = |lack: Lack, value: Value| match self.begin.lacks(lack) {
             true => Value::Null,
             false => value,
@@ -113,8 +121,8 @@ impl Exchanges {
             Value::Int(number),
             Value::Int(connection.into()),
             Value::option(exchange.transaction, Value::count),
-            Value::text(names::kind(exchange.kind)),
-            Value::option(exchange.verb, |verb| Value::text(names::verb(verb))),
+            Value::text(exchange.kind.name()),
+            Value::option(exchange.verb, |verb| Value::text(verb.name())),
             Value::option(statement, Value::Text),
             Value::option(digest_text, Value::Text),
             Value::option(digest, |digest| Value::Text(digest.sql)),
@@ -143,6 +151,12 @@ impl Exchanges {
             has(Lack::Answers, Value::Bool(exchange.no_index_used)),
             has(Lack::Answers, Value::Bool(exchange.no_good_index_used)),
             Value::option(exchange.answer, |hash| Value::text(format!("{hash:016x}"))),
+            Value::option(counted.rows_examined, Value::count),
+            Value::option(counted.lock_ns, us),
+            Value::option(counted.full_scan, Value::Bool),
+            Value::option(counted.sort_rows, Value::count),
+            Value::option(counted.temporary_tables, Value::count),
+            Value::option(counted.temporary_disk_tables, Value::count),
         ];
         debug_assert_eq!(row.len(), COLUMNS.len());
         self.table.add(row)

@@ -1,6 +1,6 @@
 //! What a log tells, in the order in which it stands there.
 
-use wire::passive::{Kind, Parameter, ServerError};
+use wire::passive::{Counted, Kind, Parameter, ServerError};
 
 /// One thing that a log says.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,7 @@ pub(super) struct Request {
     /// Of the client, and of the server.
     pub(super) bytes: Option<(u64, u64)>,
     pub(super) error: Option<ServerError>,
+    pub(super) counted: Counted,
 }
 
 impl Request {
@@ -43,6 +44,7 @@ impl Request {
             affected: None,
             bytes: None,
             error: None,
+            counted: Counted::default(),
         }
     }
 }

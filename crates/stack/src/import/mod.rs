@@ -1,9 +1,11 @@
 //! A server's log made into a trace. What the log has not, the trace has not, and says so.
 //!
-//! A reader of a format tells [`event::Event`]s. The log is read twice: [`survey`] finds what it has, and [`sessions`] writes.
+//! A reader of a format tells [`event::Event`]s. The log is read twice: [`survey`] finds what it has, and [`sessions`] writes. Lines that
+//! `dump` printed are no log: [`json_lines`] copies them.
 
 mod event;
 mod general;
+mod json_lines;
 mod lines;
 mod options;
 mod postgres;
@@ -25,14 +27,47 @@ use survey::Survey;
 
 pub use options::{Format, Options};
 
+/// Where a reader tells events.
+type Tell<'a> = dyn FnMut(Event) -> Result<(), Failure> + 'a;
+type Reader = fn(&mut Lines, &Prefix, &mut Tell<'_>) -> Result<Read, Failure>;
+
 /// Make the trace, and say what is in it.
 ///
 /// # Errors
-/// A log that cannot be read or has nothing of its format, a prefix that cannot be used, a trace that cannot be written.
+/// A file that cannot be read or has nothing of its format, a prefix that cannot be used, a trace that cannot be written.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    let summary = match log(options.format) {
+        Some((family, reader)) => of_log(options, family, reader)?,
+        None => json_lines::run(options)?,
+    };
+    match options.json {
+        true => println!("{}", summary.json()?),
+        false => println!("{}", summary.text()),
+    }
+    Ok(())
+}
+
+/// The family of the server that writes such a log, and what reads it; none of what is no log.
+fn log(format: Format) -> Option<(&'static str, Reader)> {
+    let reader: Reader = match format {
+        Format::MysqlSlow => |lines, _, tell| slow::read(lines, tell),
+        Format::MysqlGeneral => |lines, _, tell| general::read(lines, tell),
+        Format::Postgres => postgres::stderr::read,
+        Format::PostgresCsv => |lines, _, tell| postgres::csv::read(lines, tell),
+        Format::PostgresJson => |lines, _, tell| postgres::json::read(lines, tell),
+        Format::JsonLines => return None,
+    };
+    let family = match format {
+        Format::MysqlSlow | Format::MysqlGeneral => "mysql",
+        _ => "postgres",
+    };
+    Some((family, reader))
+}
+
+fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summary<'a>, Failure> {
     let prefix = Prefix::parse(&options.prefix)?;
     let mut survey = Survey::default();
-    let read = read(options, &prefix, &mut |event| {
+    let read = read(options, &prefix, reader, &mut |event| {
         survey.take(&event);
         Ok(())
     })?;
@@ -41,7 +76,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     let log = survey.log(options.format, &read);
     let begin = Begin {
-        family: options.format.family().to_owned(),
+        family: family.to_owned(),
         began_unix_us: began_ns / 1000,
         capture: Capture::Log,
         masked: options.mask,
@@ -52,7 +87,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let version = survey.version.unwrap_or_default();
     let mut sessions = Sessions::new(&writer, begin.family(), version);
     // The log may have grown meanwhile: what is new in it is taken, too.
-    let read = self::read(options, &prefix, &mut |event| {
+    let read = self::read(options, &prefix, reader, &mut |event| {
         sessions.take(event);
         match writer.failure() {
             None => Ok(()),
@@ -66,7 +101,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     // A trace that could not be written says why at its end.
     let written = writer.finish(ending)?;
-    let summary = Summary {
+    Ok(Summary {
         trace: &options.trace,
         format: log.format,
         duration_s: written.ending.duration_us as f64 / 1e6,
@@ -77,28 +112,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         shortest_us: log.shortest_us,
         clock: log.clock,
         read: read?,
-    };
-    if options.json {
-        println!("{}", summary.json()?);
-    } else {
-        println!("{}", summary.text());
-    }
-    Ok(())
+    })
 }
 
 fn read(
     options: &Options,
     prefix: &Prefix,
-    tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
+    reader: Reader,
+    tell: &mut Tell<'_>,
 ) -> Result<Read, Failure> {
     let mut lines = Lines::open(&options.log)?;
-    let read = match options.format {
-        Format::MysqlSlow => slow::read(&mut lines, tell),
-        Format::MysqlGeneral => general::read(&mut lines, tell),
-        Format::Postgres => postgres::stderr::read(&mut lines, prefix, tell),
-        Format::PostgresCsv => postgres::csv::read(&mut lines, tell),
-        Format::PostgresJson => postgres::json::read(&mut lines, tell),
-    }?;
+    let read = reader(&mut lines, prefix, tell)?;
     Ok(Read {
         lines: lines.count,
         ..read

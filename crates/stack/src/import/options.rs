@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// What to read, and into which trace.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The server's log.
+    /// The server's log, or the lines of `dump`.
     pub log: PathBuf,
     /// The trace to write.
     pub trace: PathBuf,
@@ -38,6 +38,8 @@ pub enum Format {
     PostgresCsv,
     /// PostgreSQL's jsonlog.
     PostgresJson,
+    /// What `dump` printed: a trace's own records.
+    JsonLines,
 }
 
 impl Format {
@@ -50,15 +52,7 @@ impl Format {
             Self::Postgres => "postgres",
             Self::PostgresCsv => "postgres-csv",
             Self::PostgresJson => "postgres-json",
-        }
-    }
-
-    /// `mysql` or `postgres`.
-    #[must_use]
-    pub fn family(self) -> &'static str {
-        match self {
-            Self::MysqlSlow | Self::MysqlGeneral => "mysql",
-            Self::Postgres | Self::PostgresCsv | Self::PostgresJson => "postgres",
+            Self::JsonLines => "json-lines",
         }
     }
 }

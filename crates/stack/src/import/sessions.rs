@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use trace::TraceWriter;
-use wire::passive::{Exchange, Kind, Observed, SessionFacts, Totals, Transactions, Verb};
+use wire::passive::{
+    Exchange, Kind, Observed, Parameters, SessionFacts, Totals, Transactions, Verb,
+};
 use wire::{Dialect, Family};
 
 use super::event::{Event, Request};
@@ -196,7 +198,13 @@ impl<'a> Sessions<'a> {
                 exchange.state(self.dialect, &text, None);
                 exchange.verb = None;
             }
-            Some(text) => exchange.state(self.dialect, &text, request.values),
+            Some(text) => {
+                let parameters = request.values.map(|row| Parameters {
+                    rows: vec![row],
+                    cut: false,
+                });
+                exchange.state(self.dialect, &text, parameters);
+            }
             None => {}
         }
         if self.family == Family::Postgres && copies(&exchange) {
@@ -206,6 +214,7 @@ impl<'a> Sessions<'a> {
         exchange.affected = request.affected.unwrap_or_default();
         (exchange.bytes_sent, exchange.bytes_received) = request.bytes.unwrap_or_default();
         exchange.error = request.error;
+        exchange.counted = request.counted.known();
         known.state = known.state.after(self.family, &exchange);
         exchange.in_transaction_after = Some(known.state.open);
         exchange.autocommit_after = Some(known.state.autocommit);

@@ -1,6 +1,6 @@
 //! MySQL's slow log, with or without log_slow_extra, and MariaDB's.
 
-use wire::passive::{Kind, ServerError};
+use wire::passive::{Counted, Kind, ServerError};
 
 use super::event::{Event, Read, Request, When};
 use super::lines::{Lines, split, trimmed};
@@ -23,9 +23,11 @@ pub(super) fn read(
     let mut entry: Option<Entry> = None;
     // MariaDB writes a time where its second has changed.
     let mut written = None;
+    let mut tells_waits = false;
     while let Some(line) = lines.next()? {
         if let Some(version) = version(&line, lines.ahead()) {
             finish(&mut entry, &mut read, tell)?;
+            tells_waits = is_wait(&version);
             tell(Event::Version(version))?;
             // The two lines of the header that follow; a log begins with it again after FLUSH LOGS and each start.
             lines.next()?;
@@ -35,7 +37,7 @@ pub(super) fn read(
             written = Some(shown);
         } else if line.starts_with(USER) && begins_figures(lines.ahead()) {
             finish(&mut entry, &mut read, tell)?;
-            entry = Some(Entry::new(&line, written.clone()));
+            entry = Some(Entry::new(&line, written.clone(), tells_waits));
         } else if let Some(entry) = &mut entry {
             entry.add(&line);
         } else {
@@ -62,6 +64,14 @@ pub(super) fn version(line: &[u8], ahead: &[u8]) -> Option<String> {
     Some(text(&rest[..end]))
 }
 
+/// Whether a server's Lock_time is what a statement waited for locks: MySQL's is from 8.0.28 on. Before, and in MariaDB, it is the time
+/// until the tables are locked, with what parsing takes.
+fn is_wait(version: &str) -> bool {
+    let digits = version.split(|sign: char| !sign.is_ascii_digit());
+    let numbers: Vec<u32> = digits.map_while(|number| number.parse().ok()).collect();
+    !version.to_ascii_lowercase().contains("mariadb") && numbers[..] >= [8, 0, 28][..]
+}
+
 /// `# Time: 2026-11-23T07:50:22.926772Z` before an entry.
 fn shown(line: &[u8], ahead: &[u8]) -> Option<Shown> {
     let shown = text(line.strip_prefix(TIME)?);
@@ -83,15 +93,18 @@ struct Entry {
     /// When it was written.
     written: Option<Shown>,
     figures: Vec<(String, String)>,
+    /// Its Lock_time is what it waited for locks.
+    tells_waits: bool,
     /// `SET timestamp=...;` stands before the statement.
     in_body: bool,
     body: Vec<u8>,
 }
 
 impl Entry {
-    fn new(user: &[u8], written: Option<Shown>) -> Self {
+    fn new(user: &[u8], written: Option<Shown>, tells_waits: bool) -> Self {
         let mut entry = Self {
             written,
+            tells_waits,
             figures: Vec::new(),
             in_body: false,
             body: Vec::new(),
@@ -146,10 +159,40 @@ impl Entry {
                 code,
                 sqlstate: String::new(),
             });
+        request.counted = self.counted();
         Some(Event::Request {
             session: session.to_owned(),
             request,
         })
+    }
+
+    fn counted(&self) -> Counted {
+        let waited = self.figure("Lock_time").filter(|_| self.tells_waits);
+        // MariaDB names tables on disk where there are temporary tables; else it says that there was none.
+        let none = self.figure("Tmp_table") == Some("No");
+        let temporary = |name: &str, of_mariadb: &str| {
+            let counted = self.count(name).or_else(|| self.count(of_mariadb));
+            counted.or_else(|| none.then_some(0))
+        };
+        Counted {
+            rows_examined: self.count("Rows_examined"),
+            lock_ns: waited.and_then(|waited| span_ns(waited, 1e9)),
+            full_scan: self.full_scan(),
+            sort_rows: self.count("Sort_rows"),
+            temporary_tables: temporary("Created_tmp_tables", "Tmp_tables"),
+            temporary_disk_tables: temporary("Created_tmp_disk_tables", "Tmp_disk_tables"),
+        }
+    }
+
+    /// MariaDB has a word for it. Of MySQL's counts, rows that were read in the order of a table tell, unless a temporary table is one of
+    /// those that were read.
+    fn full_scan(&self) -> Option<bool> {
+        if let Some(scan) = self.figure("Full_scan") {
+            return Some(scan == "Yes" || self.figure("Full_join") == Some("Yes"));
+        }
+        let (examined, in_order) = (self.count("Rows_examined")?, self.count("Read_rnd_next")?);
+        let is_table = in_order == 0 || self.count("Created_tmp_tables") == Some(0);
+        is_table.then_some(in_order > 0 && 2 * in_order >= examined)
     }
 
     /// The clock shows when the entry was written. A session can set the time that `Start` and `SET timestamp` have.
@@ -208,5 +251,20 @@ fn finish(
     match ended {
         Some((session, at_ns)) => tell(Event::Ended { session, at_ns }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_later_servers_of_mysql_tell_what_a_statement_waited() {
+        for version in ["8.0.28", "8.0.36-28", "8.4.3-log", "9.7.4"] {
+            assert!(is_wait(version), "{version}");
+        }
+        for version in ["8.0.27", "5.7.44-log", "10.11.19-MariaDB-0+deb12u1-log", ""] {
+            assert!(!is_wait(version), "{version}");
+        }
     }
 }

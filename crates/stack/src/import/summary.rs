@@ -79,7 +79,9 @@ impl Summary<'_> {
             ));
         }
         let lacks: Vec<&str> = self.lacks.iter().map(|lack| words(*lack)).collect();
-        say(format!("the log does not have {}", lacks.join(", ")));
+        if !lacks.is_empty() {
+            say(format!("the log does not have {}", lacks.join(", ")));
+        }
         say(format!("next: {}", self.next()));
         text
     }

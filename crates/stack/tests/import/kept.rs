@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{Folder, program, text};
 use crate::imported::{Imported, import, whole};
@@ -103,6 +103,86 @@ fn a_plain_slow_log_that_breaks_off_has_what_is_whole() {
     );
     let sleep = imported.one("sleep(0.01)");
     assert_eq!(us(sleep, "last_byte_ns") - us(sleep, "request_ns"), 10_689);
+}
+
+fn counts(record: &Value) -> [&Value; 6] {
+    [
+        "rows_examined",
+        "lock_ns",
+        "full_scan",
+        "sort_rows",
+        "temporary_tables",
+        "temporary_disk_tables",
+    ]
+    .map(|name| &record[name])
+}
+
+#[test]
+fn a_slow_log_has_what_the_server_counted() {
+    let none = &Value::Null;
+    let [yes, no, zero, one] = [json!(true), json!(false), json!(0), json!(1)];
+    // MariaDB's Lock_time is no wait, and it does not count what it sorts. A line about the plan stands where there is something to say.
+    let imported = whole(&kept("mariadb-slow-plan.log"), "mysql-slow", &[]);
+    for (sql, expected) in [
+        ("where id = 5", [&one, none, none, none, none, none]),
+        (
+            "pad = 'nope'",
+            [&json!(5000), none, &yes, none, &zero, &zero],
+        ),
+        ("k = 3", [&json!(500), none, none, none, none, none]),
+        (
+            "group by pad",
+            [&json!(5002), none, &yes, none, &one, &zero],
+        ),
+        ("t.pad = u.k", [&json!(300), none, &yes, none, &zero, &zero]),
+    ] {
+        assert_eq!(counts(imported.one(sql)), expected, "{sql}");
+    }
+    let imported = whole(&kept("mysql-slow.log"), "mysql-slow", &[]);
+    let select = imported.one("where id = 1 -- end");
+    let waited = [&one, &json!(1000), none, none, none, none];
+    assert_eq!(counts(select), waited);
+
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let log = fs::read(kept("mysql-slow-extra.log")).expect("kept");
+    let log = String::from_utf8_lossy(&log);
+    let change = |all: &[(&str, &str)]| -> Imported {
+        let changed = all.iter().fold(log.to_string(), |log, (from, to)| {
+            assert!(log.contains(from), "{from}");
+            log.replace(from, to)
+        });
+        fs::write(&path, changed).expect("room");
+        whole(&path, "mysql-slow", &[])
+    };
+    let examined = ("Rows_examined: 1 ", "Rows_examined: 5000 ");
+    let in_order = ("Read_rnd_next: 0 ", "Read_rnd_next: 5001 ");
+    let some = ("Read_rnd_next: 0 ", "Read_rnd_next: 10 ");
+    let temporary = ("Created_tmp_tables: 0 ", "Created_tmp_tables: 1 ");
+    let wait = json!(1000);
+    let many = json!(5000);
+    for (changes, expected) in [
+        (&[][..], [&one, &wait, &no, &zero, &zero, &zero]),
+        (
+            &[examined, in_order],
+            [&many, &wait, &yes, &zero, &zero, &zero],
+        ),
+        (&[examined, some], [&many, &wait, &no, &zero, &zero, &zero]),
+        // The rows in order may be those of the temporary table.
+        (
+            &[examined, in_order, temporary],
+            [&many, &wait, none, &zero, &one, &zero],
+        ),
+        (&[temporary], [&one, &wait, &no, &zero, &one, &zero]),
+        (
+            &[("Version: 9.7.4 ", "Version: 8.0.27 ")],
+            [&one, none, &no, &zero, &zero, &zero],
+        ),
+    ] {
+        let imported = change(changes);
+        let select = imported.one("where id = 1 -- end");
+        assert_eq!(counts(select), expected, "{changes:?}");
+    }
 }
 
 #[test]

@@ -69,6 +69,33 @@ pub struct Exchange {
     pub backslash_escapes: bool,
     /// The connection ended, or bytes were lost, before the answer was whole.
     pub incomplete: bool,
+    /// What the server counted: nothing that crosses the wire, but the server's log may have it.
+    pub counted: Option<Box<Counted>>,
+}
+
+/// What a server counted for one request; each as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Rows that were read, of tables and temporary tables.
+    pub rows_examined: Option<u64>,
+    /// Waits for locks, in nanoseconds.
+    pub lock_ns: Option<u64>,
+    /// Most of the rows, or a table of a join, were read one after the other, without an index.
+    pub full_scan: Option<bool>,
+    /// Rows that were sorted.
+    pub sort_rows: Option<u64>,
+    /// Temporary tables.
+    pub temporary_tables: Option<u64>,
+    /// Temporary tables on disk.
+    pub temporary_disk_tables: Option<u64>,
+}
+
+impl Counted {
+    /// None where nothing is known.
+    #[must_use]
+    pub fn known(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 impl Exchange {
@@ -105,32 +132,24 @@ impl Exchange {
             answer: None,
             backslash_escapes: true,
             incomplete: false,
+            counted: None,
         }
     }
 
-    /// Give it a statement as a log has it, whole, with its values. Text and values are bounded, and left out where they may have a
+    /// Give it a statement as a file has it, with its parameters. Text and parameters are bounded, and left out where they may have a
     /// secret, as those of a stream are.
-    pub fn state(&mut self, dialect: Dialect, sent: &[u8], values: Option<Vec<Parameter>>) {
+    pub fn state(&mut self, dialect: Dialect, sent: &[u8], parameters: Option<Parameters>) {
         let kept = &sent[..sent.len().min(TEXT_BYTES_MAX)];
         let (text, is_secret) = Text::of(dialect, kept, sent.len() as u64);
         self.verb = Some(verb(dialect, kept));
         self.text = Some(text);
-        self.parameters = values.map(|mut row| {
-            let whole = row.len();
-            let mut bytes = 0;
-            let bounded = row.iter().take_while(|each| {
-                bytes += each.bytes();
-                bytes <= PARAMETERS_BYTES_MAX
-            });
-            let kept = bounded.count();
-            row.truncate(kept);
+        self.parameters = parameters.map(|mut parameters| {
+            parameters.bound();
             if is_secret {
-                row.iter_mut().for_each(Parameter::hide);
+                let all = parameters.rows.iter_mut().flatten();
+                all.for_each(Parameter::hide);
             }
-            Parameters {
-                rows: vec![row],
-                cut: kept < whole,
-            }
+            parameters
         });
     }
 }
@@ -194,6 +213,23 @@ pub struct Parameters {
     pub rows: Vec<Vec<Parameter>>,
     /// More were sent than are kept.
     pub cut: bool,
+}
+
+impl Parameters {
+    /// Leave out what is more than is kept.
+    fn bound(&mut self) {
+        let mut bytes = 0;
+        for row in &mut self.rows {
+            let whole = row.len();
+            let bounded = row.iter().take_while(|each| {
+                bytes += each.bytes();
+                bytes <= PARAMETERS_BYTES_MAX
+            });
+            let kept = bounded.count();
+            row.truncate(kept);
+            self.cut |= kept < whole;
+        }
+    }
 }
 
 /// A parameter as it was sent.

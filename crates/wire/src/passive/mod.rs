@@ -12,8 +12,9 @@ mod session;
 mod transactions;
 
 pub use exchange::{
-    Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
+    Counted, Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
 };
+pub use mysql::names_a_user;
 pub use session::{Compression, SessionFacts, Totals, Why};
 pub use transactions::Transactions;
 

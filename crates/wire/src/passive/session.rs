@@ -64,20 +64,6 @@ pub enum Why {
     TooMuch,
 }
 
-impl Why {
-    /// Its name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Encrypted => "encrypted",
-            Self::Compressed => "compressed",
-            Self::Replication => "replication",
-            Self::NotTheProtocol => "not_the_protocol",
-            Self::TooMuch => "too_much",
-        }
-    }
-}
-
 /// What passed on a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {

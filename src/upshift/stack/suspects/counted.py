@@ -1,4 +1,4 @@
-"""What the server counted for each statement: rows examined (P1), no index (P2), sorts and temporary tables (P3)."""
+"""What the server's counters or its log say of each statement: rows examined (P1), no index (P2), temporary tables (P3)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,43 @@ from statistics import median
 
 from upshift.stack.evidence import Evidence, ServerStatement, Statement
 from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, found, innocent, ratio, unseen
-from upshift.stack.suspects.model import Figure, Finding, Outcome, Unseen
+from upshift.stack.suspects.model import Figure, Finding, Outcome, Unit, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
+
+_NO_INDEXES = (
+    "only the server (--server), a capture, or a slow log with log_slow_extra=ON (MySQL) or log_slow_verbosity=query_plan "
+    "(MariaDB) tells of indexes"
+)
 
 
 def _counted(evidence: Evidence) -> list[ServerStatement]:
-    """What the server counted of statements that touch rows."""
-    data = {each.statement for each in evidence.statements if each.verb in DATA_VERBS and each.executions}
-    return [each for each in evidence.server.statements if each.statement in data] if evidence.server else []
+    """What the server counted of statements that touch rows; where its log and its counters tell, the counters."""
+    verbs = {each.statement: each.verb for each in evidence.statements if each.verb in DATA_VERBS and each.executions}
+    of_server = evidence.server.statements if evidence.server else ()
+    found = {each.statement: each for each in (*evidence.logged, *of_server)}
+    # How much of what a change examines it needs, nobody knows who does not know what it changed.
+    return [
+        each
+        for each in found.values()
+        if each.statement in verbs and (verbs[each.statement] == "select" or each.rows_affected is not None)
+    ]
 
 
 def _used(each: ServerStatement) -> float:
-    return max(each.rows_sent, each.rows_affected)
+    return max(each.rows_sent, each.rows_affected or 0.0)
 
 
 def _without_index(each: ServerStatement, thresholds: Thresholds) -> bool:
     removed = 1 - ratio(_used(each), each.rows_examined)
     many = each.rows_examined >= thresholds["P2.rows"]
-    return each.no_index >= 0.5 and many and removed >= thresholds["P2.removed"]
+    return (each.no_index or 0.0) >= 0.5 and many and removed >= thresholds["P2.removed"]
+
+
+def _means(evidence: Evidence) -> str:
+    """What the figures are."""
+    if evidence.server and evidence.server.statements:
+        return "The server's figures are means since its counters began."
+    return "The figures are those of the log."
 
 
 def examines_too_much(evidence: Evidence, thresholds: Thresholds) -> Outcome:
@@ -44,8 +63,14 @@ def examines_too_much(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         ),
         said="with many rows examined for each that is sent",
         none="no statement examines many rows for each that it sends",
-        limits="Aggregates read many rows by their nature. The server's figures are means since its counters began.",
+        limits=f"Aggregates read many rows by their nature. {_means(evidence)}{_of_indexes(evidence)}",
     )
+
+
+def _of_indexes(evidence: Evidence) -> str:
+    if all(each.no_index is not None for each in _counted(evidence)):
+        return ""
+    return " It does not say of each statement whether an index was used: P2 may be what is wrong."
 
 
 def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
@@ -60,6 +85,8 @@ def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         ),
         said="on large tables without an index",
         none="no statement reads a large table without an index",
+        known=lambda each: each.no_index is not None,
+        not_known=_NO_INDEXES,
         limits="The share is all of their time in the server. An index costs its upkeep with each change of the table.",
     )
     # Of what the server did not count, its flag with each answer tells.
@@ -72,7 +99,7 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     if evidence.trace.family != "mysql":
         return unseen("P2", "PostgreSQL's answers do not tell of indexes")
     if evidence.trace.lacking("answers"):
-        return unseen("P2", "only the server, or a capture, tells of indexes: --server")
+        return unseen("P2", _NO_INDEXES)
     known = {each.statement for each in _counted(evidence)}
     flagged = [
         each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known
@@ -118,21 +145,30 @@ def sorts(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """P3: rows are sorted or put into temporary tables."""
 
     def guilty(each: ServerStatement) -> bool:
-        return each.sort_rows >= thresholds["P3.rows"] or each.temporary_disk_tables >= thresholds["P3.disk_tables"]
+        many = (each.sort_rows or 0.0) >= thresholds["P3.rows"]
+        return many or (each.temporary_disk_tables or 0.0) >= thresholds["P3.disk_tables"]
 
     return _of_server(
         evidence,
         "P3",
         guilty,
-        lambda each: (
-            figure("sort_rows", each.sort_rows, "rows", "P3.rows"),
-            figure("temporary_tables", each.temporary_tables, "per_execution"),
-            figure("temporary_disk_tables", each.temporary_disk_tables, "per_execution", "P3.disk_tables"),
-        ),
+        _sorted,
         said="with sorts of many rows or temporary tables on disk",
         none="no statement sorts many rows or fills temporary tables on disk",
+        known=lambda each: each.sort_rows is not None and each.temporary_disk_tables is not None,
+        not_known="the log does not tell how many rows are sorted: log_slow_extra=ON on MySQL",
         limits="The share is all of their time in the server; the sort is a part of it that the counters do not tell.",
     )
+
+
+def _sorted(each: ServerStatement) -> tuple[Figure, ...]:
+    """What is known of its sorts."""
+    told: tuple[tuple[str, float | None, Unit, str | None], ...] = (
+        ("sort_rows", each.sort_rows, "rows", "P3.rows"),
+        ("temporary_tables", each.temporary_tables, "per_execution", None),
+        ("temporary_disk_tables", each.temporary_disk_tables, "per_execution", "P3.disk_tables"),
+    )
+    return tuple(figure(name, value, unit, threshold) for name, value, unit, threshold in told if value is not None)
 
 
 def _of_server(
@@ -144,22 +180,23 @@ def _of_server(
     said: str,
     none: str,
     limits: str,
+    known: Callable[[ServerStatement], bool] = lambda _: True,
+    not_known: str = "",
 ) -> Outcome:
-    server = evidence.server
+    """``known`` says of which statements nothing is missing that a guilty one would show; ``not_known`` why there are none."""
     if evidence.trace.family == "postgres":
         return unseen(suspect, "PostgreSQL's statistics do not have rows examined")
-    if server is None:
-        return unseen(suspect, "only the server counts rows: --server")
-    if server.why_none:
-        return unseen(suspect, server.why_none)
-    known = _counted(evidence)
-    if not known:
-        return unseen(
-            suspect, "the server counted none of the trace's statements: MariaDB forgets prepared ones with their connection"
-        )
-    counted = {each.statement: each for each in known if guilty(each)}
+    all_counted = _counted(evidence)
+    if not all_counted:
+        return unseen(suspect, _why_none(evidence))
+    counted = {each.statement: each for each in all_counted if guilty(each)}
     if not counted:
-        return innocent(suspect, f"{none}, of {count(len(known), 'statement')} that the server counted")
+        number = sum(map(known, all_counted))
+        return (
+            innocent(suspect, f"{none}, of {count(number, 'statement')} that the server counted")
+            if number
+            else unseen(suspect, not_known)
+        )
     statements = [each for each in evidence.statements if each.statement in counted]
 
     def time_us(each: Statement) -> float:
@@ -178,4 +215,13 @@ def _of_server(
         ),
         statements=accused(evidence, statements, time_us, lambda each: figures(counted[each.statement])),
         limits=limits,
+    )
+
+
+def _why_none(evidence: Evidence) -> str:
+    """Why the server counted nothing."""
+    if evidence.server is None:
+        return "only the server counts rows: --server, or a slow log of it"
+    return evidence.server.why_none or (
+        "the server counted none of the trace's statements: MariaDB forgets prepared ones with their connection"
     )

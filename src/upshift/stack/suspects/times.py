@@ -119,9 +119,17 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("lock_share", share, "share", "E2.share"),
             *((figure("lock_us", budget.lock_us, "us"),) if budget.lock_us is not None else ()),
         ),
-        limits="Of transactions that ended by a lock the whole time counts. "
-        "The server's lock time is its mean of the statement since its counters began.",
+        limits=f"Of transactions that ended by a lock the whole time counts. {_of_waits(evidence)}".rstrip(),
     )
+
+
+def _of_waits(evidence: Evidence) -> str:
+    """What the lock time of the budget is."""
+    if any(each.lock_us is not None for each in evidence.logged):
+        return "The lock time is what the server's log says of each execution."
+    if evidence.server:
+        return "The server's lock time is its mean of the statement since its counters began."
+    return ""
 
 
 def commits(evidence: Evidence, thresholds: Thresholds) -> Outcome:

@@ -1,7 +1,8 @@
 //! csvlog: a row a message.
 
-use super::{Message, Messages, Tell};
+use super::{Message, Messages};
 use crate::failure::Failure;
+use crate::import::Tell;
 use crate::import::event::Read;
 use crate::import::lines::Lines;
 use crate::import::when::time;

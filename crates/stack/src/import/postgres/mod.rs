@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use wire::passive::{Kind, ServerError};
 
+use super::Tell;
 use super::event::{Event, Read, Request, When};
 use super::lines::split;
 use super::when::span_ns;
@@ -45,8 +46,6 @@ pub(super) struct Messages {
     sessions: HashMap<String, Session>,
     pub(super) read: Read,
 }
-
-type Tell<'a> = dyn FnMut(Event) -> Result<(), Failure> + 'a;
 
 impl Messages {
     /// # Errors

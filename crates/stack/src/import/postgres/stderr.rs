@@ -1,8 +1,9 @@
 //! Lines for people: each message begins with log_line_prefix, and its further lines with a tab.
 
 use super::prefix::{Prefix, Said};
-use super::{Message, Messages, Tell};
+use super::{Message, Messages};
 use crate::failure::Failure;
+use crate::import::Tell;
 use crate::import::event::Read;
 use crate::import::lines::{Lines, trimmed};
 

@@ -146,8 +146,9 @@ fn rest(mut fields: Fields<'_>, both: u64, facts: &mut SessionFacts) -> Result<(
     Ok(())
 }
 
-/// `os_user`, `os_sudouser` and what else says who logs in.
-pub(in crate::passive) fn names_a_user(name: &str) -> bool {
+/// Whether a connection attribute says who logs in, as `os_user` does: a trace has none of these.
+#[must_use]
+pub fn names_a_user(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.contains("user") || name.contains("pass")
 }

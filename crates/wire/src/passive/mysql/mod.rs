@@ -15,7 +15,7 @@ use super::transactions::Transactions;
 use super::{Exchange, Kind, Observed, SessionFacts, Side, Why};
 use frames::{Frames, Message, Piece};
 use login::Agreed;
-pub(super) use login::names_a_user;
+pub use login::names_a_user;
 use request::{Expect, Request, begins_commands};
 pub(super) use request::{PARAMETERS_BYTES_MAX, TEXT_BYTES_MAX};
 use statements::Statements;
