@@ -115,7 +115,7 @@ def _read(name: str, file: Path, kind: str) -> Variant:
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:
-    """The absolute paths of files of statements, relative ones below ``folder``. Raises UsageError for one that is not there."""
+    """The absolute paths of files of statements; relative ones lie below ``folder``. Raises UsageError for an absent one."""
     found = tuple((folder / file.expanduser()).resolve() for file in files)
     for file in found:
         if not file.is_file():
