@@ -26,7 +26,7 @@ def seen(tmp_path: Path) -> Evidence:
 
 
 def evidence(folder: Path, **facts: str) -> Evidence:
-    story = Story(**facts)  # type: ignore[arg-type]
+    story = Story(**facts)
     app = story.connection()
     for _ in range(100):
         with app.transaction():
