@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from story import Story
 
 from upshift.cli.app import main
 from upshift.errors import UsageError
-from upshift.measure.model import Comparison, Verdict
-from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
+from upshift.measure.model import Comparison, Slice, Verdict
+from upshift.measure.statistics import comparisons
+from upshift.stack.change import AS_SENT, CHANGED, Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
 from upshift.stack.proof import Change, NotProvableError, Proof, change_of, proof_of
 from upshift.stack.prove import (
@@ -265,6 +268,33 @@ def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, 
     assert proof.verdict == word and [each.verdict for each in proof.measured] == [word]
     assert (proof.measured[0].ci_low, proof.measured[0].ci_high) == (1.2, 1.4)
     assert proof.finding and proof.finding.status == (found.status if word == "not settled" else word)
+
+
+def experiment(gain: float) -> tuple[Comparison, ...]:
+    """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
+    chance = np.random.default_rng(7)
+    slices = [
+        Slice(
+            **{name: 0 for name, field in Slice.model_fields.items() if field.is_required()}  # type: ignore[arg-type]
+            | {"trial": trial, "arm": arm, "workload": "app", "connections": 4, "wall_s": 1.0, "half_wall_s": 0.5}
+            | {"queries": round(ratio * 100_000 * math.exp(chance.normal(0, 0.005))), "half_queries": 50_000},
+        )
+        for trial in range(12)
+        for arm, ratio in ((AS_SENT, 1.0), (CHANGED, gain))
+    ]
+    return of_suspect(comparisons(slices, AS_SENT))
+
+
+@pytest.mark.parametrize(("gain", "word"), [(1.0, "refuted"), (0.7, "refuted"), (1.4, "proven")])
+def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Path, gain: float, word: str) -> None:
+    """The flag of a missing index and its time may mislead, or be forged: the experiment alone decides."""
+    found = finding(scanning(tmp_path), "P2")
+    assert found.share > 0.5
+    (line,) = told(found, experiment(gain))
+    assert line.startswith(f"P2 (no index): {word}: ")
+    proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}))
+    assert proof.verdict == word and proof.finding and proof.finding.status == word
+    assert proof.expected_ratio and proof.expected_ratio > 2
 
 
 def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> None:
