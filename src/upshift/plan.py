@@ -151,7 +151,8 @@ def prepare_explaining(
 
 
 def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
-    """How many stages measuring these servers takes: those of another data format than the first have data of their own.
+    """How many stages measuring these servers takes: those of another data format than the first have data of their own, and
+    those with SQL change a copy.
 
     Raises UsageError when one does not start.
     """
@@ -161,7 +162,12 @@ def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
     finally:
         shell.close()
     formats = {data_format(kind, versions[variant.name], variant) for variant in variants}
-    return len((Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS)) + len(formats) - 1
+    return (
+        len((Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS))
+        + len(formats)
+        - 1
+        + sum(bool(variant.sql) for variant in variants)
+    )
 
 
 def refuse_pointless(options: Options) -> None:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import SOURCE, Cli, Done, workload
 
 from upshift.report.result import Result
 
@@ -59,6 +59,34 @@ def test_a_variant_is_measured_beside_an_executable(cli: Cli, plain: Path, tmp_p
     assert done.code == 0, done.stderr
     _, niced = done.result().experiment.arms
     assert (niced.name, niced.under, niced.environment) == ("niced", ("nice", "-n", "5"), {"MALLOC_ARENA_MAX": "1"})
+
+
+def test_a_variant_is_measured_on_data_that_its_sql_has_changed(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    fix = tmp_path / "fix.sql"
+    fix.write_text("CREATE TABLE extra (id INT, c TEXT)\nINSERT INTO extra VALUES (1, 'one')\n")
+    variant = tmp_path / "more.toml"
+    variant.write_text(f'binary = "{plain}"\nsql = ["fix.sql"]\n')
+    quick = ("--connections", "2", "--trials", "1", "--slice-seconds", "1", "--card-seconds", "0", "--no-install", "--json")
+
+    def measured() -> Done:
+        return cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), *quick)
+
+    def templates() -> list[Path]:
+        return sorted((cli.cache / "stages").glob("changed-data-*/data/tables.dat"))
+
+    done = measured()
+    assert done.code == 0, done.stderr
+    before, after = done.result().experiment.arms
+    assert (before.sql, after.sql) == ((), (fix,))
+    (template,) = templates()
+    assert b"extra" in template.read_bytes()
+    # The same statements in another file, and other statements: what they say counts.
+    fix = fix.rename(tmp_path / "renamed.sql")
+    variant.write_text(f'binary = "{plain}"\nsql = ["renamed.sql"]\n')
+    assert measured().code == 0 and templates() == [template]
+    fix.write_text("INSERT INTO absent VALUES (1)\n")
+    refused = measured()
+    assert refused.code == 2 and "renamed.sql: the server refuses it: ERR" in " ".join(refused.stderr.split())
 
 
 def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: Cli, plain: Path, tmp_path: Path) -> None:

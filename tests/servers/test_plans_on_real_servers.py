@@ -107,6 +107,7 @@ def test_an_execution_counts_rows(ask: Ask, family: shop.Family) -> None:
     assert plan.executed and rows_examined(plan.tree) == shop.ORDERS
     if family != "postgres":
         assert (plan.sort_merge_passes, plan.disk_tables) == (0, 0)
+    assert plan.planning_ms and plan.whole_ms and 0 < plan.planning_ms < plan.whole_ms
 
 
 @BOTH

@@ -165,6 +165,15 @@ def test_a_table_without_an_index_is_named_with_and_without_the_server(load: Loa
     assert {each.name: each.value for each in told.statements[0].figures}["rows_examined"] == pytest.approx(20_000, rel=0.05)
 
 
+def test_the_buffer_pools_counters_are_read(load: Load, server: RealServer) -> None:
+    with opened(Address(socket=str(server.socket), user="root")) as session:
+        told = with_server(load(shop()), session).server
+    assert told and told.pool
+    pool = told.pool
+    assert pool.pages * pool.page_bytes > 2**26 and pool.requests > pool.misses > 0 <= pool.pages_read - pool.misses
+    assert pool.read_us and 0 < pool.read_us < pool.statements_us
+
+
 def test_a_real_driver_is_recognised_and_its_slow_client_named(server: RealServer, tmp_path: Path) -> None:
     with captured(server.socket, trace := tmp_path / "app.trace") as place:
         connection = pymysql.connect(unix_socket=str(place), user="root", database="shop")

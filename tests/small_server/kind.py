@@ -85,6 +85,12 @@ class SmallServer:
     def prepare(self, socket: Path) -> None:
         """Nothing: this server has one database."""
 
+    def change(self, socket: Path, sql: str) -> str | None:
+        """A statement a line."""
+        statements = [line for line in sql.splitlines() if line.strip()]
+        refused = (lines[-1] for lines in answers(socket, *statements) if lines[-1].startswith("ERR "))
+        return next(refused, None)
+
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         given = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items())
         return Command((str(program.binary), *program.options, "--data", str(data), "--socket", str(socket), *given))

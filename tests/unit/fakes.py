@@ -162,6 +162,9 @@ class FakeKind:
     queries: Iterator[int] = field(default_factory=lambda: iter((0, 5000)))
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prepared: int = 0
+    refuses: str | None = None
+    """What it says of statements on its data; None: it takes them."""
+    changed: list[str] = field(default_factory=list)
 
     def recognise(self, tree: Path) -> str | None:
         return "1.0"
@@ -204,6 +207,10 @@ class FakeKind:
 
     def prepare(self, socket: Path) -> None:
         self.prepared += 1
+
+    def change(self, socket: Path, sql: str) -> str | None:
+        self.changed.append(sql)
+        return self.refuses
 
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         options = (f"--{name}={value}" for name, value in settings.items())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from upshift.run.directory import RunDirectory
     from upshift.shell import Shell
     from upshift.stack.evidence import Evidence
+    from upshift.stack.proof import Change
     from upshift.stack.suspects.model import Finding
 
 _IMPORT_TIMEOUT_S = 3600.0
@@ -33,6 +34,23 @@ def prove(
         Path, typer.Option(metavar="FILE.sql", help="A dump of the database as it was when the capture began (mysqldump).")
     ],
     binary: Annotated[Path, typer.Option(help="The server's program, mysqld: it runs on copies of the dump's data.")],
+    sql: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.sql", help="Prove by these statements on the data of the changed server; repeatable."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Prove by this setting of the changed server; repeatable.")
+    ] = None,
+    setting_now: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting that the trace's server has, for both servers; repeatable."),
+    ] = None,
+    findings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Take the finding from what `examine`, `plans` or `compare` printed with --json."
+        ),
+    ] = None,
     threshold: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
     ] = None,
@@ -58,7 +76,7 @@ def prove(
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Replay a trace as the application sent it and without the suspect, in turns, and say what that brings."""
+    """Replay a trace as the application sent it and with one thing changed, in turns, and say what that brings."""
     import tempfile
 
     from upshift import console
@@ -67,32 +85,37 @@ def prove(
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
+    from upshift.stack.change import described, read_given, refuse_unprovable, variants_of
     from upshift.stack.examining import examined
-    from upshift.stack.proof import NotProvableError, not_provable
-    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by, variants_of
+    from upshift.stack.findings import read_findings
+    from upshift.stack.proof import NotProvableError, change_of, not_provable
+    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
     thresholds = read_thresholds(threshold or ())
+    given = read_given(sql or (), setting or (), setting_now or ())
     _refuse_missing(before, binary)
     shell = SystemShell()
     try:
         programs = built_programs(shell, allow_install=not no_install, say=console.say)
         evidence = examined(shell, lambda: programs / STACK, trace)
         try:
-            finding = find_finding(judge(evidence, thresholds), suspect)
+            outcomes = read_findings(findings, evidence) if findings else judge(evidence, thresholds)
+            finding = find_finding(outcomes, suspect)
+            refuse_unprovable(suspect, given)
             refuse_family(evidence.trace)
             refuse_uncounted(finding, evidence)
             sent, remark = sent_by(evidence)
-            variants = variants_of(finding, sent, binary.resolve())
+            variants = variants_of(finding, sent, binary.resolve(), given)
         except NotProvableError as why:
             if not json:
                 raise
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
+        change = change_of(*variants)
         for variant in variants:
-            settings = "".join(f", server with {name}={value}" for name, value in variant.settings.items())
-            console.say(f"{variant.name}: upshift load replay {' '.join(variant.client)}{settings}")
+            console.say(described(variant))
         if remark:
             console.say(remark)
         if dry_run:
@@ -106,10 +129,10 @@ def prove(
                 result = measure_variants(at_work.lab, measuring, variants)
     finally:
         shell.close()
-    _show(finding, result, at_work.run, as_json=json)
+    _show(finding, change, result, at_work.run, as_json=json)
 
 
-def _show(finding: Finding, result: Result, run: RunDirectory, *, as_json: bool) -> None:
+def _show(finding: Finding, change: Change, result: Result, run: RunDirectory, *, as_json: bool) -> None:
     from upshift import console
     from upshift.cli.outcome import show_outcome
     from upshift.stack.proof import proof_of
@@ -117,7 +140,7 @@ def _show(finding: Finding, result: Result, run: RunDirectory, *, as_json: bool)
 
     comparisons = result.experiment.comparisons
     if as_json:
-        console.result_json(proof_of(finding, of_suspect(comparisons), result).model_dump_json(indent=2))
+        console.result_json(proof_of(finding, of_suspect(comparisons), result, change).model_dump_json(indent=2))
         console.say(f"again: upshift report {run.name}")
     else:
         show_outcome(result, run, as_json=False)

@@ -129,4 +129,5 @@ def _stages(asked: Study, plan: StudyPlan) -> int:
     each = [len(building_stages(arm.recipe)) + 1 + (asked.layouts > 1) for arm in plan.arms if arm.recipe]
     # What confirms asks for the servers of all off and of the recommended set.
     confirming = 1 + 2 * max(each, default=0) if plan.confirm_trials else 0
-    return (sum(each) + groups) * asked.times_built + 4 + confirming
+    changing = sum(bool(arm.change.sql) for arm in plan.arms) * (3 + groups * asked.times_built)
+    return (sum(each) + groups) * asked.times_built + 4 + confirming + changing

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from upshift.errors import UsageError
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, one_spelling
-from upshift.values import Value, describe_invalid
+from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
 
@@ -51,6 +51,8 @@ class Surroundings(Value):
     tier: Tier | None = None
     client: tuple[str, ...] = ()
     """Options behind those of each workload's load command."""
+    sql: Annotated[tuple[Path, ...], Field(exclude_if=is_empty)] = ()
+    """Files of statements that the server executes on its filled data, in this order, before it is measured."""
     server_cpus: tuple[int, ...] = ()
     """In place of the plan's; empty: the plan's."""
     client_cpus: tuple[int, ...] = ()
@@ -108,7 +110,17 @@ def _read(name: str, file: Path, kind: str) -> Variant:
         refuse_without_huge_pages(str(file))
     # A relative path is the file's own: it means the same from every folder.
     binary = _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
-    return Variant(name=name, program=Program(kind=kind, binary=binary), **found.model_dump(exclude={"binary"}))
+    sql = find_sql(str(file), found.sql, file.parent)
+    return Variant(name=name, program=Program(kind=kind, binary=binary), sql=sql, **found.model_dump(exclude={"binary", "sql"}))
+
+
+def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:
+    """The absolute paths of files of statements; relative ones lie below ``folder``. Raises UsageError for an absent one."""
+    found = tuple((folder / file.expanduser()).resolve() for file in files)
+    for file in found:
+        if not file.is_file():
+            raise UsageError(f"{where}: there is no file of SQL {file}", "name a file with the statements that change the data")
+    return found
 
 
 def _executable(path: Path, given: str) -> Path:

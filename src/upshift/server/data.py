@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from upshift.errors import NotEnoughRoom
+from upshift.errors import NotEnoughRoom, UsageError
 from upshift.server.instance import running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Command, Shell
@@ -37,6 +37,29 @@ def template(
         kind.prepare(server.socket)
         for workload in fills.values():
             fill(shell, kind, workload, server, log)
+        server.settle(60)
+    return folder
+
+
+def changed(
+    shell: Shell,
+    kind: ServerKind,
+    program: Program,
+    source: Path,
+    folder: Path,
+    log: Path,
+    settings: Mapping[str, str],
+    statements: Mapping[str, str],
+) -> Path:
+    """The copy ``folder`` of a data folder, on which the server has executed ``statements``, by the names of their files.
+
+    Raises UsageError with the server's words for statements that it refuses.
+    """
+    copy(shell, source, folder)
+    with running(shell, kind, program, folder, log=log, settings=settings) as server:
+        for name, sql in statements.items():
+            if said := kind.change(server.socket, sql):
+                raise UsageError(f"{name}: the server refuses it: {said}", f"try it on the database; the server's log is {log}")
         server.settle(60)
     return folder
 

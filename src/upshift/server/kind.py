@@ -131,6 +131,12 @@ class ServerKind(Protocol):
         """Once, after the first start on an empty data folder: creates the database that workloads use."""
         ...
 
+    def change(self, socket: Path, sql: str) -> str | None:
+        """Execute statements on the database that workloads use. What the server says of one that it refuses; None: all are
+        done. Raises ServerFailed when it is gone.
+        """
+        ...
+
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         """Starts the server in the foreground on a unix socket, and on no network port."""
         ...

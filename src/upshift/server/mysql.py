@@ -16,6 +16,7 @@ from upshift.paths import shipped
 from upshift.server import mtr
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
+from upshift.server.mysql_change import change
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -304,6 +305,9 @@ class MySQL:
     def prepare(self, socket: Path) -> None:
         with _asked(socket) as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+
+    def change(self, socket: Path, sql: str) -> str | None:
+        return change(socket, self.database, sql)
 
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         return Command(

@@ -159,6 +159,7 @@ GENERIC: Mapping[str, str] = {
     "E2": "shorter transactions, the same order of rows in all of them, an index for each locking statement",
     "E3": "fewer and larger transactions; a faster disk for the log; relaxed durability "
     "(innodb_flush_log_at_trx_commit, synchronous_commit) where losing the last second is allowed",
+    "E4": "a larger buffer pool (innodb_buffer_pool_size), or indexes with which fewer pages are read",
 }
 """What to do whatever the driver is."""
 

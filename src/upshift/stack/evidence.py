@@ -224,6 +224,23 @@ class ServerStatement(Value):
     no_index: float | None
 
 
+class BufferPool(Value):
+    """What InnoDB counted of its buffer pool since the server's start."""
+
+    pages: int
+    page_bytes: int
+    requests: int
+    """Reads of a page, from the pool or the disk."""
+    misses: int
+    """Those that waited for the disk."""
+    pages_read: int
+    """From the disk, with what was read ahead."""
+    read_us: float | None
+    """Of reading data files; None: not counted."""
+    statements_us: float
+    """Of all statements."""
+
+
 class ServerFacts(Value):
     """The server's side."""
 
@@ -232,6 +249,8 @@ class ServerFacts(Value):
     """Those of the trace that the server counted."""
     why_none: str | None = None
     """Why it counts no statements; None: it does."""
+    pool: BufferPool | None = None
+    """None: the server has no such counters."""
 
 
 class Evidence(Value):

@@ -8,6 +8,7 @@ from typing import Literal
 from upshift import __version__
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
+from upshift.measure.variant import Variant
 from upshift.report.result import Result
 from upshift.stack.suspects.model import SUSPECTS, Finding, Status
 from upshift.values import Value
@@ -43,6 +44,16 @@ class Measured(Value):
     """For what is not settled: trials that a new experiment would need; null where nobody can say."""
 
 
+class Change(Value):
+    """What the changed replay had in place of the suspect, beyond the one as sent."""
+
+    client: tuple[str, ...] = ()
+    """Options of `upshift load replay`."""
+    settings: Mapping[str, str] = {}
+    sql: Mapping[str, str] = {}
+    """The statements, by their file's name."""
+
+
 class Proof(Value):
     """As ``upshift stack prove --json`` prints it."""
 
@@ -55,6 +66,8 @@ class Proof(Value):
     why: str | None = None
     """Why it is not provable here; else null."""
     hint: str | None = None
+    change: Change | None = None
+    """None where nothing was measured."""
     measured: tuple[Measured, ...] = ()
     expected_ratio: float | None = None
     """What the finding's share comes to, were its time simply gone."""
@@ -71,7 +84,16 @@ def not_provable(suspect: str, why: NotProvableError) -> Proof:
     )
 
 
-def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result | None) -> Proof:
+def change_of(as_sent: Variant, changed: Variant) -> Change:
+    """What the second has and the first has not."""
+    return Change(
+        client=changed.client[len(as_sent.client) :],
+        settings={name: value for name, value in changed.settings.items() if as_sent.settings.get(name) != value},
+        sql={file.name: file.read_text() for file in changed.sql},
+    )
+
+
+def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result | None, change: Change) -> Proof:
     """Of the comparisons of the changed replay with the one as sent, in queries per second."""
     measured = tuple(
         Measured(
@@ -93,6 +115,7 @@ def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result
         suspect=finding.suspect,
         title=SUSPECTS[finding.suspect].title,
         verdict=verdict,
+        change=change,
         measured=measured,
         expected_ratio=1 / max(1e-9, 1 - finding.share),
         finding=finding.model_copy(update={"status": status}),

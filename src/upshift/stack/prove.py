@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison
-from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
-from upshift.server.kind import Program
+from upshift.stack.change import CHANGED
 from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.proof import WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
 from upshift.values import file_sha256
 
-AS_SENT, CHANGED = "as-sent", "changed"
-_CHANGES: Mapping[str, tuple[str, ...]] = {
-    "C1": ("--protocol", "prepared"),
-    "C2": ("--protocol", "prepared"),
-    "C3": ("--fetch-size", "0"),
-    "C12": ("--no-metadata",),
-    "C13": ("--protocol", "prepared"),
-}
-"""What a replay does in place of the suspect: options of `upshift load replay`."""
-_SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
-    "E3": (
-        {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
-        {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
-    ),
-}
-"""The server's settings with the suspect, and in place of it: a trace does not say which the server had."""
 _EACH_TIME = 0.5
 """From this many prepares an execution on, a replay prepares for each request."""
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
@@ -42,20 +25,15 @@ _MIXED = 0.2
 
 
 def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
-    """What examining found against ``suspect``. Raises UsageError when there is nothing to prove,
-    NotProvableError when there is no way here.
-    """
+    """What was found against ``suspect``. Raises UsageError when there is nothing to prove."""
     if suspect not in SUSPECTS:
         raise UsageError(f"there is no suspect '{suspect}'", f"there are {', '.join(SUSPECTS)}")
     found = next((each for each in outcomes if each.suspect == suspect), None)
     if not isinstance(found, Finding):
         why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
-        raise UsageError(f"there is no finding {suspect} to prove: {why}", "`upshift stack examine` lists the findings")
-    if suspect not in _CHANGES and suspect not in _SETTINGS:
-        raise NotProvableError(
-            f"{suspect} cannot be proven here: a replay sends the statements that the application sent",
-            f"a replay can change {', '.join((*_CHANGES, *_SETTINGS))}; "
-            "try the other fixes in the application, and capture it again",
+        raise UsageError(
+            f"there is no finding {suspect} to prove: {why}",
+            "`upshift stack examine` lists the findings; --findings takes one that a server or its plans gave away",
         )
     return found
 
@@ -82,37 +60,6 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
     if least > _MIXED * (texts + executes):
         remark = f"{count(texts, 'statement')} came as text and {executes:,} prepared: the replay sends all as {protocol}"
     return options, remark
-
-
-def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path) -> tuple[Variant, Variant]:
-    """The replay as the application sends, and with the one thing changed: how it is sent, or a setting of the server.
-
-    Raises NotProvableError.
-    """
-    program = Program(kind="mysql", binary=binary)
-    if finding.suspect in _SETTINGS:
-        now, then = _SETTINGS[finding.suspect]
-        return (
-            Variant(name=AS_SENT, program=program, client=sent, settings=now),
-            Variant(name=CHANGED, program=program, client=sent, settings=then),
-        )
-    change = _CHANGES[finding.suspect]
-    if _holds(sent, change):
-        raise NotProvableError(
-            f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
-            "capture the part of the application that has the fault alone",
-        )
-    return (
-        Variant(name=AS_SENT, program=program, client=sent),
-        Variant(name=CHANGED, program=program, client=(*sent, *change)),
-    )
-
-
-def _holds(sent: tuple[str, ...], change: tuple[str, ...]) -> bool:
-    """Whether the replay does already what the change asks for. A fetch size that is not asked for is none."""
-    if change[0] == "--fetch-size":
-        return "--fetch-size" not in sent
-    return sent[-len(change) :] == change or sent[: len(change)] == change
 
 
 def workload_text(trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
@@ -180,7 +127,7 @@ def told(finding: Finding, comparisons: Sequence[Comparison]) -> tuple[str, ...]
     """What the experiment says of the suspect, a sentence for each number of connections."""
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
     return tuple(
-        f"{title}: {WORDS[each.verdict]}: without it, the throughput is {each.ratio:.2f}x "
+        f"{title}: {WORDS[each.verdict]}: with the change, the throughput is {each.ratio:.2f}x "
         f"at {count(each.connections, 'connection')}, {measured(each)}; "
         f"its share of the time alone comes to {1 / max(1e-9, 1 - finding.share):.2f}x"
         for each in of_suspect(comparisons)

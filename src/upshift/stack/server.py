@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pymysql
 
 from upshift.errors import UpshiftError, UsageError
-from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement, TraceFacts
+from upshift.stack.evidence import BufferPool, Evidence, ServerFacts, ServerStatement, TraceFacts
 from upshift.stack.timeline import LITERAL
 
 _RIGHTS = "GRANT SELECT ON performance_schema.* TO it, or leave --server out"
@@ -25,6 +25,10 @@ _INSTANCES = """SELECT sql_text, SUM(count_execute), SUM(sum_timer_execute) / 1e
   SUM(sum_rows_examined), SUM(sum_rows_sent), SUM(sum_rows_affected), SUM(sum_sort_rows), SUM(sum_created_tmp_tables),
   SUM(sum_created_tmp_disk_tables), SUM(sum_no_index_used)
   FROM performance_schema.prepared_statements_instances WHERE count_execute > 0 GROUP BY sql_text"""
+_POOL = ("pages_total", "read_requests", "reads", "read_ahead", "read_ahead_rnd")
+_FILES = """SELECT SUM(sum_timer_read) / 1e6 FROM performance_schema.file_summary_by_event_name
+  WHERE event_name = 'wait/io/file/innodb/innodb_data_file' AND count_read > 0"""
+_STATEMENTS = "SELECT SUM(sum_timer_wait) / 1e6 FROM performance_schema.events_statements_summary_global_by_event_name"
 _EXECUTE, _PREPARE = "execute ", "prepare "
 """MySQL writes these before the text of statements that came prepared (9.7)."""
 _MOST = 0.5
@@ -51,6 +55,7 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
     if evidence.trace.server_version:
         refuse_another(evidence.trace.server_version, version, "mysql")
     facts = _facts(evidence, session, version)
+    facts = facts.model_copy(update={"pool": _pool(session, counts=facts.why_none is None)})
     told = evidence.model_copy(update={"server": facts})
     # A log has each execution's own waits.
     if evidence.budget.lock_us is not None or counted_share(told) < _MOST:
@@ -90,6 +95,27 @@ def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
         why = "the server counts no statements: setup_consumers of performance_schema has statements_digest off"
         return ServerFacts(version=version, statements=(), why_none=why)
     return ServerFacts(version=version, statements=joined(evidence, rows))
+
+
+def _pool(session: Asks, *, counts: bool) -> BufferPool | None:
+    """``counts``: whether performance_schema may be asked."""
+    prefix = "Innodb_buffer_pool_"
+    status = {str(name).removeprefix(prefix): value for name, value in session.ask(f"SHOW GLOBAL STATUS LIKE '{prefix}%'")}
+    if any(name not in status for name in _POOL):
+        return None
+    pages, requests, misses, *ahead = (int(status[name]) for name in _POOL)
+    read_us = statements_us = None
+    if counts:
+        read_us, statements_us = (session.ask(each)[0][0] for each in (_FILES, _STATEMENTS))
+    return BufferPool(
+        pages=pages,
+        page_bytes=int(session.ask("SELECT @@innodb_page_size")[0][0]),
+        requests=requests,
+        misses=misses,
+        pages_read=misses + sum(ahead),
+        read_us=None if read_us is None else float(read_us),
+        statements_us=float(statements_us or 0),
+    )
 
 
 def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerStatement, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from upshift.errors import UsageError
 from upshift.server import data
 from upshift.server.kind import Program
 from upshift.stages.keys import program_key, workloads_key
@@ -21,6 +22,37 @@ class Filled(Value):
     path: Path
     sha256: str
     """Of its contents: what is found out or trained on these data belongs to them alone."""
+
+
+def change_data(
+    lab: Lab, program: Program, base: Filled, sql: Sequence[Path], workloads: tuple[Workload, ...], settings: Mapping[str, str]
+) -> Filled:
+    """A copy of ``base`` that ``program``, with ``settings`` over those of the workloads, has changed by files of statements.
+
+    Raises UsageError for a file that cannot be read, and for a statement that the server refuses.
+    """
+    statements = {str(file): _read(file) for file in sql}
+    settings = {**data.settings_of(workloads), **settings}
+
+    def action(bench: Workbench) -> Filled:
+        target = bench.folder / "data"
+        folder = data.changed(bench.shell, lab.kind, program, base.path, target, bench.log, settings, statements)
+        return Filled(path=folder, sha256=data.contents_sha256(folder))
+
+    inputs = {
+        "program": program_key(program),
+        "data": base.sha256,
+        "statements": list(statements.values()),
+        "settings": {**lab.kind.settings(), **settings},
+    }
+    return lab.stages.run(Stage.CHANGED_DATA, Filled, action, inputs=inputs)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL in UTF-8") from error
 
 
 def fill_data(

@@ -79,7 +79,7 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Expla
 
         inputs = {
             **_inputs(explaining.measuring, pair, workloads, explaining.seconds),
-            "data": data.sha256,
+            "data": {name: template.sha256 for name, template in filled.items()},
             "instructions": counted.counts if counted else (),
         }
         explained = lab.stages.run(Stage.EXPLAIN, Loads, action, inputs=inputs, keep=False)

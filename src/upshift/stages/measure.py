@@ -16,7 +16,7 @@ from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
 from upshift.server.kind import Program
 from upshift.source.model import Source
-from upshift.stages.data import Filled, fill_data
+from upshift.stages.data import Filled, change_data, fill_data
 from upshift.stages.keys import program_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
@@ -115,14 +115,21 @@ def with_settings(lab: Lab, measured: tuple[Variant, ...], measuring: Measuring)
 
 
 def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
-    """The first arm's data for all of its format, see ``data_format``; servers of another format fill their own."""
-    formats = {arm.name: data_format(lab.kind, version_of(lab.shell, lab.kind, arm.program.binary), arm) for arm in measured}
-    filled = {formats[measured[0].name]: data}
+    """The first arm's data for all of its format, see ``data_format``; servers of another format fill their own. An arm's SQL
+    changes a copy of them.
+    """
+    filled: dict[tuple[str, ...], tuple[Program, Filled]] = {}
+    found = {}
     for arm in measured:
-        if (found := formats[arm.name]) not in filled:
-            settings = lasting_settings(lab.kind, arm)
-            filled[found] = fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA, settings=settings)
-    return {name: filled[found] for name, found in formats.items()}
+        settings = lasting_settings(lab.kind, arm)
+        needed = data_format(lab.kind, version_of(lab.shell, lab.kind, arm.program.binary), arm)
+        if needed not in filled:
+            own = fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA, settings=settings) if filled else data
+            filled[needed] = arm.program, own
+        # By the program that filled them: arms with the same SQL then share what it makes.
+        program, base = filled[needed]
+        found[arm.name] = change_data(lab, program, base, arm.sql, workloads, settings) if arm.sql else base
+    return found
 
 
 def _baselines(measured: tuple[Variant, ...]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Stage(StrEnum):
     VERIFY = "verify"
     CARD = "machine card"
     BASELINE_DATA = "baseline data"
+    CHANGED_DATA = "changed data"
     TRY = "try"
     MEASURE = "measure"
     INSTRUCTIONS = "instructions"

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from upshift.build.recipe import Recipe
 from upshift.errors import UsageError
 from upshift.measure.model import Metric
-from upshift.measure.variant import Surroundings
+from upshift.measure.variant import Surroundings, find_sql
 from upshift.options import Options
 from upshift.paths import shipped
 from upshift.study.designs import Factor, Kind, Row
@@ -72,6 +72,7 @@ class Change(Surroundings):
             under=(*base.under, *self.under),
             tier=self.tier or base.tier,
             client=(*base.client, *self.client),
+            sql=(*base.sql, *self.sql),
             server_cpus=self.server_cpus or base.server_cpus,
             client_cpus=self.client_cpus or base.client_cpus,
             # A level names one way to come by a server, in place of the base's.
@@ -244,6 +245,8 @@ def _at_home(study: Study, folder: Path) -> Study:
             update["binary"] = (folder / change.binary.expanduser()).resolve()
         if change.recipe:
             update["recipe"] = _file(change.recipe, folder)
+        if change.sql:
+            update["sql"] = find_sql(study.name, change.sql, folder)
         if change.trained_on:
             update["trained_on"] = tuple(_file(name, folder) for name in change.trained_on)
         return change.model_copy(update=update)

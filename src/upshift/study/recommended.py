@@ -13,7 +13,7 @@ from upshift.study.file import Study
 from upshift.study.plan import Arm
 from upshift.study.wording import gain_sentences
 
-_SURROUNDINGS = ("under", "client", "server_cpus", "client_cpus", "settings", "environment", "text_huge_pages", "tier")
+_SURROUNDINGS = ("under", "client", "sql", "server_cpus", "client_cpus", "settings", "environment", "text_huge_pages", "tier")
 
 
 def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment | None) -> Path:

@@ -186,6 +186,26 @@ def test_a_template_has_the_workloads_settings_from_the_first(tmp_path: Path, lo
     assert "--innodb_page_size=8K" in shell.spawned[0].argv
 
 
+def test_data_are_changed_on_a_copy_by_a_server_that_stops_cleanly(tmp_path: Path, log: Path) -> None:
+    process, kind = FakeProcess(), FakeKind()
+    shell = FakeShell(processes=iter([process]))
+    (source := tmp_path / "template").mkdir()
+    target = tmp_path / "data"
+    made = data.changed(shell, kind, PROGRAM, source, target, log, {"page_size": "4k"}, {"a.sql": "A", "b.sql": "B"})
+    assert made == target and shell.ran[0].argv[-2:] == (str(source), str(target))
+    assert f"--data={target}" in shell.spawned[0].argv and "--page_size=4k" in shell.spawned[0].argv
+    assert kind.changed == ["A", "B"] and process.code == 0
+
+
+def test_statements_that_the_server_refuses_are_told_with_its_words(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "template").mkdir()
+    shell, kind = FakeShell(processes=iter([FakeProcess()])), FakeKind(refuses="Table 'shop.x' doesn't exist (1146)")
+    statements = {"/x/fix.sql": "A", "/x/more.sql": "B"}
+    with pytest.raises(UsageError, match=r"/x/fix\.sql: the server refuses it: Table 'shop\.x' doesn't exist \(1146\)"):
+        data.changed(shell, kind, PROGRAM, tmp_path / "template", tmp_path / "data", log, {}, statements)
+    assert kind.changed == ["A"]
+
+
 def test_the_contents_of_data(tmp_path: Path) -> None:
     for name, text in (("one", "rows"), ("same", "rows"), ("other", "rowz")):
         (tmp_path / name / "db").mkdir(parents=True)

@@ -61,6 +61,18 @@ def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> 
     assert under[4:] == tier
 
 
+def test_relative_files_of_sql_lie_beside_the_variant(server: Path, tmp_path: Path) -> None:
+    (tmp_path / "fix.sql").touch()
+    absolute = tmp_path / "bin" / "more.sql"
+    absolute.touch()
+    text = f'binary = "{server}"\nsql = ["fix.sql", "{absolute}"]'
+    assert find_variant(written(tmp_path, text), "mysql").sql == (tmp_path / "fix.sql", absolute)
+
+
+def test_no_sql_leaves_a_variant_as_older_versions_wrote_it() -> None:
+    assert "sql" not in TUNED.model_dump() and "sql" in TUNED.model_copy(update={"sql": (Path("/a"),)}).model_dump()
+
+
 def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
     assert find_variant(written(tmp_path, f'binary = "{server}"'), "mysql").name == "tuned"
 
@@ -75,6 +87,7 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "bin/mysqld"\n[tier]\nmedium = "memory"', "tier.size: Field required"),
         ('binary = "bin/mysqld"\n[settings]\na-b = "1"\na_b = "2"', "a_b is named twice"),
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
+        ('binary = "bin/mysqld"\nsql = ["absent.sql"]', r"tuned\.toml: there is no file of SQL .*absent\.sql"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
     ],
 )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from story import Story
 
 from upshift.cli.app import main
 from upshift.errors import UsageError
-from upshift.measure.model import Comparison, Verdict
+from upshift.measure.model import Comparison, Slice, Verdict
+from upshift.measure.statistics import comparisons
+from upshift.stack.change import AS_SENT, CHANGED, Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
-from upshift.stack.proof import Proof, proof_of
+from upshift.stack.proof import Change, NotProvableError, Proof, change_of, proof_of
 from upshift.stack.prove import (
     find_finding,
     of_suspect,
@@ -21,7 +25,6 @@ from upshift.stack.prove import (
     refuse_uncounted,
     sent_by,
     told,
-    variants_of,
     workload_text,
 )
 from upshift.stack.read import read_evidence
@@ -74,8 +77,10 @@ def finding(seen: Evidence, suspect: str) -> Finding:
 def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[str, ...], change: tuple[str, ...]) -> None:
     seen = evidence(tmp_path, fault)
     assert sent_by(seen) == (sent, None)
-    now, then = variants_of(finding(seen, fault), sent, BINARY)
+    refuse_unprovable(fault, Given())
+    now, then = variants_of(finding(seen, fault), sent, BINARY, Given())
     assert (now.client, then.client) == (sent, sent + change)
+    assert change_of(now, then) == Change(client=change)
     assert now.program == then.program
 
 
@@ -87,10 +92,16 @@ def test_commits_are_proven_by_the_servers_settings(tmp_path: Path) -> None:
             app.asks(f"UPDATE item SET price = {number} WHERE id = 1")
     seen = read_evidence(story.export(tmp_path))
     sent, _remark = sent_by(seen)
-    now, then = variants_of(finding(seen, "E3"), sent, BINARY)
+    refuse_unprovable("E3", Given())
+    now, then = variants_of(finding(seen, "E3"), sent, BINARY, Given())
     assert now.client == then.client == sent and now.program == then.program
     assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"}
     assert then.settings == {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+    # What a user names takes the place of the change, not of what it is changed from.
+    given = Given(settings={"binlog_order_commits": "OFF"}, settings_now={"sync_binlog": "10"})
+    now, then = variants_of(finding(seen, "E3"), sent, BINARY, given)
+    assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "10"}
+    assert then.settings == {**now.settings, "binlog_order_commits": "OFF"}
 
 
 def test_a_tuned_application_has_nothing_to_prove(tmp_path: Path) -> None:
@@ -110,14 +121,74 @@ def test_what_a_replay_cannot_change_is_not_provable(tmp_path: Path) -> None:
             for item in range(20):
                 app.executes(PRICE, number + item, rows=1)
     outcomes = judge(read_evidence(story.export(tmp_path)), Thresholds())
-    with pytest.raises(UsageError, match="C6 cannot be proven here"):
-        find_finding(outcomes, "C6")
+    assert find_finding(outcomes, "C6").suspect == "C6"
+    with pytest.raises(NotProvableError, match="C6 cannot be proven here"):
+        refuse_unprovable("C6", Given())
 
 
 def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) -> None:
     found = finding(evidence(tmp_path, "C1"), "C1")
     with pytest.raises(UsageError, match="does not show C1"):
-        variants_of(found, ("--protocol", "prepared"), BINARY)
+        variants_of(found, ("--protocol", "prepared"), BINARY, Given())
+
+
+def scanning(folder: Path) -> Evidence:
+    """Of an application with a statement that reads a table without an index."""
+    story = Story()
+    app = story.connection()
+    for number in range(100):
+        with app.transaction():
+            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1, wait_us=200)
+            app.asks(f"SELECT id FROM item WHERE name = '{number}'", rows=1, wait_us=9000, no_index_used=True)
+    return read_evidence(story.export(folder))
+
+
+def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
+    seen = scanning(tmp_path / "export")
+    file = tmp_path / "fix.sql"
+    file.write_text("CREATE INDEX by_name ON item (name)")
+    given = read_given([file], (), ("innodb-buffer-pool-size=64M",))
+    refuse_unprovable("P2", given)
+    now, then = variants_of(finding(seen, "P2"), ("--protocol", "text"), BINARY, given)
+    assert (now.sql, then.sql) == ((), (file,))
+    assert now.settings == then.settings == {"innodb_buffer_pool_size": "64M"} and now.client == then.client
+    assert change_of(now, then) == Change(sql={"fix.sql": "CREATE INDEX by_name ON item (name)"})
+    assert "data changed by fix.sql" in described(then) and "fix.sql" not in described(now)
+
+
+def test_what_the_server_does_is_proven_by_a_setting(tmp_path: Path) -> None:
+    found = finding(scanning(tmp_path), "P2")
+    now, then = variants_of(found, (), BINARY, read_given((), ("read_rnd_buffer_size=8M",), ("sync_binlog=1",)))
+    assert now.settings == {"sync_binlog": "1"}
+    assert then.settings == {"sync_binlog": "1", "read_rnd_buffer_size": "8M"}
+    # The laboratory's own settings count.
+    with pytest.raises(UsageError, match="both servers have innodb_buffer_pool_size=1G: nothing is changed"):
+        variants_of(found, (), BINARY, read_given((), ("innodb_buffer_pool_size=1G",), ()))
+    same = read_given((), ("innodb_buffer_pool_size=1G",), ("innodb_buffer_pool_size=64M",))
+    assert variants_of(found, (), BINARY, same)[1].settings == {"innodb_buffer_pool_size": "1G"}
+
+
+def test_a_change_must_be_named_and_be_the_suspects(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"P2 .no index. is proven by a change that you name") as asked:
+        refuse_unprovable("P2", read_given((), (), ("sync_binlog=1",)))
+    assert "--sql" in asked.value.hint and not isinstance(asked.value, NotProvableError)
+    with pytest.raises(UsageError, match="neither SQL nor a setting"):
+        refuse_unprovable("C1", Given(settings={"a": "1"}))
+    refuse_unprovable("C1", Given(settings_now={"a": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [(("sync_binlog",), "--setting sync_binlog is no setting"), (("=1",), "is no setting"), (("a-b=1", "a_b=2"), "a_b twice")],
+)
+def test_what_is_no_setting(settings: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_given((), settings, ())
+
+
+def test_sql_that_is_not_there_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--sql: there is no file of SQL .*absent\.sql"):
+        read_given([tmp_path / "absent.sql"], (), ())
 
 
 @pytest.mark.parametrize(("family", "version"), [("postgres", "15.18"), ("mysql", "10.11.19-MariaDB")])
@@ -192,19 +263,47 @@ def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, 
     comparison = compared(verdict)
     (line,) = told(found, (comparison, comparison.model_copy(update={"metric": "user_cpu_us_per_query"})))
     assert line.startswith(f"C1 (prepares each time): {word}: ") and "1.30x" in line
-    proof = proof_of(found, of_suspect((comparison,)), None)
+    proof = proof_of(found, of_suspect((comparison,)), None, Change(sql={"fix.sql": "ANALYZE TABLE item"}))
+    assert proof.change and proof.change.sql == {"fix.sql": "ANALYZE TABLE item"}
     assert proof.verdict == word and [each.verdict for each in proof.measured] == [word]
     assert (proof.measured[0].ci_low, proof.measured[0].ci_high) == (1.2, 1.4)
     assert proof.finding and proof.finding.status == (found.status if word == "not settled" else word)
 
 
+def experiment(gain: float) -> tuple[Comparison, ...]:
+    """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
+    chance = np.random.default_rng(7)
+    slices = [
+        Slice(
+            **{name: 0 for name, field in Slice.model_fields.items() if field.is_required()}  # type: ignore[arg-type]
+            | {"trial": trial, "arm": arm, "workload": "app", "connections": 4, "wall_s": 1.0, "half_wall_s": 0.5}
+            | {"queries": round(ratio * 100_000 * math.exp(chance.normal(0, 0.005))), "half_queries": 50_000},
+        )
+        for trial in range(12)
+        for arm, ratio in ((AS_SENT, 1.0), (CHANGED, gain))
+    ]
+    return of_suspect(comparisons(slices, AS_SENT))
+
+
+@pytest.mark.parametrize(("gain", "word"), [(1.0, "refuted"), (0.7, "refuted"), (1.4, "proven")])
+def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Path, gain: float, word: str) -> None:
+    """The flag of a missing index and its time may mislead, or be forged: the experiment alone decides."""
+    found = finding(scanning(tmp_path), "P2")
+    assert found.share > 0.5
+    (line,) = told(found, experiment(gain))
+    assert line.startswith(f"P2 (no index): {word}: ")
+    proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}))
+    assert proof.verdict == word and proof.finding and proof.finding.status == word
+    assert proof.expected_ratio and proof.expected_ratio > 2
+
+
 def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> None:
     found = finding(evidence(tmp_path, "C1"), "C1")
     both = (compared("faster", 1), compared("equivalent", 8))
-    proof = proof_of(found, both, None)
+    proof = proof_of(found, both, None, Change())
     assert proof.verdict == "not settled" and [each.verdict for each in proof.measured] == ["proven", "refuted"]
-    assert proof_of(found, both[:1] * 2, None).verdict == "proven"
-    assert proof_of(found, (), None).verdict == "not settled"
+    assert proof_of(found, both[:1] * 2, None, Change()).verdict == "proven"
+    assert proof_of(found, (), None, Change()).verdict == "not settled"
 
 
 def prove_command(monkeypatch: pytest.MonkeyPatch, seen: Evidence, folder: Path, *more: str) -> int:

@@ -29,7 +29,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     def read(faults: frozenset[str], every: int) -> Evidence:
         folder: Path = tmp_path_factory.mktemp("export")
         evidence = read_evidence(shop(sorted(faults), every).export(folder))
-        return counted(evidence, faults)
+        return counted(evidence, faults, every)
 
     def evidence(*faults: str, every: int = 1) -> Evidence:
         return read(frozenset(faults), every)
@@ -114,6 +114,26 @@ def test_each_threshold_decides(planted: Planted, name: str) -> None:
 
 def _of(outcomes: Collection[Outcome], suspect: str) -> type[Outcome]:
     return next(type(each) for each in outcomes if each.suspect == suspect)
+
+
+def test_a_pool_that_is_still_being_filled_is_not_too_small(planted: Planted) -> None:
+    seen = planted("E4")
+    assert seen.server and seen.server.pool
+
+    def outcome(**changed: float | None) -> Outcome:
+        assert seen.server and seen.server.pool
+        pool = seen.server.pool.model_copy(update=changed)
+        told = seen.model_copy(update={"server": seen.server.model_copy(update={"pool": pool})})
+        return next(each for each in judge(told, Thresholds()) if each.suspect == "E4")
+
+    filling = outcome(pages_read=15_999)
+    assert isinstance(filling, Innocent) and "still being filled" in filling.looked_at
+    found, untimed = outcome(pages_read=16_000), outcome(read_us=None)
+    assert isinstance(found, Finding) and isinstance(untimed, Finding)
+    assert found.share == pytest.approx(0.5 * seen.budget.share(seen.budget.server_us))
+    # Nobody timed the files: all of the server's time is the upper bound.
+    assert (found.status, untimed.status) == ("counted", "inferred") and untimed.share == pytest.approx(2 * found.share)
+    assert isinstance(outcome(requests=0), Unseen)
 
 
 def test_the_least_share_decides(planted: Planted) -> None:

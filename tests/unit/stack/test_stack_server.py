@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,20 @@ class Session:
 
     def __init__(self, digests: list[tuple[Any, ...]] | pymysql.MySQLError, version: str = "9.7.4", counts: int = 1) -> None:
         self._digests, self._version, self._counts = digests, version, counts
+        self.pool: Mapping[str, Any] = {}
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         if "VERSION()" in statement:
             return [(self._version,)]
         if "@@performance_schema" in statement:
             return [(self._counts,)]
+        if statement.startswith("SHOW GLOBAL STATUS"):
+            return [(f"Innodb_buffer_pool_{name}", str(value)) for name, value in self.pool.items()]
         if isinstance(self._digests, pymysql.MySQLError):
             raise self._digests
+        answers = {"innodb_page_size": 16384, "file_summary": Decimal("2500.5"), "summary_global": Decimal(10_000)}
+        if value := next((value for name, value in answers.items() if name in statement), None):
+            return [(value,)]
         return self._digests
 
 
@@ -102,7 +109,7 @@ def test_mariadb_counts_prepared_statements_by_themselves(evidence: Evidence) ->
 def test_where_no_statement_that_touches_rows_was_counted_nobody_is_cleared(evidence: Evidence) -> None:
     seen = with_server(evidence, Session([row("BEGIN"), row("COMMIT ")]))
     unseen = {each.suspect: each.why for each in judge(seen, Thresholds()) if isinstance(each, Unseen)}
-    assert set(unseen) == {"P1", "P3", "E2"} and "too few" in unseen["E2"] and "none of" in unseen["P1"]
+    assert set(unseen) == {"P1", "P3", "E2", "E4"} and "too few" in unseen["E2"] and "none of" in unseen["P1"]
 
 
 def test_a_statement_that_the_server_cut_is_found_by_its_beginning(tmp_path: Path) -> None:
@@ -177,4 +184,32 @@ def test_a_server_that_counts_nothing_clears_nobody(evidence: Evidence, told: Ma
     seen = with_server(evidence, Session([], **told))
     assert seen.budget.lock_us is None
     unseen = {each.suspect: each.why for each in judge(seen, Thresholds()) if isinstance(each, Unseen)}
-    assert set(unseen) == {"P1", "P3", "E2"} and why in unseen["P1"]
+    assert set(unseen) == {"P1", "P3", "E2", "E4"} and why in unseen["P1"]
+
+
+POOL = {
+    "pages_total": "8000",
+    "read_requests": "90",
+    "reads": "7",
+    "read_ahead": "20",
+    "read_ahead_rnd": "1",
+    "dump_status": "",
+}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_buffer_pools_counters_need_no_performance_schema(evidence: Evidence, counts: bool) -> None:
+    session = Session([row(CUSTOMER)], counts=int(counts))
+    session.pool = POOL
+    told = with_server(evidence, session).server
+    assert told and told.pool
+    pool = told.pool
+    assert (pool.pages, pool.page_bytes, pool.requests, pool.misses, pool.pages_read) == (8000, 16384, 90, 7, 28)
+    assert (pool.read_us, pool.statements_us) == ((2500.5, 10_000) if counts else (None, 0))
+
+
+def test_a_server_without_innodbs_counters_has_no_pool(evidence: Evidence) -> None:
+    session = Session([row(CUSTOMER)])
+    session.pool = {"pages_total": "8000"}
+    told = with_server(evidence, session).server
+    assert told and told.pool is None

@@ -13,6 +13,7 @@ from fakes import FakeKind, FakeShell, Output, toolchain
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.errors import UsageError
 from upshift.instructions.experiment import nothing_counted
 from upshift.instructions.model import Instructions
 from upshift.instructions.tools import NOTHING_COUNTS, Tool
@@ -289,6 +290,43 @@ def test_a_setting_that_lasts_asks_for_data_of_its_own(
     found = measure.templates(lab_with(stages), arms, shared, (workload(driver),))
     assert (found["today"], found["other"] != shared) == (shared, own_data)
     assert [name for name, _key in stages.keys] == (["baseline data"] if own_data else [])
+
+
+def changed(server: Program, driver: Path, *sqls: tuple[Path, ...], first: str = "0") -> tuple[Recorder, dict[str, Filled]]:
+    """The data of arms with these files of SQL, and the stages that made them."""
+    stages = Recorder(Filled(path=Path("/changed"), sha256="changed"))
+    arms = tuple(Variant(name=f"{number}", program=server, sql=sql) for number, sql in enumerate(sqls))
+    shared = Filled(path=Path("/shared"), sha256=first)
+    return stages, measure.templates(lab_with(stages), arms, shared, (workload(driver),))
+
+
+def test_an_arm_with_sql_has_changed_data_of_its_own(server: Program, driver: Path, tmp_path: Path) -> None:
+    file = tmp_path / "fix.sql"
+    file.write_text("CREATE INDEX")
+    stages, found = changed(server, driver, (), (file,), (file,))
+    assert [found[name].sha256 for name in "012"] == ["0", "changed", "changed"]
+    # Arms with the same SQL share what it makes: one key.
+    assert [name for name, _key in stages.keys] == ["changed data"] * 2 and len(set(stages.keys)) == 1
+
+
+def test_changed_data_follow_the_contents_of_the_sql_its_order_and_the_data(
+    server: Program, driver: Path, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "fix.sql", tmp_path / "other.sql"
+    file.write_text("CREATE INDEX a")
+    other.write_text("ANALYZE TABLE b")
+
+    def key(*sql: Path, first: str = "0") -> str:
+        return changed(server, driver, sql, first=first)[0].keys[0][1]
+
+    keys = [key(file), key(file, other), key(other, file), key(file, first="1")]
+    file.write_text("CREATE INDEX b")
+    keys.append(key(file))
+    file.rename(elsewhere := tmp_path / "elsewhere.sql")
+    assert len(set(keys)) == len(keys) and key(elsewhere) == keys[-1]
+    elsewhere.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"elsewhere\.sql cannot be read"):
+        key(elsewhere)
 
 
 def counted(

@@ -50,6 +50,19 @@ def planned(tmp_path: Path, text: str) -> StudyPlan:
     return make_plan(study, KIND, measuring_plan(study.options()), {})
 
 
+def test_levels_add_their_sql(tmp_path: Path) -> None:
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / name).touch()
+    factors = '[factors.index.on]\nsql = ["a.sql"]\n[factors.statistics.fresh]\nsql = ["b.sql"]\n'
+    base = GOOD.partition("[factors")[0]
+    plan = planned(tmp_path, base + factors)
+    assert [[file.name for file in arm.change.sql] for arm in plan.arms] == [[], ["b.sql"], ["a.sql"], ["a.sql", "b.sql"]]
+    assert plan.arms[1].change.sql == (tmp_path / "b.sql",)
+    (tmp_path / "b.sql").unlink()
+    with pytest.raises(UsageError, match=r"mine: there is no file of SQL .*b\.sql"):
+        planned(tmp_path, base + factors)
+
+
 def test_a_row_is_the_base_with_its_levels(tmp_path: Path) -> None:
     plan = planned(tmp_path, GOOD)
     assert [arm.name for arm in plan.arms] == ["off", "spin=none", "spin=long", "log", "log+spin=none", "log+spin=long"]

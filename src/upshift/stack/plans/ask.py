@@ -14,6 +14,7 @@ from upshift.stack.plans.mysql import joined
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres_index import Catalog, Index
+from upshift.stack.plans.profile import profiled
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
 from upshift.stack.plans.session import Refused, Session
 from upshift.stack.plans.statements import NotExplained, filled, first_word, one_explainable, only_reads
@@ -77,7 +78,11 @@ class Asker:
         options = "FORMAT JSON, ANALYZE, BUFFERS" if run else "FORMAT JSON"
         answer = self.session.ask(f"EXPLAIN ({options}) {text}")[0][0]
         tree = postgres.parse_postgres(answer, self._catalog)
-        return self._plan(tree, run, execution_ms=postgres.execution_ms(answer) if run else None)
+        if not run:
+            return self._plan(tree, run)
+        executing, planning = postgres.execution_ms(answer), postgres.planning_ms(answer)
+        whole = executing + planning if executing is not None and planning is not None else None
+        return self._plan(tree, run, execution_ms=executing, planning_ms=planning, whole_ms=whole)
 
     def _of_mariadb(self, text: str, run: bool) -> Plan:
         session = self.session
@@ -93,9 +98,9 @@ class Asker:
         trace = str(traced[0][0]) if traced and traced[0][0] else None
         if not run:
             return self._plan(_with_ranges(explained, trace), run, notices=notices)
-        with _spills(session) as spills:
+        with profiled(session, "ANALYZE ") as taken, _spills(session) as spills:
             answer = session.ask(f"ANALYZE FORMAT=JSON {text}")[0][0]
-        return self._plan(_with_ranges(answer, trace), run, notices=notices, **spills)
+        return self._plan(_with_ranges(answer, trace), run, notices=notices, **spills, **taken)
 
     def _of_mysql(self, text: str, run: bool) -> Plan:
         session = self.session
@@ -108,13 +113,15 @@ class Asker:
         if self._version2:
             self._json_version(2)
         form = "JSON" if self._version2 else "TREE"
-        with _spills(session) as spills:
+        with contextlib.ExitStack() as stack, _spills(session) as spills:
+            taken = stack.enter_context(profiled(session, "EXPLAIN ANALYZE ")) if run else {}
             answer = session.ask(f"EXPLAIN {'ANALYZE ' if run else ''}FORMAT={form} {text}")[0][0]
             # It then shows what it had counted until the end came.
             if run and any(each.code == _INTERRUPTED for each in session.notices()):
                 raise Refused("3024", "the execution was interrupted")
         steps = parse_mysql_json2(answer) if self._version2 else parse_mysql_tree(answer)
-        return self._plan(joined(steps, version1), run, notices=notices, execution_ms=steps.total_ms, **(spills if run else {}))
+        known = {**spills, **taken} if run else {}
+        return self._plan(joined(steps, version1), run, notices=notices, execution_ms=steps.total_ms, **known)
 
     def _json_version(self, version: int) -> bool:
         """Whether the server knows of versions: MySQL does since 8.3."""

@@ -28,6 +28,8 @@ class Seen(NamedTuple):
     said: str
     figures: tuple[Figure, ...]
     counted: bool
+    part: float = 1.0
+    """Of the statement's time, what the suspect takes at most."""
 
 
 def figure(name: str, value: float, unit: Unit = "rows", threshold: str | None = None) -> Figure:

@@ -140,6 +140,10 @@ class Plan(Value):
     executed: bool = False
     execution_ms: float | None = None
     notices: tuple[Notice, ...] = ()
+    planning_ms: float | None = None
+    """Of an execution, what chose the plan; None: the server does not say."""
+    whole_ms: float | None = None
+    """Of the same execution from its text to its last row."""
     sort_merge_passes: int | None = None
     """MySQL, MariaDB: runs of sorts on disk that were merged by the execution; None: not counted."""
     disk_tables: int | None = None

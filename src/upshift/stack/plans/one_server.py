@@ -1,4 +1,4 @@
-"""What the plans of one server give away: P2, P3, P4, P7, P8. Each looks at both plans where there are two."""
+"""What the plans of one server give away: P2, P3, P4, P7, P8, P9. Each looks at both plans where there are two."""
 
 from __future__ import annotations
 
@@ -157,4 +157,22 @@ def statistics(asked: Asked, thresholds: Thresholds) -> Seen | None:
                 figure("times", times, "times", "P8.times"),
             )
             worst, farthest = Seen(said, evidence, True), times
+    return worst
+
+
+def planning(asked: Asked, thresholds: Thresholds) -> Seen | None:
+    """P9: the server takes a large part of the statement's time to choose its plan."""
+    worst: Seen | None = None
+    for plan, where in plans_of(asked):
+        if plan.planning_ms is None or not plan.whole_ms:
+            continue
+        took_us, part = plan.planning_ms * 1000, plan.planning_ms / plan.whole_ms
+        if part <= thresholds["P9.share"] or took_us < thresholds["P9.planning_us"] or (worst and worst.part >= part):
+            continue
+        figures = (
+            figure("planning_us", took_us, "us", "P9.planning_us"),
+            figure("planning_share", part, "share", "P9.share"),
+            figure("whole_us", plan.whole_ms * 1000, "us"),
+        )
+        worst = Seen(f"the plan{where} took {took_us:,.0f} µs, {part:.0%} of the execution's time", figures, True, part)
     return worst

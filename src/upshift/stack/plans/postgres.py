@@ -111,6 +111,12 @@ def execution_ms(answer: str | list[Any]) -> float | None:
     return number(whole[0].get("Execution Time")) if whole else None
 
 
+def planning_ms(answer: str | list[Any]) -> float | None:
+    """Beside ``execution_ms``, which does not hold it."""
+    whole = objects(loaded(answer))
+    return number(whole[0].get("Planning Time")) if whole else None
+
+
 def _step(members: dict[str, Any], catalog: Catalog) -> Node:
     kind = word(members.get("Node Type")) or ""
     below, beside, bitmaps = [], [], bitmaps_of(members)

@@ -1,4 +1,4 @@
-"""The rules about plans, P2 to P8, and the one place where what they saw becomes findings."""
+"""The rules about plans, P2 to P9, and the one place where what they saw becomes findings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from upshift.stack.plans.asked import Asked, Seen, plans_of
 from upshift.stack.plans.model import accesses
-from upshift.stack.plans.one_server import conversion, lost_bound, no_index, sorts, statistics
+from upshift.stack.plans.one_server import conversion, lost_bound, no_index, planning, sorts, statistics
 from upshift.stack.plans.two_servers import another_plan, not_covering
-from upshift.stack.suspects.model import Accused, Finding, Fix, Innocent, Outcome, Unseen
+from upshift.stack.suspects.model import Accused, Finding, Fix, Innocent, Outcome, Status, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
 Look = Callable[[Asked, Thresholds], Seen | None]
@@ -33,6 +33,11 @@ def _executed(asked: Asked) -> str | None:
     return None if ran else "it needs an execution: --execute"
 
 
+def _timed(asked: Asked) -> str | None:
+    told = any(plan.planning_ms is not None for plan, _where in plans_of(asked))
+    return _executed(asked) or (None if told else "the server does not say how long it planned")
+
+
 class PlanRule(NamedTuple):
     look: Look
     blind: Callable[[Asked], str | None]
@@ -40,6 +45,8 @@ class PlanRule(NamedTuple):
     looked_at: str
     fix: str
     limits: str
+    sure: Status = "counted"
+    """What a finding is where all its evidence comes from executions."""
 
 
 RULES: Mapping[str, PlanRule] = {
@@ -92,6 +99,15 @@ RULES: Mapping[str, PlanRule] = {
         "ANALYZE the table; a histogram (MySQL, MariaDB) or extended statistics (PostgreSQL) where values are uneven",
         "A wrong estimate costs only where another plan would have been chosen.",
     ),
+    "P9": PlanRule(
+        planning,
+        _timed,
+        "no statement is planned for long beside its execution",
+        "fewer values in IN lists (eq_range_index_dive_limit), fewer tables in a join (optimizer_search_depth), fewer indexes "
+        "that are alike; on PostgreSQL statements that are prepared once",
+        "One execution was timed, with the counting of its EXPLAIN: of a plain one planning is a larger part.",
+        sure="measured",
+    ),
 }
 
 
@@ -105,19 +121,19 @@ def _outcome(name: str, rule: PlanRule, asked: tuple[Asked, ...], thresholds: Th
     reasons = [rule.blind(each) for each in asked]
     if not asked or all(reasons):
         return Unseen(suspect=name, why=next(filter(None, reasons), "no statement has a plan"))
-    found = [(each, seen) for each in asked if (seen := rule.look(each, thresholds))]
+    seen_in = ((each, seen) for each in asked if (seen := rule.look(each, thresholds)))
+    found = sorted(((each.share * seen.part, each, seen) for each, seen in seen_in), key=lambda three: -three[0])
     if not found:
         return Innocent(suspect=name, looked_at=f"{rule.looked_at} (statements: {reasons.count(None)})")
-    found.sort(key=lambda pair: -pair[0].share)
-    first = found[0][1]
+    _share, _asked, first = found[0]
     return Finding(
         suspect=name,
-        share=min(1.0, sum(each.share for each, _seen in found)),
-        status="counted" if all(seen.counted for _each, seen in found) else "inferred",
+        share=min(1.0, sum(share for share, _asked, _seen in found)),
+        status=rule.sure if all(seen.counted for _share, _asked, seen in found) else "inferred",
         said=first.said,
         evidence=first.figures,
         statements=tuple(
-            Accused(statement=each.statement, text=each.text, share=each.share, figures=seen.figures) for each, seen in found
+            Accused(statement=each.statement, text=each.text, share=share, figures=seen.figures) for share, each, seen in found
         ),
         fixes=(Fix(text=rule.fix),),
         limits=rule.limits,

@@ -53,8 +53,9 @@ SUSPECTS: Mapping[str, Suspect] = {
         P6="another plan",
         P7="lost bound",
         P8="statistics are wrong",
+        P9="planning",
     ),
-    **_suspects("engine", E1="engine", E2="locks", E3="commit"),
+    **_suspects("engine", E2="locks", E3="commit", E4="memory"),
 }
 """Every suspect that has a rule, in the order in which a report lists those of the same share."""
 

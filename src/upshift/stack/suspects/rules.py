@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from upshift.stack.evidence import Evidence
 from upshift.stack.lacks import LACKS, Lack
-from upshift.stack.suspects import counted, loops, prepared, rows, sessions, times
+from upshift.stack.suspects import counted, loops, memory, prepared, rows, sessions, times
 from upshift.stack.suspects.finding import unseen
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
@@ -33,6 +33,7 @@ RULES: Mapping[str, Rule] = {
     "P3": counted.sorts,
     "E2": times.locks,
     "E3": times.commits,
+    "E4": memory.pool_misses,
 }
 """By the suspect that each looks for."""
 

@@ -103,6 +103,12 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "P7.rows": _at(100, "rows that the lost bound would have left out", "fewer cost no more than the bound"),
     "P8.times": _at(10, "rows estimated, of those read, or the other way round", "a join of two such errors is a hundred off"),
     "P8.rows": _at(1000, "rows read or estimated, the larger of both", "a wrong estimate of few rows changes no plan"),
+    "P9.share": _at(0.2, "planning, of the statement's time", "most plans are a few percent of what they plan"),
+    "P9.planning_us": _at(
+        500,
+        "microseconds of planning",
+        "less is what any statement takes, on MySQL with the rows of unique keys that it reads then",
+    ),
     "E2.share": _at(0.2, "waits for locks, of the time", "some waiting belongs to rows that many change"),
     "E3.share": _at(
         0.3,
@@ -110,6 +116,12 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "a transaction of a few changes on a fast log stays below",
     ),
     "E3.commit_us": _at(200, "microseconds of a COMMIT in the median", "one that waits for no disk and no replica takes less"),
+    "E4.misses": _at(
+        0.01, "reads of pages that went to the disk, of all", "with less the working set is in the buffer pool, nearly"
+    ),
+    "E4.filled": _at(
+        2, "pages read from the disk, per page of the buffer pool", "fewer may all be first reads, which any pool has once"
+    ),
 }
 
 

@@ -27,6 +27,7 @@ class Recorded:
         self.family = family
         self.version = "recorded"
         self.sent: list[str] = []
+        self.executed = ""
         self._versions, self._version, self._left = versions, 1, gone_after
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
@@ -40,6 +41,14 @@ class Recorded:
             self._version = int(sql[-1])
         if sql.startswith("SHOW SESSION STATUS"):
             return [("counter", str(len(self.sent)))]
+        if sql == "SHOW PROFILES":
+            return [(7, 0.1, "SHOW WARNINGS"), *([(8, 0.1, self.executed)] if self.executed else []), (9, 0.1, "SHOW STATUS")]
+        if sql.startswith("SHOW PROFILE FOR QUERY"):
+            return (
+                [("init", 0.004), ("Optimizing", 0.001), ("statistics", 0.002), ("executing", 0.013)] if sql[-1] == "8" else []
+            )
+        if "ANALYZE" in sql:
+            self.executed = sql
         name = next((name for name, statement in shop.STATEMENTS.items() if sql.endswith(statement)), None)
         return [(self._answer(sql, name),)] if name else []
 
@@ -108,6 +117,32 @@ def test_a_mysql_without_versions_of_its_json_is_asked_for_tree(versions: bool, 
     assert any("FORMAT=TREE" in sql for sql in session.sent) is not versions
     assert plan.notices[0].code == 1739 and plan.executed is execute
     assert (plan.sort_merge_passes is not None) is execute
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_execution_tells_how_long_it_was_planned(family: shop.Family) -> None:
+    session = Recorded(family)
+    asker = Asker(session)
+    unexecuted = asker.plan(shop.STATEMENTS["full"])
+    assert unexecuted.planning_ms is None and not any("rofil" in sql for sql in session.sent)
+    plan = asker.plan(shop.STATEMENTS["full"], execute=True)
+    assert plan.planning_ms and plan.whole_ms
+    if family == "postgres":
+        assert plan.execution_ms and plan.whole_ms == pytest.approx(plan.execution_ms + plan.planning_ms)
+    else:
+        assert [plan.planning_ms, plan.whole_ms] == pytest.approx([3.0, 20.0])
+        assert session.sent[-2:] == ["SET SESSION profiling = 0", "ROLLBACK"]
+
+
+def test_a_server_that_does_not_profile_is_asked_all_the_same() -> None:
+    class Without(Recorded):
+        def ask(self, sql: str) -> list[tuple[Any, ...]]:
+            if "profiling" in sql:
+                raise Refused("1193", "Unknown system variable 'profiling'")
+            return super().ask(sql)
+
+    plan = Asker(Without("mysql")).plan(shop.STATEMENTS["full"], execute=True)
+    assert plan.executed and plan.planning_ms is None
 
 
 def test_a_refusal_names_its_reason_and_rolls_back() -> None:

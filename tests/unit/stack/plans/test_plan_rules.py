@@ -258,6 +258,33 @@ def test_p8_what_a_limit_cut_short_was_not_wrong() -> None:
     fires("P8", asked(Node(operation="limit", limit=10, loops=1, children=(sorted_,))))
 
 
+@pytest.mark.parametrize(
+    ("planning", "whole", "fire"),
+    [(2.0, 8.0, True), (2.0, 10.0, False), (2.1, 10.0, True), (0.5, 1.0, True), (0.49, 1.0, False)],
+)
+def test_p9_planning_takes_a_large_part_of_the_statement(planning: float, whole: float, fire: bool) -> None:
+    each = asked(scan(loops=1), planning_ms=planning, whole_ms=whole)
+    outcome = found("P9", each)
+    assert isinstance(outcome, Finding) == fire
+    if isinstance(outcome, Finding):
+        assert outcome.status == "measured"
+        # The statement's share is half of the time.
+        assert outcome.share == outcome.statements[0].share == pytest.approx(0.5 * planning / whole)
+
+
+def test_p9_of_two_servers_the_one_that_plans_longer_is_named() -> None:
+    each = asked(scan(loops=1), scan(loops=1), planning_ms=3.0, whole_ms=10.0)
+    assert each.other
+    other = each.other.model_copy(update={"planning_ms": 4.0, "whole_ms": 10.0})
+    assert "on B took 4,000" in fires("P9", each.model_copy(update={"other": other}), "measured")
+
+
+def test_p9_says_what_it_needs() -> None:
+    unexecuted, untimed = found("P9", asked(scan())), found("P9", asked(scan(loops=1)))
+    assert isinstance(unexecuted, Unseen) and "--execute" in unexecuted.why
+    assert isinstance(untimed, Unseen) and "does not say how long it planned" in untimed.why
+
+
 @pytest.mark.parametrize("name", ["P5", "P6"])
 def test_rules_about_two_servers_do_not_judge_one(name: str) -> None:
     assert isinstance(found(name, asked(scan())), Unseen)
@@ -269,7 +296,7 @@ def test_p8_needs_an_execution() -> None:
 
 
 def test_every_rule_is_a_suspect_and_speaks_of_no_plans_at_all() -> None:
-    assert set(RULES) == {"P2", "P3", "P4", "P5", "P6", "P7", "P8"} <= set(SUSPECTS)
+    assert set(RULES) == {"P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9"} <= set(SUSPECTS)
     assert all(isinstance(each, Unseen) for each in judged((), LIMITS))
 
 
