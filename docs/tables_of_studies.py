@@ -90,7 +90,9 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
     plan, reached = result["experiment"]["plan"], result["experiment"].get("reached")
     trials = reached["trials"] if reached else plan["trials"]
     measure_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "measure")
-    lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {plan['lead_s']:g} s of lead-in"
+    leads = {one["lead_s"] for one in result["experiment"].get("lead_ins", ())} or {plan["lead_s"]}
+    behind = " or ".join(f"{one:g}" for one in sorted(leads))
+    lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {behind} s of lead-in"
     yield f"{table.machine(result)}; {trials} trials, {lead}, {table.time(measure_s)} of measuring:"
     yield ""
     yield from table.head("workload", "figure", "ratio", "interval", "half-width")
