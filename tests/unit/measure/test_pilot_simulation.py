@@ -49,7 +49,7 @@ def one_turn(chance: np.random.Generator, arm: str, number: int, depth: float, d
 
 def pilots(depth: float, decay_s: float, deep: float) -> list[LeadIn]:
     """What pilots choose for a server that a turn before it slows down, beside one that it does not."""
-    found = []
+    found: list[LeadIn] = []
     for seed in range(PILOTS):
         chance = np.random.default_rng(seed)
         turns = [
