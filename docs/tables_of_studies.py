@@ -90,7 +90,9 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
     plan, reached = result["experiment"]["plan"], result["experiment"].get("reached")
     trials = reached["trials"] if reached else plan["trials"]
     measure_s = next(stage["wall_s"] for stage in result["stages"] if stage["name"] == "measure")
-    lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {plan['lead_s']:g} s of lead-in"
+    leads = {one["lead_s"] for one in result["experiment"].get("lead_ins", ())} or {plan["lead_s"]}
+    behind = " or ".join(f"{one:g}" for one in sorted(leads))
+    lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {behind} s of lead-in"
     yield f"{table.machine(result)}; {trials} trials, {lead}, {table.time(measure_s)} of measuring:"
     yield ""
     yield from table.head("workload", "figure", "ratio", "interval", "half-width")
@@ -100,6 +102,30 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
             limits = f"{one['ci_low']:.3f} to {one['ci_high']:.3f} at {100 * one['confidence']:.0f} %"
             load = f"{one['workload']}, {table.connections(one['connections'])}"
             yield table.row(load, table.METRICS[one["metric"]], f"{one['ratio']:.3f}", limits, f"{100 * half:.1f} %")
+
+
+def covariates(result: dict[str, Any]) -> Iterator[str]:
+    """A row a simulated case: how wide each interval is beside Student's, and how often each covers the truth."""
+    ways = {"student": "Student", "regressed": "regressed", "cuped": "slope of the baseline"}
+    wide = [f"width, {name}" for way, name in ways.items() if way != "student"]
+    cover = [f"covers, {name}" for name in ways.values()]
+    yield from table.head("machine", "trials", "explained", "moved by", *wide, *cover)
+    for one in result["rows"]:
+        widths_of = (f"{one[way]['width']:.2f}" for way in ways if way != "student")
+        covers = (f"{100 * one[way]['covered']:.1f} %" for way in ways)
+        yield table.row(
+            one["machine"], one["trials"], f"{100 * one['explained']:.0f} %", f"{one['moved']:g} sd", *widths_of, *covers
+        )
+
+
+def met(result: dict[str, Any]) -> Iterator[str]:
+    """How much steal the kept measurements met, and how many were beside other programs, in a sentence."""
+    found = result["met"]
+    beside = sum(one["other_load"] for one in found)
+    yield (
+        f"The largest steal of the {len(found)} kept measurements that recorded it is "
+        f"{100 * max(one['steal_share'] for one in found):.2f} % of the CPUs' time; {beside} of them met other programs."
+    )
 
 
 def called(result: dict[str, Any]) -> Iterator[str]:
@@ -128,4 +154,4 @@ def _named(found: StudyResult, figure: str) -> str:
     return figure
 
 
-KINDS = (called, study, factors, rows, confirmed, variance, widths)
+KINDS = (called, covariates, met, study, factors, rows, confirmed, variance, widths)

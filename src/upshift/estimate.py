@@ -9,6 +9,7 @@ from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs
 from upshift.explain.recording import recording_s
 from upshift.measure.model import Plan
+from upshift.measure.pilot import pilot_load_s
 from upshift.measure.slice import load_s
 from upshift.options import Options
 from upshift.plan import measuring_plan, recipe_of
@@ -118,7 +119,18 @@ def _explained_s(seconds: float) -> float:
 
 def trial_s(plan: Plan, arms: int, loads: int) -> float:
     """Seconds of a trial. Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops."""
-    return loads * (load_s(plan, arms * plan.rounds, arms) + 2) + arms * 4 + plan.warmup_s + 2
+    return loads * (load_s(plan, arms * plan.rounds, arms) + 2) + _servers_s(plan, arms)
+
+
+def pilot_s(plan: Plan, arms: int, workloads: int) -> float:
+    """Seconds of the pilot; 0 without one."""
+    if not plan.pilot_turns:
+        return 0.0
+    return workloads * (pilot_load_s(plan.pilot_turns, arms) + 2) + _servers_s(plan, arms)
+
+
+def _servers_s(plan: Plan, arms: int) -> float:
+    return arms * 4 + plan.warmup_s + 2
 
 
 def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
@@ -135,7 +147,7 @@ def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: training_s,
         Stage.CARD: options.card_s,
-        Stage.MEASURE: plan.budget_s or plan.trials * trial_s(plan, arms, loads),
+        Stage.MEASURE: plan.budget_s or pilot_s(plan, arms, workloads) + plan.trials * trial_s(plan, arms, loads),
         Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
         Stage.EXPLAIN: _explained_s(options.explain_s),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,

@@ -16,6 +16,9 @@ from upshift.values import Value
 
 Level = Literal["quick", "full"]
 
+LEAD_S = 0.3
+"""The lead-in of a slice where nobody chose one."""
+
 
 def _absolute(path: str | None) -> str | None:
     """A run that is resumed in another folder must find the same files."""
@@ -74,8 +77,9 @@ class Options(Value):
     trials: int = 6
     rounds: int = 2
     slice_s: float = 0.4
-    """With a lead-in of 0.3 s, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
-    lead_s: float = 0.3
+    """With ``LEAD_S``, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
+    lead_s: float | None = None
+    """None: ``LEAD_S``, or what a pilot chooses with ``until``."""
     until: float | None = None
     budget_s: float | None = None
     warmup_s: float = 4.0

@@ -124,11 +124,12 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     return report_measured(lab, Judged(carded=carded, experiment=experiment, counted=counted), measuring)
 
 
-def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Instructions:
+def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...], *, by_bolt: bool = False) -> Instructions:
     """What servers that exist already execute for a query, compared with the first of them."""
     first = variants[0]
     data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind, first))
-    return count_instructions(lab, variants, templates(lab, variants, data, measuring.train_on), measuring)
+    filled = templates(lab, variants, data, measuring.train_on)
+    return count_instructions(lab, variants, filled, measuring, by_bolt=by_bolt)
 
 
 def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, works: Mapping[str, Work]) -> StudyResult:

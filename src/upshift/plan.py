@@ -24,10 +24,11 @@ from upshift.explain.door import Asked, refuse_unexplainable
 from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
 from upshift.measure.model import Plan
+from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
 from upshift.measure.variant import Surroundings, Variant
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
-from upshift.options import Options
+from upshift.options import LEAD_S, Options
 from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
@@ -195,7 +196,8 @@ def measuring_plan(options: Options) -> Plan:
         trials=options.trials,
         rounds=options.rounds,
         slice_s=options.slice_s,
-        lead_s=options.lead_s,
+        lead_s=LEAD_S if options.lead_s is None else options.lead_s,
+        pilot_turns=PILOT_TURNS if options.until is not None and options.lead_s is None else 0,
         until=options.until,
         budget_s=options.budget_s,
         warmup_s=options.warmup_s,

@@ -51,6 +51,17 @@ def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, toda
     assert again.result() == result
 
 
+def test_a_pilot_chooses_the_lead_in_before_the_trials(cli: Cli, plain: Path, today: Path) -> None:
+    narrow = ("--until", "50%", "--budget", "2m", "--trials", "2", "--connections", "2", "--card-seconds", "0", "--no-install")
+    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *narrow, "--json")
+    assert done.code == 0, done.stderr
+    (chosen,) = done.result().experiment.lead_ins
+    assert chosen.workload == "mix" and f"a lead-in of {chosen.lead_s:g} s for mix" in done.stderr
+    run = cli.runs()[-1]
+    assert (run / "samples.pilot.json").is_file()
+    assert f"a lead-in of {chosen.lead_s:g} s for mix" in (run / "report.html").read_text()
+
+
 def test_a_variant_is_measured_beside_an_executable(cli: Cli, plain: Path, tmp_path: Path) -> None:
     variant = tmp_path / "niced.toml"
     variant.write_text(f'binary = "{plain}"\nunder = ["nice", "-n", "5"]\n[environment]\nMALLOC_ARENA_MAX = "1"\n')

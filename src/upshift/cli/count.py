@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,17 +17,21 @@ def count(
     workload: Annotated[
         list[str] | None, typer.Option(help="Count under this workload (name or .toml file); repeatable.")
     ] = None,
+    by: Annotated[
+        Literal["bolt"] | None,
+        typer.Option(help="bolt: servers that BOLT instruments count themselves; default: hardware counters, or valgrind."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Count the instructions that servers execute for a query, with hardware counters or valgrind."""
+    """Count the instructions that servers execute for a query, with hardware counters, valgrind or BOLT."""
     from json import dumps
 
     from upshift import console
     from upshift.cli.session import session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool
-    from upshift.instructions.tools import NOTHING_COUNTS, find_tool
+    from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, find_bolt, find_tool
     from upshift.options import Options
     from upshift.pipeline import count_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
@@ -36,7 +40,9 @@ def count(
     from upshift.stages.names import Stage
     from upshift.toolchain.system import install_line
 
-    if find_tool(SystemShell()) is None:
+    if by == "bolt" and find_bolt(SystemShell()) is None:
+        raise MissingTool(NO_BOLT, "`upshift doctor` says what to install")
+    if by is None and find_tool(SystemShell()) is None:
         raise MissingTool(NOTHING_COUNTS, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
     variants = find_variants(arms)
     options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
@@ -44,7 +50,7 @@ def count(
     stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))
     measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
     with session("count", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-        found = count_variants(at_work.lab, measuring, variants)
+        found = count_variants(at_work.lab, measuring, variants, by_bolt=by == "bolt")
     if not found.counts:
         raise CountFailed("nothing was counted: " + "; ".join(found.not_counted), f"logs are in {at_work.run.path}")
     if json:

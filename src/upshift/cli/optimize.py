@@ -65,7 +65,10 @@ def optimize(
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
-    lead_seconds: Annotated[float, typer.Option(min=0, help="Seconds of load in a turn before they count.")] = 0.3,
+    lead_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds of load in a turn before they count; default: 0.3, with --until by a pilot."),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upshift.errors import CountFailed
+from upshift.instructions.by_bolt import Instrumented, count_twice
 from upshift.instructions.executed import Cost, Executed
+from upshift.instructions.loads import LONGER, load_fixed
 from upshift.instructions.model import Count, FunctionCount
 from upshift.instructions.tools import Counting, Tool
 from upshift.measure.variant import Variant
@@ -21,14 +23,10 @@ from upshift.server.data import copy
 from upshift.server.instance import START_TIMEOUT_S, RunningServer, running
 from upshift.server.kind import ServerKind, Unit
 from upshift.shell import Shell
-from upshift.workload.driver import run_fixed
 from upshift.workload.model import Workload
 
-LONGER = 3
-"""The long run's transactions over the short one's."""
 _SLOWER = 4
 """How many times a start's time limit a server gets: under valgrind it takes that."""
-_LOAD_TIMEOUT_S = 600.0
 _LOOK_S = 0.02
 _LOOKS = 10
 _IDLE_TIMEOUT_S = 30.0
@@ -46,25 +44,24 @@ def count(
     cpus: tuple[int, ...],
     log: Path,
     by_function: bool = False,
+    instrumented: Instrumented | None = None,
 ) -> Count:
     """What ``arm`` executes for a query of ``workload``, on a copy of ``template`` in ``folder``; ``by_function`` as well.
+
+    ``instrumented`` makes the copies that count themselves, when that is the ``tool``.
 
     Raises CountFailed, ServerFailed, LoadFailed, CommandFailed or MissingTool.
     """
     assert workload.fixed is not None
     transactions = workload.fixed.transactions
+    if instrumented:
+        twice = count_twice(*(shell, kind, arm, workload, template, folder), instrumented=instrumented, cpus=cpus, log=log)
+        return slope(arm.name, workload.name, *twice)
     data = copy(shell, template, folder / "data")
     steady = kind.repeatable()
 
     def load(server: RunningServer, many: int) -> None:
-        run_fixed(
-            *(shell, kind, workload, server),
-            transactions=many,
-            options=arm.client,
-            cpus=cpus,
-            log=log,
-            timeout_s=_LOAD_TIMEOUT_S,
-        )
+        load_fixed(shell, kind, arm, workload, server, many, cpus=cpus, log=log)
 
     try:
         with running(
@@ -107,10 +104,15 @@ def slope(
         arm=arm,
         workload=workload,
         instructions_per_query=(many.instructions - few.instructions) / queries,
-        calls_per_query=None if many.calls is None or few.calls is None else (many.calls - few.calls) / queries,
+        calls_per_query=_per_query(few.calls, many.calls, queries),
+        taken_branches_per_query=_per_query(few.taken_branches, many.taken_branches, queries),
         queries=queries,
         functions=_functions(few, many, queries) if by_function else (),
     )
+
+
+def _per_query(few: int | None, many: int | None, queries: int) -> float | None:
+    return None if many is None or few is None else (many - few) / queries
 
 
 def _functions(few: Executed, many: Executed, queries: int) -> tuple[FunctionCount, ...]:

@@ -27,10 +27,12 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Executed:
-    """Of one thread, while a load ran."""
+    """Of one thread, or of a whole server, while a load ran."""
 
     instructions: int
     calls: int | None = None
     """Of functions; None: what counted them does not say."""
     functions: Mapping[Function, Cost] = field(default_factory=dict)
     """Empty where what counted does not say."""
+    taken_branches: int | None = None
+    """Of its branches and jumps, those that did not go on with what follows; None: what counts them does not say."""

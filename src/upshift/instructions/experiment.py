@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from upshift.errors import UpshiftError
+from upshift.instructions.by_bolt import Instrumented
 from upshift.instructions.count import count
 from upshift.instructions.model import Count, Instructions, compared
 from upshift.instructions.tools import Tool
@@ -44,6 +45,8 @@ def count_all(
     started = Trainees(bench.shell)
     beside = replace(bench, shell=started)
 
+    instrumented = None if tool.toolchain is None else Instrumented(beside.shell, tool.toolchain, bench.folder, bench.log)
+
     def one(number: int) -> Count:
         arm, workload = jobs[number]
         log = bench.log.with_name(f"{bench.log.stem}-{number}.log")
@@ -54,6 +57,7 @@ def count_all(
                 cpus=cpus,
                 log=log,
                 by_function=by_function,
+                instrumented=instrumented,
             )
 
     pool = ThreadPoolExecutor(max_workers=len(places))

@@ -20,13 +20,18 @@ class FunctionCount(Value):
 
 
 class Count(Value):
-    """What one server executes for a query of one workload, in the thread of the client's connection and in user mode."""
+    """What one server executes for a query of one workload, in user mode.
+
+    In the thread of the client's connection; counted by BOLT, in all threads, without libraries.
+    """
 
     arm: str
     workload: str
     instructions_per_query: float
     calls_per_query: float | None
     """Calls of functions; a function that is inlined is not called. None: what counted does not say."""
+    taken_branches_per_query: float | None = None
+    """None: what counted does not say."""
     queries: int
     """By the server's own counter: how many the long run had more than the short one."""
     functions: tuple[FunctionCount, ...] = ()
@@ -44,7 +49,7 @@ class Ratio(Value):
 class Instructions(Value):
     """All that was counted in a run."""
 
-    source: Literal["perf stat", "callgrind", "none"]
+    source: Literal["perf stat", "callgrind", "bolt", "none"]
     """What counted; none: nothing could."""
     version: str = ""
     """Of the tool."""

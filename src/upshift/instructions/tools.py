@@ -1,4 +1,7 @@
-"""What counts instructions here: the processor's own counters through perf stat, or else valgrind's callgrind."""
+"""What counts instructions here: the processor's own counters through perf stat, or else valgrind's callgrind.
+
+BOLT, which makes a server count itself, is asked for by name.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
+from pydantic import Field
+
 from upshift.instructions import callgrind, perf_stat
 from upshift.instructions.executed import Executed
 from upshift.shell import Command, Shell
-from upshift.values import Value
+from upshift.toolchain.find import find_all
+from upshift.toolchain.model import Toolchain
+from upshift.values import Value, is_empty
 
 NOTHING_COUNTS = "valgrind is not installed, and no hardware counters are to be read"
+NO_BOLT = "there is no BOLT with its run-time library beside a clang"
 NOTHING_COUNTS_FUNCTIONS = "valgrind is not installed"
 _PROBE_TIMEOUT_S = 20.0
 
@@ -33,8 +41,10 @@ class Counting(Protocol):
 class Tool(Value):
     """What counts, and its version."""
 
-    source: Literal["perf stat", "callgrind"]
+    source: Literal["perf stat", "callgrind", "bolt"]
     version: str
+    toolchain: Toolchain | None = Field(default=None, exclude_if=is_empty)
+    """Of ``bolt``."""
 
     def before_server(self, folder: Path) -> tuple[str, ...]:
         """What stands before a server's command: addresses that are the same at each start, and callgrind; ``folder`` gets its
@@ -43,7 +53,7 @@ class Tool(Value):
         return ("setarch", "-R", *(callgrind.command(folder) if self.source == "callgrind" else ()))
 
     def on(self, shell: Shell, pid: int, folder: Path, log: Path) -> Counting:
-        """For the server ``pid``, which was started behind ``before_server``."""
+        """For the server ``pid``, which was started behind ``before_server``. BOLT's counts itself."""
         if self.source == "callgrind":
             return callgrind.Callgrind(shell, pid, folder, log)
         return perf_stat.PerfStat(shell, pid, folder, log)
@@ -62,6 +72,12 @@ def find_tool(shell: Shell, *, by_function: bool = False) -> Tool | None:
         return None
     version = _version(shell, "valgrind").removeprefix("valgrind-")
     return Tool(source="callgrind", version=version) if version else None
+
+
+def find_bolt(shell: Shell) -> Tool | None:
+    """The newest BOLT that can instrument."""
+    found = next((each for each in find_all("clang", shell=shell) if each.bolt), None)
+    return Tool(source="bolt", version=found.version, toolchain=found) if found else None
 
 
 def _version(shell: Shell, program: str) -> str:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upshift.errors import LoadFailed, UsageError
+from upshift.errors import UsageError
 from upshift.measure import kernel
-from upshift.measure.bench import Bench, Clock, RunningArm
+from upshift.measure.bench import Bench, Clock
 from upshift.measure.model import Experiment, Load, Plan, Slice
+from upshift.measure.pilot import NOT_ENOUGH_TIME, PILOT, Pilot, choose, in_words, pilot_turns, turns_within
 from upshift.measure.placement import kept_to
 from upshift.measure.quality import STEAL, find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
-from upshift.measure.schedule import start_order, turns, warmup_loads
-from upshift.measure.slice import Sample, measure_load
+from upshift.measure.schedule import turns, warmup_loads
+from upshift.measure.slice import measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
+from upshift.measure.trial import settle, started
+from upshift.measure.turn import Sample
 from upshift.measure.until import reached, trials_asked
 from upshift.measure.variant import Variant
 
-SETTLE_S = 20.0
-"""The longest wait before a load for the background work of all servers of the trial."""
 MOST_REPEATS = 2
 """So often a load is measured again in a trial when the hypervisor took more than ``STEAL``."""
-_LOOK_AGAIN_S = 0.2
-_LEAST_QUERIES = 10
 _LEAST_FIRST_STAGE = 2
 
 
@@ -68,7 +66,8 @@ def run_experiment(
     end ``samples`` is a Parquet file. Called again with the same plan after an interruption, it measures only the trials
     that were not completed.
 
-    With ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told how many.
+    With ``plan.pilot_turns`` a pilot chooses the lead-in of each workload first, in a trial that does not count. With
+    ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told what both found.
     A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts.
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
@@ -81,6 +80,12 @@ def run_experiment(
     planned = plan.trials
     slices = list(store.open(per_trial))
     measured = {each.trial for each in slices}
+
+    with kept_to(plan.client_cpus):
+        pilot = store.pilot() or _pilot(plan, arms, baselines[0], loads, bench, store, clock=clock, sample=sample)
+    lead_s = {each.workload: each.lead_s for each in pilot.lead_ins}
+    if plan.pilot_turns:
+        on_note("; ".join(map(in_words, pilot.lead_ins)) if lead_s else NOT_ENOUGH_TIME)
     # The clock of an interrupted attempt is gone: its samples keep their times, and the new ones follow them.
     origin_s = clock.now_s() - max((each.started_s + each.wall_s for each in slices), default=0.0)
 
@@ -104,10 +109,17 @@ def run_experiment(
         with kept_to(plan.client_cpus):
             for trial in trials:
                 if trial not in measured:
-                    _run_trial(trial, plan, arms, loads, bench, clock=clock, origin_s=origin_s, sample=sample, add=add)
+                    _run_trial(
+                        *(trial, plan, arms, loads, bench),
+                        lead_s=lead_s,
+                        clock=clock,
+                        origin_s=origin_s,
+                        sample=sample,
+                        add=add,
+                    )
 
     run(range(plan.trials))
-    trials, expected = trials_asked(slices, plan, baselines[0])
+    trials, expected = trials_asked(slices, plan, baselines[0], pilot.took_s)
     if plan.until is not None:
         on_note(f"{trials} trials: after {plan.trials}, an interval of {expected:.1%} either way is to be expected of them")
     planned = trials
@@ -125,9 +137,38 @@ def run_experiment(
         confidence=confidence,
         steal_share=steal_share(slices, plan),
         reached=reached(compared, plan, baselines[0], trials, expected),
+        lead_ins=pilot.lead_ins,
         repeated=sum(each.attempt for each in slices) // (plan.rounds * len(arms)),
         flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
+
+
+def _pilot(
+    plan: Plan,
+    arms: Sequence[Variant],
+    baseline: str,
+    loads: Sequence[Load],
+    bench: Bench,
+    store: Samples,
+    *,
+    clock: Clock,
+    sample: Sample,
+) -> Pilot:
+    """What the pilot chose, kept for a resumed experiment; nothing where there is none."""
+    count = turns_within(plan, len(arms), len(warmup_loads(loads)))
+    if not count:
+        return Pilot(took_s=0.0, turns=(), lead_ins=())
+    began_s = clock.now_s()
+    with started(PILOT, plan, arms, loads, bench) as running:
+        found = pilot_turns(
+            *(bench, running, arms, loads, count),
+            before=lambda: settle(tuple(running.values()), clock),
+            clock=clock,
+            sample=sample,
+        )
+    pilot = Pilot(took_s=clock.now_s() - began_s, turns=found, lead_ins=choose(found, baseline, plan.lead_s))
+    store.keep_pilot(pilot)
+    return pilot
 
 
 def _run_trial(
@@ -137,56 +178,24 @@ def _run_trial(
     loads: Sequence[Load],
     bench: Bench,
     *,
+    lead_s: Mapping[str, float],
     clock: Clock,
     origin_s: float,
     sample: Sample,
     add: Callable[[Slice], None],
 ) -> None:
-    with ExitStack() as stack:
-        running: dict[str, RunningArm] = {}
-        for arm in start_order(plan, trial, arms):
-            running[arm.name] = stack.enter_context(bench.arm(arm, trial))
-        _warm_up(running, bench, loads, seconds=plan.warmup_s, seed=trial + 1)
+    with started(trial, plan, arms, loads, bench) as running:
         for each in turns(plan, trial, arms, loads):
+            planned = plan.model_copy(update={"lead_s": lead_s.get(each.load.workload, plan.lead_s)})
             for attempt in range(1 + MOST_REPEATS):
                 settled = settle(tuple(running.values()), clock)
                 slices = measure_load(
-                    bench, running, each, plan, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
+                    bench, running, each, planned, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
                 )
                 if attempt == MOST_REPEATS or steal_share(slices, plan) <= STEAL:
                     for one in slices:
                         add(one.model_copy(update={"attempt": attempt}))
                     break
-
-
-def settle(servers: Sequence[RunningArm], clock: Clock) -> bool:
-    """Wait until no server works in the background: what one load left to flush and purge belongs to no other load.
-
-    False when one still does after ``SETTLE_S``.
-    """
-    deadline_s = clock.now_s() + SETTLE_S
-    while not all(server.quiet() for server in servers):
-        if clock.now_s() >= deadline_s:
-            return False
-        clock.sleep(_LOOK_AGAIN_S)
-    return True
-
-
-def _warm_up(running: Mapping[str, RunningArm], bench: Bench, loads: Sequence[Load], *, seconds: float, seed: int) -> None:
-    """Each workload for its share of the time, on all servers at once; a load that does nothing is found here, not after an
-    hour.
-    """
-    chosen = warmup_loads(loads) if seconds > 0 else ()
-    for load in chosen:
-        before = {name: server.queries() for name, server in running.items()}
-        for handle in [bench.begin(server, load, seconds / len(chosen), seed) for server in running.values()]:
-            handle.finish()
-        for name, server in running.items():
-            if server.queries() - before[name] < _LEAST_QUERIES:
-                raise LoadFailed(
-                    f"workload '{load.workload}' left the server idle (arm '{name}')",
-                    "the load command must use {socket}; try it by hand against a server that you started",
-                )
 
 
 def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads: Sequence[Load]) -> None:

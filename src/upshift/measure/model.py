@@ -44,6 +44,8 @@ class Plan(Value):
     slice_s: float
     lead_s: float
     """Load on an arm in its turn before the slice: caches hold another arm's data at first."""
+    pilot_turns: int = 0
+    """Of each arm under each workload, in a trial that does not count: they choose what replaces ``lead_s``. 0: none."""
     warmup_s: float
     """Load on each arm after its start, before the first slice counts."""
     until: float | None = None
@@ -172,6 +174,21 @@ class Flag(Value):
     """Where it was found; empty for what concerns all of the measurement."""
 
 
+class LeadIn(Value):
+    """The lead-in that the pilot chose for all arms under a workload, and why."""
+
+    workload: str
+    lead_s: float
+    why: Literal["no difference", "noise", "longest"]
+    """No difference was seen behind it; the pilot was too noisy to choose a shorter one than ``Plan.lead_s``; or it is the
+    longest of all, and a difference is still there."""
+    moved: float
+    """By which share the ratio of an arm to the baseline was another in the slice than in the rest of the turn: 0.02 is 2 %
+    more, of the arm that it moved most for."""
+    noise: float
+    """Half-width of the interval around it, as a share."""
+
+
 class Reached(Value):
     """What came of the asked half-width. Half-widths are shares: 0.01 is an interval of about 1 % either way."""
 
@@ -199,6 +216,8 @@ class Experiment(Value):
     """Of the CPUs' time while measuring, what the hypervisor gave to other machines."""
     reached: Reached | None = None
     """None: no width was asked for."""
+    lead_ins: tuple[LeadIn, ...] = ()
+    """What the pilot chose, a workload each; empty without one, when each slice has the plan's."""
     transactions: tuple[str, ...] = ()
     """Workloads of which transactions are counted in place of queries: a query is a transaction in their figures."""
     repeated: int = 0

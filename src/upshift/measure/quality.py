@@ -53,7 +53,7 @@ def find_flags(
         _swap(groups),
         _pool_too_small(pool_bytes, data_bytes),
         _not_steady(groups, plan),
-        _carry_over(groups, plan),
+        _carry_over(groups),
         _other_load(groups, plan),
         _steal(groups, plan),
         _not_settled(groups),
@@ -130,7 +130,7 @@ def _not_steady(groups: Groups, plan: Plan) -> Flag | None:
     )
 
 
-def _carry_over(groups: Groups, plan: Plan) -> Flag | None:
+def _carry_over(groups: Groups) -> Flag | None:
     """An arm's second halves of slices against its first ones, more or less so than those of all arms, beyond noise.
 
     Right after another arm's turn the caches hold its data; the faster arm loses most by that.
@@ -154,7 +154,7 @@ def _carry_over(groups: Groups, plan: Plan) -> Flag | None:
         name="carry-over",
         message="within a turn, throughput rose or fell more than that of all servers: "
         + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
-        hint=f"the lead-in of {plan.lead_s:g} s is shorter than the traces of the turn before: raise --lead-seconds",
+        hint="the lead-in is shorter than the traces of the turn before: raise --lead-seconds",
     )
 
 

@@ -2,6 +2,7 @@
 
     samples.partial.jsonl   first line: {"experiment": HASH}; then a Slice a line
     samples.parquet         a Slice a row; the hash is in its key-value metadata
+    samples.pilot.json      what the pilot measured and chose, where there was one
 
 The hash names what was measured and how, the number of trials included: an interrupted experiment goes on with the same
 plan, and none is added to after its end. To look at a result before deciding on more trials would call differences that
@@ -19,6 +20,7 @@ import duckdb
 from pydantic import ValidationError
 
 from upshift.measure.model import Load, Plan, Slice
+from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
 from upshift.values import content_hash, file_sha256
 
@@ -49,6 +51,7 @@ class Samples:
     def __init__(self, parquet: Path, experiment: str) -> None:
         self.parquet = parquet
         self.partial = parquet.with_suffix(".partial.jsonl")
+        self._pilot = parquet.with_suffix(".pilot.json")
         self._experiment = experiment
 
     def open(self, slices_per_trial: int) -> tuple[Slice, ...]:
@@ -85,6 +88,21 @@ class Samples:
             )
         fresh.replace(self.parquet)
         self.partial.unlink()
+
+    def pilot(self) -> Pilot | None:
+        """The pilot of an earlier attempt at the same experiment; one of another is moved aside."""
+        if not self._pilot.is_file():
+            return None
+        kept = json.loads(self._pilot.read_text())
+        if kept.pop(_KEY) == self._experiment:
+            return Pilot.model_validate(kept)
+        _move_aside(self._pilot, f"{self.parquet.stem}.pilot", ".json")
+        return None
+
+    def keep_pilot(self, pilot: Pilot) -> None:
+        fresh = self._pilot.with_suffix(".new")
+        fresh.write_text(json.dumps({_KEY: self._experiment, **pilot.model_dump(mode="json")}) + "\n")
+        fresh.replace(self._pilot)
 
     def _header(self) -> str:
         return json.dumps({_KEY: self._experiment})

@@ -9,12 +9,12 @@ from upshift.measure.model import Comparison, Plan, Reached, Slice
 from upshift.measure.statistics import LEVEL, MOST_TRIALS, UNBOUNDED_HIGH, half_width, pairs
 
 
-def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str) -> tuple[int, float]:
+def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: float = 0.0) -> tuple[int, float]:
     """How many trials there must be in all, and the half-width to expect of them, as a share; from the first stage's slices.
 
     The widest interval counts of those that the headline may speak of: QPS against ``baseline`` at
     ``plan.headline_connections``, under the loads that were trained on. ``plan.budget_s`` limits the trials: it is the
-    first stage's time that tells how many fit.
+    first stage's time that tells how many fit, beside the ``pilot_s`` that the pilot took.
     """
     first = [each for each in slices if each.trial < plan.trials]
     means = [
@@ -27,7 +27,7 @@ def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str) -> tuple[in
     asked = min(MOST_TRIALS, max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
     if plan.budget_s is not None:
         a_trial_s = max(each.started_s + each.wall_s for each in first) / plan.trials
-        asked = min(asked, max(plan.trials, int(plan.budget_s / a_trial_s)))
+        asked = min(asked, max(plan.trials, int((plan.budget_s - pilot_s) / a_trial_s)))
     return asked, math.expm1(widest / math.sqrt(asked))
 
 

@@ -93,6 +93,8 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
     if result.experiment.transactions:
         lines.append(Text(words.unit_sentence(result.experiment.transactions), style="dim"))
+    if result.experiment.lead_ins:
+        lines.append(Text(words.lead_in_sentence(result.experiment.lead_ins), style="dim"))
     if result.experiment.reached:
         lines.append(Text(words.reached_sentence(result.experiment.reached), style="dim"))
     for number, flag in enumerate(result.experiment.flags, 1):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, Metric, Reached, Verdict
+from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Reached, Verdict
+from upshift.measure.pilot import in_words
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
@@ -164,7 +165,7 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
         f"One start is one trial, the unit that counts: each start has a random offset until its end.",
         f"Within a trial the servers {turns} (seed {plan.seed}): for each workload and number of connections "
-        f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in of {plan.lead_s:g} s. "
+        f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in{_lead(experiment)}. "
         f"Connections were kept from turn to turn, and a server was stopped in the turns of others. Drift of the machine thus "
         f"affects all of them alike. Before the first load they were warmed up for {plan.warmup_s:g} s; before each load all "
         f"servers finished flushing and purging, or a flag says that they did not.",
@@ -183,8 +184,18 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile; "
         f"{count(experiment.repeated, 'load')} {'was' if experiment.repeated == 1 else 'were'} measured again for that.",
         *((unit_sentence(experiment.transactions) + ".",) if experiment.transactions else ()),
+        *((lead_in_sentence(experiment.lead_ins) + ".",) if experiment.lead_ins else ()),
         *((reached_sentence(experiment.reached) + ".",) if experiment.reached else ()),
     )
+
+
+def _lead(experiment: Experiment) -> str:
+    return " that a pilot chose" if experiment.lead_ins else f" of {experiment.plan.lead_s:g} s"
+
+
+def lead_in_sentence(chosen: Sequence[LeadIn]) -> str:
+    """What the pilot chose and why, without a full stop."""
+    return f"Before the first trial that counts, a pilot chose {'; '.join(map(in_words, chosen))}"
 
 
 def unit_sentence(transactions: Sequence[str]) -> str:

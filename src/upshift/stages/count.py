@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from upshift.instructions.experiment import count_all, nothing_counted
 from upshift.instructions.model import Instructions
-from upshift.instructions.tools import NOTHING_COUNTS, NOTHING_COUNTS_FUNCTIONS, find_tool
+from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, NOTHING_COUNTS_FUNCTIONS, find_bolt, find_tool
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
 from upshift.stages.keys import files_key, program_key
@@ -17,17 +17,25 @@ from upshift.workbench import Workbench
 
 
 def count_instructions(
-    lab: Lab, arms: tuple[Variant, ...], filled: Mapping[str, Filled], measuring: Measuring, *, by_function: bool = False
+    lab: Lab,
+    arms: tuple[Variant, ...],
+    filled: Mapping[str, Filled],
+    measuring: Measuring,
+    *,
+    by_function: bool = False,
+    by_bolt: bool = False,
 ) -> Instructions:
     """What each arm executes for a query of each workload, ``by_function`` as well; the first arm is the baseline.
+
+    ``by_bolt``: servers that BOLT has instrumented count themselves.
 
     Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
     Where nothing counts, or a server does not run under valgrind, the result says so.
     """
     asked = measuring.train_on + measuring.hold_out
     workloads = tuple(each for each in asked if each.fixed is not None)
-    tool = find_tool(lab.shell, by_function=by_function)
-    why_nothing = NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
+    tool = find_bolt(lab.shell) if by_bolt else find_tool(lab.shell, by_function=by_function)
+    why_nothing = NO_BOLT if by_bolt else NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
 
     def action(bench: Workbench) -> Instructions:
         if tool is None:

@@ -8,9 +8,10 @@ import pytest
 from fake_bench import READS, WRITES, World, arm, plan
 
 from upshift.errors import LoadFailed, UsageError
-from upshift.measure.experiment import SETTLE_S, Progress, run_experiment
+from upshift.measure.experiment import Progress, run_experiment
 from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.samples import read_samples
+from upshift.measure.trial import SETTLE_S
 from upshift.measure.variant import Variant
 
 ARMS = [arm("plain"), arm("pgo")]

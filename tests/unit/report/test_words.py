@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from example import comparison, example
 
+from upshift.measure.model import LeadIn
 from upshift.report import words
 from upshift.report.charts import Axis
 from upshift.report.findings import Findings
@@ -95,3 +96,20 @@ def test_an_axis_holds_one_and_all_estimates_but_no_endless_interval() -> None:
     axis = Axis.over([comparison(ci_low=0.0, ci_high=1e9), comparison(ratio=3.0)], name_arm=False)
     assert 0.5 < axis.low < 1
     assert 3 < axis.high < 6
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("no difference", "a lead-in of 0.2 s for reads: behind it the servers' ratio stays as it is, within 1.3%"),
+        ("noise", "a lead-in of 0.2 s for reads: with noise of 1.3%, the pilot cannot tell whether a shorter one would do"),
+        ("longest", "a lead-in of 0.2 s for reads, the longest: the servers' ratio still moves by 4.0% behind it"),
+    ],
+)
+def test_a_report_says_which_lead_in_the_pilot_chose_and_why(why: str, said: str) -> None:
+    chosen = LeadIn.model_validate({"workload": "reads", "lead_s": 0.2, "why": why, "moved": -0.04, "noise": 0.013})
+    experiment = example().experiment
+    lines = words.how_measured(experiment.model_copy(update={"lead_ins": (chosen,)}))
+    assert f"Before the first trial that counts, a pilot chose {said}." in lines
+    assert any("after a lead-in that a pilot chose." in line for line in lines)
+    assert any("after a lead-in of 0.3 s." in line for line in words.how_measured(experiment))

@@ -1,0 +1,156 @@
+"""Gives the arms of a trial their turns under one load, on kept connections, and reads their counters at moments of each.
+
+Server and driver of an arm are stopped as they are (SIGSTOP) while other arms have their turns: an arm meets its own
+background work only, and no time goes into connecting. The work that a stopped server leaves is done in its next turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from upshift.errors import LoadFailed
+from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm
+from upshift.measure.kernel import Usage
+from upshift.measure.schedule import Turns
+from upshift.workload.driver import LoadReport, whole_seconds
+
+CONNECT_S = 0.2
+"""An arm's first turn begins with so much more: its driver starts and connects."""
+_ASKING_S = 0.033
+"""Reading a busy server's counters once."""
+_SPARE_S = (0.2, 3.0, 30.0)
+"""What a driver runs on for, beyond what its turns should take, at the first attempt and at the next ones."""
+
+Sample = Callable[[int], Usage]
+"""Usage of a process and the machine now, by process id: ``kernel.usage``, or a fake."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An arm's counters at one moment of its turn."""
+
+    queries: int
+    usage: Usage
+    at_s: float
+
+
+@dataclass
+class Kept:
+    """A load on one arm, kept from its first turn to its last."""
+
+    server: RunningArm
+    load: LoadHandle
+    ends_s: float
+    """When the driver's time is over."""
+    active_s: float = 0.0
+    """How long the driver was not paused."""
+    taken: list[tuple[Moment, ...]] = field(default_factory=list)
+    """The moments of each turn."""
+
+
+class _TooShort(Exception):
+    """A driver's time was over before its last turn: the machine is slower than was planned for."""
+
+
+def load_s(waits: Sequence[float], turns: int, arms: int) -> float:
+    """Seconds for so many turns of these ``waits``, in which so many arms have their first one."""
+    return turns * (sum(waits) + len(waits) * _ASKING_S) + arms * CONNECT_S
+
+
+def take_turns(
+    bench: Bench,
+    running: Mapping[str, RunningArm],
+    turns: Turns,
+    waits: Sequence[float],
+    *,
+    clock: Clock,
+    sample: Sample,
+) -> dict[str, Kept]:
+    """Each arm's load with the moments of its turns: one after each of ``waits``, in seconds, which follow each other.
+
+    At the end all run again, and their loads are to be reported. A load whose driver ended too early is measured again, with
+    more time. Raises LoadFailed when the load fails, ServerFailed when a server does.
+    """
+    for spare_s in _SPARE_S:
+        try:
+            return _turns(bench, running, turns, waits, spare_s, clock=clock, sample=sample)
+        except _TooShort:
+            continue
+    raise LoadFailed(
+        f"the driver of workload '{turns.load.workload}' ended before its time, three times",
+        "its command must load the server for {seconds} seconds",
+    )
+
+
+def report(one: Kept) -> LoadReport:
+    """What the driver says at its end, which this waits for. Raises LoadFailed or ServerFailed."""
+    try:
+        return one.load.finish()
+    except LoadFailed:
+        one.server.queries()  # A dead server is the better explanation of a load that failed.
+        raise
+
+
+def _turns(
+    bench: Bench,
+    running: Mapping[str, RunningArm],
+    turns: Turns,
+    waits: Sequence[float],
+    spare_s: float,
+    *,
+    clock: Clock,
+    sample: Sample,
+) -> dict[str, Kept]:
+    """Raises _TooShort when no driver runs any more."""
+    kept: dict[str, Kept] = {}
+    order = [arm.name for arm in turns.arms]
+    for server in running.values():
+        server.pause()
+    try:
+        for number, name in enumerate(order):
+            server = running[name]
+            server.resume()
+            began_s = clock.now_s()
+            connecting_s = 0.0
+            if name in kept:
+                kept[name].load.resume()
+            else:
+                connecting_s = CONNECT_S
+                seconds = load_s(waits, len(order) - number, len(running) - len(kept)) + spare_s
+                load = bench.begin(server, turns.load, seconds, turns.load_seed)
+                kept[name] = Kept(server, load, ends_s=began_s + whole_seconds(seconds))
+            one = kept[name]
+            moments = []
+            for wait_s in waits:
+                clock.sleep(connecting_s + wait_s)
+                connecting_s = 0.0
+                moments.append(_moment(one, clock, sample))
+            if one.load.ended():
+                raise _TooShort
+            one.load.pause()
+            server.pause()
+            one.active_s += clock.now_s() - began_s
+            one.taken.append(tuple(moments))
+    except _TooShort:
+        _resume(running, kept)
+        for one in kept.values():
+            report(one)
+        raise
+    finally:
+        _resume(running, kept)
+    for one in kept.values():
+        one.active_s += max(0.0, one.ends_s - clock.now_s())
+    return kept
+
+
+def _resume(running: Mapping[str, RunningArm], kept: Mapping[str, Kept]) -> None:
+    for server in running.values():
+        server.resume()
+    for one in kept.values():
+        one.load.resume()
+
+
+def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:
+    # Asking a busy server takes milliseconds: always in this order, so that they cancel out of a difference.
+    return Moment(queries=one.load.answered(), usage=sample(one.server.pid), at_s=clock.now_s())
