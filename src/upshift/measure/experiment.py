@@ -110,7 +110,11 @@ def run_experiment(
             for trial in trials:
                 if trial not in measured:
                     _run_trial(
-                        *(trial, plan, arms, loads, bench),
+                        trial,
+                        plan,
+                        arms,
+                        loads,
+                        bench,
                         lead_s=lead_s,
                         clock=clock,
                         origin_s=origin_s,
@@ -161,7 +165,11 @@ def _pilot(
     began_s = clock.now_s()
     with started(PILOT, plan, arms, loads, bench) as running:
         found = pilot_turns(
-            *(bench, running, arms, loads, count),
+            bench,
+            running,
+            arms,
+            loads,
+            count,
             before=lambda: settle(tuple(running.values()), clock),
             clock=clock,
             sample=sample,
