@@ -13,7 +13,7 @@ from upshift.stack.change import CHANGED
 from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.proof import WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
-from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.values import file_sha256
 
 _EACH_TIME = 0.5
@@ -30,7 +30,8 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
         raise UsageError(f"there is no suspect '{suspect}'", f"there are {', '.join(SUSPECTS)}")
     found = next((each for each in outcomes if each.suspect == suspect), None)
     if not isinstance(found, Finding):
-        why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
+        looked = found.looked_at if isinstance(found, Innocent) else "nothing speaks against it"
+        why = found.why if isinstance(found, Unseen) else looked
         raise UsageError(
             f"there is no finding {suspect} to prove: {why}",
             "`upshift stack examine` lists the findings; --findings takes one that a server or its plans gave away",
