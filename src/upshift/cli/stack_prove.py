@@ -82,6 +82,7 @@ def prove(
     from upshift import console
     from upshift.cli.programs import STACK, built_programs
     from upshift.cli.session import session
+    from upshift.errors import UsageError
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
@@ -95,6 +96,8 @@ def prove(
 
     thresholds = read_thresholds(threshold or ())
     given = read_given(sql or (), setting or (), setting_now or ())
+    if findings and threshold:
+        raise UsageError("--findings takes a report that was judged already", "give --threshold to the command that printed it")
     _refuse_missing(before, binary)
     shell = SystemShell()
     try:
