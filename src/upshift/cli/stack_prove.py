@@ -82,19 +82,22 @@ def prove(
     from upshift import console
     from upshift.cli.programs import STACK, built_programs
     from upshift.cli.session import session
+    from upshift.errors import UsageError
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
-    from upshift.stack.change import described, read_given, refuse_unprovable, variants_of
+    from upshift.stack.change import described, read_given
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
     from upshift.stack.proof import NotProvableError, change_of, not_provable
-    from upshift.stack.prove import find_finding, refuse_family, refuse_uncounted, sent_by
+    from upshift.stack.prove import experiment_of
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
     thresholds = read_thresholds(threshold or ())
     given = read_given(sql or (), setting or (), setting_now or ())
+    if findings and threshold:
+        raise UsageError("--findings takes a report that was judged already", "give --threshold to the command that printed it")
     _refuse_missing(before, binary)
     shell = SystemShell()
     try:
@@ -102,18 +105,12 @@ def prove(
         evidence = examined(shell, lambda: programs / STACK, trace)
         try:
             outcomes = read_findings(findings, evidence) if findings else judge(evidence, thresholds)
-            finding = find_finding(outcomes, suspect)
-            refuse_unprovable(suspect, given)
-            refuse_family(evidence.trace)
-            refuse_uncounted(finding, evidence)
-            sent, remark = sent_by(evidence)
-            variants = variants_of(finding, sent, binary.resolve(), given)
+            finding, variants, remark = experiment_of(evidence, outcomes, suspect, given, binary.resolve())
         except NotProvableError as why:
             if not json:
                 raise
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
-        change = change_of(*variants)
         for variant in variants:
             console.say(described(variant))
         if remark:
@@ -129,7 +126,7 @@ def prove(
                 result = measure_variants(at_work.lab, measuring, variants)
     finally:
         shell.close()
-    _show(finding, change, result, at_work.run, as_json=json)
+    _show(finding, change_of(*variants), result, at_work.run, as_json=json)
 
 
 def _show(finding: Finding, change: Change, result: Result, run: RunDirectory, *, as_json: bool) -> None:

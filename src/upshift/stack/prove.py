@@ -8,12 +8,13 @@ from pathlib import Path
 
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison
+from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
-from upshift.stack.change import CHANGED
+from upshift.stack.change import CHANGED, Given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.proof import WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
-from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.values import file_sha256
 
 _EACH_TIME = 0.5
@@ -30,12 +31,28 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
         raise UsageError(f"there is no suspect '{suspect}'", f"there are {', '.join(SUSPECTS)}")
     found = next((each for each in outcomes if each.suspect == suspect), None)
     if not isinstance(found, Finding):
-        why = found.why if isinstance(found, Unseen) else "the trace shows nothing that would speak against it"
+        looked = found.looked_at if isinstance(found, Innocent) else "nothing speaks against it"
+        why = found.why if isinstance(found, Unseen) else looked
         raise UsageError(
             f"there is no finding {suspect} to prove: {why}",
             "`upshift stack examine` lists the findings; --findings takes one that a server or its plans gave away",
         )
     return found
+
+
+def experiment_of(
+    evidence: Evidence, outcomes: Sequence[Outcome], suspect: str, given: Given, binary: Path
+) -> tuple[Finding, tuple[Variant, Variant], str | None]:
+    """The finding, the two replays that prove it, and a remark where the first is not quite what the application sent.
+
+    Raises UsageError when there is nothing to prove or no change is named, NotProvableError when there is no way here.
+    """
+    finding = find_finding(outcomes, suspect)
+    refuse_unprovable(suspect, given)
+    refuse_family(evidence.trace)
+    refuse_uncounted(finding, evidence)
+    sent, remark = sent_by(evidence)
+    return finding, variants_of(finding, sent, binary, given), remark
 
 
 def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:

@@ -330,6 +330,8 @@ def test_what_is_not_provable_is_a_verdict_in_json_and_an_error_without(
     proof = Proof.model_validate_json(capsys.readouterr().out)
     assert (proof.suspect, proof.verdict, proof.measured, proof.result) == ("C3", "not provable here", (), None)
     assert proof.why and proof.hint
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3", "--findings", "r", "--threshold", "C3.share=1") == 2
+    assert "judged already" in " ".join(capsys.readouterr().err.split())
     # Innocence is no verdict of a proof.
     assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C1", "--json") == 2
     assert capsys.readouterr().out == ""
