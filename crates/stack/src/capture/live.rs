@@ -75,6 +75,12 @@ impl End {
         self.done.store(true, Relaxed);
     }
 
+    /// Whether the end was asked for.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.at_ns.load(Relaxed) > 0 || self.is_done()
+    }
+
     /// Whether nothing more is wanted.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -135,12 +141,11 @@ impl Live {
         &self.end
     }
 
-    /// It has ended: its packets were read to their end.
+    /// It has ended, whether or not it was asked to: its packets were read to their end.
     #[must_use]
-    pub fn finish(mut self) -> Ended {
+    pub fn finish(mut self, asked: bool) -> Ended {
         let _ = self.child.wait();
         let said: Vec<String> = self.words.iter().collect();
-        let asked = self.end.at_ns.load(Relaxed) > 0;
         Ended::of(&said, asked)
     }
 }

@@ -72,7 +72,7 @@ pub fn listen(
     let end = live.end();
     let mut run = Run::new(options, url, &ports);
     let began = Instant::now();
-    let whole = thread::scope(|scope| {
+    let (whole, asked) = thread::scope(|scope| {
         scope.spawn(|| end.watch(options.lasts(), pressed));
         let whole = Packets::of(source, "what tcpdump writes").map(|packets| {
             // Read to the end, so that tcpdump comes to its own and says what was dropped.
@@ -83,11 +83,12 @@ pub fn listen(
                 true
             })
         });
+        let asked = end.is_asked();
         end.done();
-        whole
+        (whole, asked)
     });
-    let ended = live.finish();
-    // Without a single word of its own, what tcpdump said is the reason.
+    let ended = live.finish(asked);
+    // tcpdump's own word is the nearer reason.
     let whole = whole.unwrap_or_else(|failure| Err(failure.message));
     let broken = ended.broken.or(whole.err());
     let passed_s = began.elapsed().as_secs_f64();
