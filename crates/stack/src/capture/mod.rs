@@ -3,6 +3,7 @@
 mod counts;
 mod identity;
 mod listening;
+mod live;
 mod observer;
 mod options;
 mod packets;

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// What to capture, and into which trace.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["listen", "take_socket", "pcap"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["listen", "take_socket", "pcap", "interface"]))]
 pub struct Options {
     /// The trace to write.
     #[arg(value_name = "TRACE")]
@@ -25,11 +25,14 @@ pub struct Options {
     /// Read packets from a file of tcpdump's instead (pcap or pcapng); -: from stdin.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// Read packets as they pass on this interface instead, by tcpdump; any: all interfaces.
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
     /// Where the server is: <mysql://host:port>, mysql://?socket=PATH or postgres://... No login is needed, clients bring theirs.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     /// The server's port in the packets; without it that of --server, or 3306 or 5432, whichever comes first.
-    #[arg(long, value_name = "N", requires = "pcap")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["listen", "take_socket"])]
     pub port: Option<u16>,
     /// End after so long.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use trace::{Capture, Ending};
 use wire::{Family, ServerUrl};
 
 use super::counts::Counts;
+use super::live::Live;
 use super::observer::Observer;
 use super::options::Options;
 use super::packets::{PORTS, Packet, Packets, Reading, port_of};
@@ -15,8 +18,9 @@ use super::run::{Captured, Progress, is_full, trace};
 use super::summary::Summary;
 use crate::failure::Failure;
 
-/// Packets between two looks at the clock and at the trace's length.
+/// Packets between two looks at the trace's length, and the time between two.
 const LOOK: u64 = 4096;
+const LOOK_TIME: Duration = Duration::from_millis(50);
 
 /// What is read, once the first packet of a server was seen.
 struct Begun {
@@ -39,62 +43,167 @@ pub fn read(
 ) -> Result<Captured, Failure> {
     let ports = ports(options, url.as_ref())?;
     let packets = Packets::open(path)?;
-    let counts = Arc::new(Counts::default());
-    let mut progress = Progress::new();
-    let (mut begun, mut failed, mut number) = (None::<Begun>, None, 0_u64);
-    let whole = packets.read(|packet| {
-        number += 1;
-        if begun.is_none() {
-            match begin(options, url.as_ref(), &ports, &packet, &counts) {
-                Ok(new) => begun = new,
-                Err(failure) => failed = Some(failure),
+    let mut run = Run::new(options, url, &ports);
+    let whole =
+        packets.read(|packet| run.take(&packet) && !run.is_over() && !pressed.load(Relaxed));
+    let name = path.display();
+    run.finish(whole.err(), None, |packets, ports, broken| {
+        format!("{name}: none of its {packets} packets has port {ports}{broken}")
+    })
+}
+
+/// Read the packets of an interface as they pass, until somebody ends the capture.
+///
+/// # Errors
+/// No tcpdump, or none that may capture; no packet of the server's; a trace that cannot be made.
+pub fn listen(
+    options: &Options,
+    interface: &str,
+    url: Option<ServerUrl>,
+    pressed: &AtomicBool,
+) -> Result<Captured, Failure> {
+    let ports = ports(options, url.as_ref())?;
+    let (live, source) = Live::start(interface, &ports)?;
+    eprintln!(
+        "capturing port {} of {interface} into {}: Ctrl-C ends it",
+        words(&ports),
+        options.trace.display()
+    );
+    let end = live.end();
+    let mut run = Run::new(options, url, &ports);
+    let began = Instant::now();
+    let (whole, asked) = thread::scope(|scope| {
+        scope.spawn(|| end.watch(options.lasts(), pressed));
+        let whole = Packets::of(source, "what tcpdump writes").map(|packets| {
+            // Read to the end, so that tcpdump comes to its own and says what was dropped.
+            packets.read(|packet| {
+                if !end.is_done() && (end.is_before(packet.at_ns) || !run.take(&packet)) {
+                    end.done();
+                }
+                true
+            })
+        });
+        let asked = end.is_asked();
+        end.done();
+        (whole, asked)
+    });
+    let ended = live.finish(asked);
+    // tcpdump's own word is the nearer reason.
+    let whole = whole.unwrap_or_else(|failure| Err(failure.message));
+    let broken = ended.broken.or(whole.err());
+    let passed_s = began.elapsed().as_secs_f64();
+    run.finish(broken, ended.dropped, |_, ports, broken| {
+        format!("no packet of port {ports} passed {interface} in {passed_s:.1} s{broken}")
+    })
+}
+
+/// A capture of packets under way.
+struct Run<'a> {
+    options: &'a Options,
+    url: Option<ServerUrl>,
+    ports: &'a [u16],
+    counts: Arc<Counts>,
+    progress: Progress,
+    begun: Option<Begun>,
+    failed: Option<Failure>,
+    number: u64,
+    looked: Instant,
+}
+
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, url: Option<ServerUrl>, ports: &'a [u16]) -> Self {
+        Self {
+            options,
+            url,
+            ports,
+            counts: Arc::new(Counts::default()),
+            progress: Progress::new(),
+            begun: None,
+            failed: None,
+            number: 0,
+            looked: Instant::now(),
+        }
+    }
+
+    /// Take a packet; false when no more is wanted.
+    fn take(&mut self, packet: &Packet) -> bool {
+        self.number += 1;
+        if self.begun.is_none() {
+            let (options, url) = (self.options, self.url.as_ref());
+            match begin(options, url, self.ports, packet, &self.counts) {
+                Ok(new) => self.begun = new,
+                Err(failure) => self.failed = Some(failure),
             }
         }
-        if let Some(begun) = &mut begun {
-            begun.reading.take(&packet, &mut begun.observer);
+        if let Some(begun) = &mut self.begun {
+            begun.reading.take(packet, &mut begun.observer);
             begun.last_ns = begun.last_ns.max(packet.at_ns);
-            counts
-                .connections
-                .store(begun.reading.connections().into(), Relaxed);
+            let connections = begun.reading.connections().into();
+            self.counts.connections.store(connections, Relaxed);
         }
-        if number % LOOK == 0 {
-            progress.say(&counts);
+        let looks = self.number % LOOK == 0 || self.looked.elapsed() >= LOOK_TIME;
+        if looks {
+            self.looked = Instant::now();
+            self.progress.say(&self.counts);
         }
-        let over = match (&begun, options.lasts()) {
+        self.failed.is_none() && !(looks && is_full(self.options))
+    }
+
+    /// Whether the packets have come to the end of the time that is wanted of them.
+    fn is_over(&self) -> bool {
+        match (&self.begun, self.options.lasts()) {
             (Some(begun), Some(lasts)) => {
                 u128::from(begun.last_ns - begun.began_ns) >= lasts.as_nanos()
             }
             _ => false,
-        };
-        let full = number % LOOK == 0 && is_full(options);
-        failed.is_none() && !over && !full && !pressed.load(Relaxed)
-    });
-    drop(progress);
-    if let Some(failure) = failed {
-        return Err(failure);
+        }
     }
-    let Some(begun) = begun else {
-        return Err(none(path, &ports, number, whole.err()));
-    };
-    let Begun {
-        url,
-        reading,
-        mut observer,
-        began_ns,
-        last_ns,
-    } = begun;
-    let read = reading.finish(&mut observer);
-    let ending = Ending {
-        duration_us: (last_ns - began_ns) / 1000,
-        ..Ending::default()
-    };
-    let (seen, written) = observer.finish(ending.clone());
-    let (written, failed) = match written {
-        Ok(written) => (Some(written), Ok(())),
-        Err(error) => (None, Err(Failure::from(error))),
-    };
-    let summary = Summary::new(&options.trace, &url, &counts, seen, written, &ending);
-    Ok((summary.of_packets(read, whole.err()), failed))
+
+    /// What was captured; `none` says that there was nothing, from the number of packets, the ports, and how they broke off.
+    fn finish(
+        self,
+        broken: Option<String>,
+        dropped: Option<u64>,
+        none: impl Fn(u64, &str, &str) -> String,
+    ) -> Result<Captured, Failure> {
+        drop(self.progress);
+        if let Some(failure) = self.failed {
+            return Err(failure);
+        }
+        let Some(begun) = self.begun else {
+            let broken = broken.map_or_else(String::new, |why| format!(" ({why})"));
+            return Err(Failure::failed(
+                none(self.number, &words(self.ports), &broken),
+                "name the server's port with --port; a unix socket has no packets: use --listen or --take-socket",
+            ));
+        };
+        let Begun {
+            url,
+            reading,
+            mut observer,
+            began_ns,
+            last_ns,
+        } = begun;
+        let read = reading.finish(&mut observer);
+        let ending = Ending {
+            duration_us: (last_ns - began_ns) / 1000,
+            ..Ending::default()
+        };
+        let (seen, written) = observer.finish(ending.clone());
+        let (written, failed) = match written {
+            Ok(written) => (Some(written), Ok(())),
+            Err(error) => (None, Err(Failure::from(error))),
+        };
+        let trace = &self.options.trace;
+        let summary = Summary::new(trace, &url, &self.counts, seen, written, &ending);
+        Ok((summary.of_packets(read, dropped, broken), failed))
+    }
+}
+
+/// `3306 or 5432`.
+fn words(ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    ports.join(" or ")
 }
 
 /// The ports that the server may have.
@@ -147,17 +256,4 @@ fn guessed(port: u16) -> Result<ServerUrl, Failure> {
     let scheme = super::summary::family_name(family);
     ServerUrl::parse(&format!("{scheme}://127.0.0.1:{port}"))
         .map_err(|error| Failure::failed(error.to_string(), ""))
-}
-
-fn none(path: &Path, ports: &[u16], packets: u64, broken: Option<String>) -> Failure {
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-    let broken = broken.map_or_else(String::new, |why| format!(" ({why})"));
-    Failure::failed(
-        format!(
-            "{}: none of its {packets} packets has port {}{broken}",
-            path.display(),
-            ports.join(" or ")
-        ),
-        "name the server's port with --port; a unix socket has no packets: use --listen or --take-socket",
-    )
 }

@@ -34,10 +34,11 @@ const PROGRESS: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> Result<(), Failure> {
     let url = options.url()?;
     let pressed = sys::pressed()?;
-    let (summary, written) = match (&options.pcap, url) {
-        (Some(path), url) => packets_run::read(options, path, url, &pressed)?,
-        (None, Some(url)) => proxy(options, &url, &pressed)?,
-        (None, None) => {
+    let (summary, written) = match (&options.pcap, &options.interface, url) {
+        (Some(path), _, url) => packets_run::read(options, path, url, &pressed)?,
+        (None, Some(interface), url) => packets_run::listen(options, interface, url, &pressed)?,
+        (None, None, Some(url)) => proxy(options, &url, &pressed)?,
+        (None, None, None) => {
             return Err(Failure::usage(
                 "--server is missing",
                 "name the server that clients reach through us",

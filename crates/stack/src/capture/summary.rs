@@ -65,7 +65,9 @@ pub struct Packets {
     pub repeated: u64,
     /// Packets that could not be read, by reason.
     pub unread_packets: BTreeMap<&'static str, u64>,
-    /// How the file broke off; null for a whole one.
+    /// Packets of an interface that were dropped before they could be captured; null for a file, which does not say.
+    pub dropped: Option<u64>,
+    /// How the packets broke off; null for a whole file, and where the capture was ended.
     pub broken: Option<String>,
 }
 
@@ -124,12 +126,13 @@ impl Summary {
 
     /// With what was read of packets.
     #[must_use]
-    pub fn of_packets(mut self, read: Read, broken: Option<String>) -> Self {
+    pub fn of_packets(mut self, read: Read, dropped: Option<u64>, broken: Option<String>) -> Self {
         self.packets = Some(Packets {
             packets: read.packets,
             segments: read.segments,
             repeated: read.repeated,
             unread_packets: read.unread_packets,
+            dropped,
             broken,
         });
         self
@@ -201,8 +204,13 @@ impl Summary {
                     why_unread(why)
                 ));
             }
+            if let Some(dropped @ 1..) = packets.dropped {
+                say(format!(
+                    "{dropped} packets were dropped before they could be captured: what is missing by that is gaps"
+                ));
+            }
             if let Some(broken) = &packets.broken {
-                say(format!("the file of packets is not whole: {broken}"));
+                say(format!("the packets are not whole: {broken}"));
             }
         }
         say(format!("next: {}", self.next));
@@ -266,7 +274,7 @@ mod tests {
             unread_packets: [("cut", 7)].into(),
             ..Read::default()
         };
-        let summary = summary.of_packets(read, Some("it is cut off".to_owned()));
+        let summary = summary.of_packets(read, Some(11), Some("it is cut off".to_owned()));
         let forwarded = Forwarded::of(&[2000, 2000, 2000, 90_000]);
         let summary = summary.proxied(&forwarded, &counts);
         let text = summary.text();
@@ -279,7 +287,8 @@ mod tests {
             "the proxy added 2.0 us (median), 90.0 us (p99) to each message",
             "4 clients came while the server could not be reached",
             "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
-            "the file of packets is not whole: it is cut off",
+            "11 packets were dropped before they could be captured: what is missing by that is gaps",
+            "the packets are not whole: it is cut off",
             "next: upshift stack examine /no/app.trace --server mysql://db:3307",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

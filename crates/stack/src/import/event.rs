@@ -30,7 +30,7 @@ pub(super) struct Request {
     /// Of the client, and of the server.
     pub(super) bytes: Option<(u64, u64)>,
     pub(super) error: Option<ServerError>,
-    pub(super) counted: Counted,
+    pub(super) counted: Option<Box<Counted>>,
 }
 
 impl Request {
@@ -44,7 +44,7 @@ impl Request {
             affected: None,
             bytes: None,
             error: None,
-            counted: Counted::default(),
+            counted: None,
         }
     }
 }

@@ -214,7 +214,7 @@ impl<'a> Sessions<'a> {
         exchange.affected = request.affected.unwrap_or_default();
         (exchange.bytes_sent, exchange.bytes_received) = request.bytes.unwrap_or_default();
         exchange.error = request.error;
-        exchange.counted = request.counted.known();
+        exchange.counted = request.counted;
         known.state = known.state.after(self.family, &exchange);
         exchange.in_transaction_after = Some(known.state.open);
         exchange.autocommit_after = Some(known.state.autocommit);

@@ -159,7 +159,7 @@ impl Entry {
                 code,
                 sqlstate: String::new(),
             });
-        request.counted = self.counted();
+        request.counted = self.counted().known();
         Some(Event::Request {
             session: session.to_owned(),
             request,

@@ -140,7 +140,7 @@ fn a_slow_log_has_what_the_server_counted() {
     }
     let imported = whole(&kept("mysql-slow.log"), "mysql-slow", &[]);
     let select = imported.one("where id = 1 -- end");
-    let waited = [&one, &json!(1000), none, none, none, none];
+    let waited = [&one, &json!(2000), none, none, none, none];
     assert_eq!(counts(select), waited);
 
     let folder = Folder::new();

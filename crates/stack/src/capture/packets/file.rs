@@ -22,8 +22,8 @@ pub struct Packet<'a> {
     pub whole: usize,
 }
 
-/// A source of bytes: a file, or stdin.
-type Source = Box<dyn Read>;
+/// A source of bytes: a file, stdin, or another program.
+pub type Source = Box<dyn Read>;
 
 enum Format {
     Pcap(Box<PcapReader<Source>>),
@@ -44,13 +44,22 @@ impl Packets {
     /// # Errors
     /// The system's; a file that is no pcap.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let failed =
-            |error: io::Error| Failure::failed(format!("{}: {error}", path.display()), HINT);
-        let mut source: Source = if path.as_os_str() == "-" {
+        let name = path.display().to_string();
+        let source: Source = if path.as_os_str() == "-" {
             Box::new(io::stdin())
         } else {
+            let failed = |error| Failure::failed(format!("{name}: {error}"), HINT);
             Box::new(File::open(path).map_err(failed)?)
         };
+        Self::of(source, &name)
+    }
+
+    /// What comes out of a source with this name.
+    ///
+    /// # Errors
+    /// The system's; a source of something else.
+    pub fn of(mut source: Source, name: &str) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("{name}: {error}"), HINT);
         let mut magic = Vec::new();
         source
             .by_ref()
@@ -59,10 +68,7 @@ impl Packets {
             .map_err(failed)?;
         let source: Source = Box::new(io::Cursor::new(magic.clone()).chain(source));
         let no_pcap = |error: PcapError| {
-            Failure::failed(
-                format!("{} is no capture of packets: {error}", path.display()),
-                HINT,
-            )
+            Failure::failed(format!("{name} is no capture of packets: {error}"), HINT)
         };
         let format = match magic.as_slice() {
             [0x0a, 0x0d, 0x0d, 0x0a] => {
