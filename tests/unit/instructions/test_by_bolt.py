@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, toolchain
+from rich.console import Console
 
 from upshift.errors import CountFailed
 from upshift.instructions import count
 from upshift.instructions.by_bolt import MORE, read
 from upshift.instructions.experiment import count_all
-from upshift.instructions.model import Instructions
+from upshift.instructions.model import Count, Instructions
 from upshift.instructions.tools import Tool, find_bolt
 from upshift.measure.variant import Variant
 from upshift.profile.places import Places
+from upshift.report import instructions
 from upshift.server import instance
 from upshift.server.kind import Program
 from upshift.shell import Command
@@ -45,14 +48,14 @@ STATISTICS = """BOLT-INFO: program-wide dynostats after all optimizations before
 class Counting(FakeShell):
     """BOLT, and servers that leave counts; a statement is ``A_QUERY`` instructions, two calls and three taken branches."""
 
-    def __init__(self, *, leaves_counts: bool = True, **outputs: Output) -> None:
+    def __init__(self, outputs: Mapping[str, Output] | None = None, *, leaves_counts: bool = True) -> None:
         effects = {
             "--instrument": Output(effect=self._instrument),
             "--events": Output(effect=self._load),
         }
         self._pids = itertools.count(100)
         self.processes: list[FakeProcess] = []
-        super().__init__({**outputs, **effects}, self._started())
+        super().__init__({**(outputs or {}), **effects}, self._started())
         self.leaves_counts = leaves_counts
         self.counts = Path()
         self.sent: list[int] = []
@@ -128,7 +131,7 @@ def test_a_server_is_instrumented_once_for_all_workloads(tmp_path: Path, monkeyp
 
 def test_a_server_that_bolt_does_not_take_is_named_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "BOLT-INFO: first\nllvm-bolt: 'server': BOLT-ERROR: input file was processed by BOLT. Cannot re-optimize.\n"
-    shell = Counting(**{"-o ": Output(said, returncode=1)})
+    shell = Counting({"-o ": Output(said, returncode=1)})
     found = counted(shell, tmp_path, monkeypatch)
     assert found.counts == ()
     (why,) = found.not_counted
@@ -157,3 +160,22 @@ def test_bolt_is_found_where_a_toolchain_has_it(monkeypatch: pytest.MonkeyPatch)
     assert find_bolt(FakeShell()) == TOOL
     monkeypatch.setattr("upshift.instructions.tools.find_all", lambda *_given, **_named: (without,))
     assert find_bolt(FakeShell()) is None
+
+
+def test_taken_branches_are_shown_where_they_were_counted() -> None:
+    def shown(taken: float | None) -> str:
+        one = Count(
+            arm="plain",
+            workload="reads",
+            instructions_per_query=300,
+            calls_per_query=2,
+            taken_branches_per_query=taken,
+            queries=9,
+        )
+        out = Console(file=io.StringIO(), width=120)
+        instructions.show(Instructions(source="bolt", version="22.1.8", baseline="plain", counts=(one,)), out)
+        assert isinstance(out.file, io.StringIO)
+        return out.file.getvalue()
+
+    assert "taken branches" in shown(3) and "3.0" in shown(3)
+    assert "taken branches" not in shown(None)
