@@ -126,7 +126,7 @@ def test_a_server_is_instrumented_once_for_all_workloads(tmp_path: Path, monkeyp
     shell = Counting()
     assert len(counted(shell, tmp_path, monkeypatch, "reads", "writes").counts) == 2
     assert sum("--instrument " in line for line in shell.lines) == 1
-    assert not any(tmp_path.rglob("*.fdata")), "megabytes for each run are not left behind"
+    assert not any(tmp_path.rglob("*.fdata")) and not any(tmp_path.rglob("counting-*")), "nor left behind"
 
 
 def test_a_server_that_bolt_does_not_take_is_named_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
