@@ -60,10 +60,12 @@ def test_the_new_server_needs_fewer_instructions(cli: Cli, plain: Path, tmp_path
     assert again.ratios[0].ratio == pytest.approx(ratio, abs=within), "in another folder, with other data, beside others"
 
 
-def test_a_planted_difference_is_found_to_the_instruction(cli: Cli, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def planted(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two servers by their names: the second does the loop for each statement."""
     servers = {}
     for name, spin in (("plain", ""), ("slower", SPIN)):
-        source = tmp_path / name
+        source = tmp_path_factory.mktemp("planted") / name
         shutil.copytree(SOURCE, source)
         file = source / "sql" / "executor.cc"
         text = file.read_text()
@@ -72,6 +74,20 @@ def test_a_planted_difference_is_found_to_the_instruction(cli: Cli, tmp_path: Pa
         built = cli("build", "plain", "--source", str(source), "--no-install", "--workload", workload("mix"))
         assert built.code == 0, built.stderr
         servers[name] = built.stdout.strip()
-    named = [f"{name}={server}" for name, server in servers.items()]
-    found = counted(cli, *named, "--workload", workload("point"))
+    return [f"{name}={server}" for name, server in servers.items()]
+
+
+def test_a_planted_difference_is_found_to_the_instruction(cli: Cli, planted: list[str]) -> None:
+    found = counted(cli, *planted, "--workload", workload("point"))
     assert per_query(found, "slower") - per_query(found, "plain") == pytest.approx(PLANTED, abs=ROUND_IT)
+
+
+def test_servers_that_bolt_instruments_find_it_as_well(cli: Cli, planted: list[str]) -> None:
+    found = counted(cli, *planted, "--workload", workload("point"), "--by", "bolt")
+    assert (found.source, found.not_counted) == ("bolt", ())
+    assert per_query(found, "slower") - per_query(found, "plain") == pytest.approx(PLANTED, abs=ROUND_IT)
+    branches = {each.arm: each.taken_branches_per_query or 0.0 for each in found.counts}
+    assert branches["slower"] - branches["plain"] == pytest.approx(PLANTED / 2, abs=ROUND_IT), "one a round"
+    by_valgrind = counted(cli, *planted, "--workload", workload("point"))
+    # Valgrind counts the libraries, too.
+    assert 0.7 < per_query(found, "plain") / per_query(by_valgrind, "plain") < 1

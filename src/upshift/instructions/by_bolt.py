@@ -65,6 +65,11 @@ class Instrumented:
             ) from error
         return output
 
+    def remove(self) -> None:
+        """Delete the copies: that of a large server has hundreds of megabytes."""
+        for copied in self._made.values():
+            shutil.rmtree(copied.parent, ignore_errors=True)
+
     def executed(self, server: Path, pid: int) -> Executed:
         """What the process ``pid``, which ran the copy of ``server`` and ended, has counted. Raises CountFailed."""
         assert self._toolchain.bolt is not None

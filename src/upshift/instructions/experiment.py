@@ -67,6 +67,8 @@ def count_all(
     finally:
         started.stop()
         pool.shutdown(cancel_futures=True)
+        if instrumented:
+            instrumented.remove()
     counts: list[Count] = []
     left_out: list[str] = []
     for (arm, workload), future in zip(jobs, futures, strict=True):

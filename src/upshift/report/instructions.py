@@ -19,9 +19,12 @@ def rows(found: Instructions) -> Iterator[Row]:
     """A row for each server and workload that was counted."""
     ratios = {(each.arm, each.workload): f"{each.ratio:.4f}" for each in found.ratios}
     for each in found.counts:
-        calls = "–" if each.calls_per_query is None else f"{each.calls_per_query:,.1f}"
-        figures = (f"{each.instructions_per_query:,.0f}", calls)
+        figures = (f"{each.instructions_per_query:,.0f}", _figure(each.calls_per_query))
         yield (each.workload, each.arm, *figures, ratios.get((each.arm, each.workload), ""))
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"
 
 
 def tool(found: Instructions) -> str:
@@ -42,10 +45,11 @@ def show(found: Instructions, console: Console) -> None:
         )
         for name in ("workload", "server"):
             table.add_column(name, overflow="fold")
-        for name in ("instructions", "calls", "ratio"):
+        branches = any(each.taken_branches_per_query is not None for each in found.counts)
+        for name in ("instructions", "calls", "ratio", *(("taken branches",) if branches else ())):
             table.add_column(name, justify="right")
-        for row in rows(found):
-            table.add_row(*row)
+        for row, each in zip(rows(found), found.counts, strict=True):
+            table.add_row(*row, *((_figure(each.taken_branches_per_query),) if branches else ()))
         console.print(table, soft_wrap=False)
     for reason in found.not_counted:
         console.print(Text.assemble(("instructions: ", "bold yellow"), reason), soft_wrap=False)
