@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -132,10 +132,13 @@ def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]
     return count_instructions(lab, variants, filled, measuring, by_bolt=by_bolt)
 
 
-def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, works: Mapping[str, Work]) -> StudyResult:
-    """Rows of a design built, measured, attributed, and the recommended set confirmed; ``works`` by ``Arm.build``."""
+def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, work_of: Callable[[Arm], Work]) -> StudyResult:
+    """Rows of a design built, measured, attributed, and the recommended set confirmed.
+
+    ``work_of`` says what a server is built with: the recommended one may be none of the rows'.
+    """
     made = tuple(
-        Made(training=training, layout=layout, arms=tuple(_server(lab, arm, works, training, layout) for arm in plan.arms))
+        Made(training=training, layout=layout, arms=tuple(_server(lab, arm, work_of, training, layout) for arm in plan.arms))
         for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
     )
     same = same_servers(made[0].arms, {each.name: file_sha256(each.program.binary) for each in made[0].arms})
@@ -156,7 +159,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     if recommended and plan.confirm_trials:
         # A training, a layout and trials of its own: those that chose it were lucky for it.
         layout = study.layouts + 1 if study.layouts > 1 else 1
-        fresh = tuple(_server(lab, arm, works, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
+        fresh = tuple(_server(lab, arm, work_of, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
         confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
     return report_study(
         *(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed),
@@ -165,12 +168,12 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     )
 
 
-def _server(lab: Lab, arm: Arm, works: Mapping[str, Work], training: int, layout: int) -> Variant:
+def _server(lab: Lab, arm: Arm, work_of: Callable[[Arm], Work], training: int, layout: int) -> Variant:
     """The variant of a row, its server built when a recipe says how."""
     if arm.recipe is None:
         assert arm.change.binary is not None
         return variant_of(arm, Program(kind=lab.kind.name, binary=arm.change.binary))
-    work = works[arm.build].model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
+    work = work_of(arm).model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
     made = build(lab, work)
     if arm.recipe.post_link == "none":  # BOLT's next training is the next layout.

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from upshift.run.directory import RunDirectory
     from upshift.stages.work import Measuring, Work
     from upshift.study.file import Study
-    from upshift.study.plan import StudyPlan
+    from upshift.study.plan import Arm, StudyPlan
     from upshift.study.result import StudyResult
 
 
@@ -40,10 +42,10 @@ def study(
 
         show_plan(asked, plan, as_json=json)
         return
-    measuring, works = _prepared(asked, plan, jobs, allow_install=not no_install)
+    measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
     kept = {"study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
-        result = pipeline.run_study(at_work.lab, asked, plan, measuring, works)
+        result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
     show_study(result, at_work.run, as_json=json)
 
 
@@ -91,8 +93,8 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
     return checked(Plan, manifest.options["plan"])
 
 
-def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) -> tuple[Measuring, dict[str, Work]]:
-    """What is measured, and what each build is made with, by ``Arm.build``."""
+def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) -> tuple[Measuring, Callable[[Arm], Work]]:
+    """What is measured, and what a server is built with. What the rows need is there then."""
     from upshift import console
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kind import Program
@@ -106,7 +108,10 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
     if variants:
         refuse_unstartable(variants)
     works: dict[str, Work] = {}
-    for arm in plan.built:
+
+    def work_of(arm: Arm) -> Work:
+        if arm.build in works:
+            return works[arm.build]
         assert arm.recipe
         whole = arm.recipe.profile == "none" and arm.recipe.scope == "all"
         trained_on = arm.change.trained_on or options.workloads
@@ -114,8 +119,12 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
         fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
         work = prepare(options.model_copy(update=fitting), allow_install=allow_install, say=console.say, recipe=arm.recipe)
         works[arm.build] = work
+        return work
+
+    for arm in plan.built:
+        work_of(arm)
     others = tuple(arm.change for arm in plan.built)
-    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others), works
+    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others), work_of
 
 
 def _stages(asked: Study, plan: StudyPlan) -> int:

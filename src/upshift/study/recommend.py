@@ -19,9 +19,13 @@ _FOUND = ("faster", "slower")
 def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> Row | None:
     """The levels to choose, the fewest among equals; None when no factor and no pair of them helps.
 
-    Effects that Holm's procedure did not find count for nothing. A design with pairs takes a found pair's into account, also
-    where a factor helps alone and harms beside another.
+    Steps lead to the last one that was found to help, with all before it. Else effects that Holm's procedure did not find
+    count for nothing, and a design with pairs takes a found pair's into account, also where a factor helps alone and harms
+    beside another.
     """
+    if design.kind == "steps":
+        helped = [number for number, each in enumerate(found.factors, start=1) if each.verdict == "faster"]
+        return design.rows[helped[-1]] if helped else None
     direction = 1 if higher_is_better else -1
     alone = _alone(design, found, direction)
     pairs = _pairs(design, found, direction)

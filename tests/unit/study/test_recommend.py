@@ -38,8 +38,9 @@ def test_two_that_help_only_together_are_both_recommended() -> None:
     assert recommended([0.0, 0.0, 0.0], {(0, 2): 0.1}) == (1, 0, 1)
 
 
-def test_of_steps_those_that_helped_are_on() -> None:
-    assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 0, 1, 0)
+def test_steps_are_taken_up_to_the_last_that_helped() -> None:
+    assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 1, 1, 0)
+    assert recommended([0.1, -0.1, 0.05], kind="steps", higher=False) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("kind", ["auto", "one-at-a-time", "steps"])

@@ -16,7 +16,7 @@ from upshift.server.kind import Program
 from upshift.server.mysql import KIND
 from upshift.stages.study import Measured
 from upshift.study.file import Study
-from upshift.study.plan import StudyPlan, make_plan
+from upshift.study.plan import Arm, StudyPlan, make_plan
 
 BETTER = {"off": 20.0, "v3": 15.0}
 NOTHING = {"off": 20.0, "v3": 20.0}
@@ -34,6 +34,7 @@ class Run:
         recipe: str = "max-clang",
         **changes: Any,
     ) -> None:
+        self.asked: list[str] = []
         self.built: list[tuple[str, int]] = []
         self.laid_out: list[tuple[str, int]] = []
         self.confirmed: list[tuple[str, ...]] = []
@@ -95,9 +96,13 @@ class Run:
         options = SimpleNamespace(source=None)
         work: Any = SimpleNamespace(options=options, source_identity="")
         work.model_copy = lambda update: SimpleNamespace(options=options, source_identity="", **update)
-        works = {arm.build: work for arm in self.plan.built}
         measuring: Any = SimpleNamespace(train_on=(), hold_out=())
-        pipeline.run_study(lab, self.study, self.plan, measuring, works)
+
+        def work_of(arm: Arm) -> Any:
+            self.asked.append(arm.name)
+            return work
+
+        pipeline.run_study(lab, self.study, self.plan, measuring, work_of)
 
 
 def test_the_recommended_set_is_confirmed_with_a_training_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -107,6 +112,18 @@ def test_the_recommended_set_is_confirmed_with_a_training_of_its_own(monkeypatch
     assert run.built == [("", 1), (flag, 1), ("", 2), (flag, 2), ("", 3), (flag, 3)]
     assert run.confirmed == [("-3", f"{flag}-3")]
     assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] == "confirmed"
+
+
+def test_the_recommended_set_may_be_none_of_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    factors = {
+        "v3": {"on": {"build": {"flags": ["-march=x86-64-v3"]}}},
+        "unroll": {"few": {"build": {"flags": ["-u1"]}}, "many": {"build": {"flags": ["-u2"]}}},
+    }
+    cpu_us = {"off": 20.0, "v3": 15.0, "unroll=few": 16.0, "unroll=many": 20.0}
+    run = Run(monkeypatch, tmp_path, cpu_us, factors=factors, design="one-at-a-time", budget=7200.0)
+    run.go()
+    assert run.asked[-2:] == ["off", "v3+unroll=few"] and "v3+unroll=few" not in [arm.name for arm in run.plan.arms]
+    assert run.confirmed == [("-3", "-march=x86-64-v3 -u1-3")]
 
 
 def test_each_training_has_its_layouts_and_what_confirms_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
