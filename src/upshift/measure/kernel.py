@@ -8,9 +8,9 @@ system time most kernels only sample, once a tick (usually 10 ms): of 200 ticks 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import psutil
 
@@ -68,7 +68,10 @@ def usage(pid: int) -> Usage:
 def _run_delay_ns(pid: int) -> int:
     """The second field of each thread's schedstat (Linux's Documentation/scheduler/sched-stats.rst)."""
     found = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, IndexError):  # it has ended, or the kernel counts nothing
-            found += int(file.read_text().split()[1])
+    tasks = f"/proc/{pid}/task"
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(tasks):  # noqa: PTH208 - a third of the time that Path takes, with hundreds of threads
+            # It has ended, or the kernel counts nothing.
+            with contextlib.suppress(OSError, IndexError), open(f"{tasks}/{thread}/schedstat", "rb", buffering=0) as file:  # noqa: PTH123
+                found += int(file.read().split()[1])
     return found
