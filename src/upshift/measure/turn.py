@@ -55,7 +55,7 @@ class _TooShort(Exception):
     def __init__(self, late_s: float) -> None:
         super().__init__(late_s)
         self.late_s = late_s
-        """What the longest turn took beyond its plan: where hundreds of threads want the CPU, reading counters takes a second."""
+        """What the longest turn took beyond its plan: reading counters takes seconds where hundreds of threads want the CPU."""
 
 
 def connect_s(connections: int) -> float:

@@ -1,0 +1,126 @@
+"""Does `upshift stack examine` accuse anybody where nothing is wrong, while the machine is busy?
+
+    PYTHONPATH=src .venv/bin/python tests/benches/innocent.py --binary PATH/mysqld --runs 20 --json FILE
+
+A tuned TPC-C client works through the proxy for some seconds, while every CPU has two busy loops besides. `examine` asks the
+server, too. A run is a new server, and says which suspects were named; none of the plan's and the engine's should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pymysql
+
+from upshift.machine import describe_machine
+from upshift.native.programs import programs_dir
+from upshift.shell import SystemShell
+from upshift.stack.driver_matrix.servers import find_kind, free_port, running
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# A commit waits for no disk: a disk that many share is no engine's fault.
+SETTINGS = ("SET GLOBAL innodb_flush_log_at_trx_commit = 2", "SET GLOBAL sync_binlog = 0")
+
+
+def upshift(*words: str | Path) -> str:
+    command = [str(CHECKOUT / "upshift"), *map(str, words)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@contextmanager
+def busy(loops: int) -> Iterator[None]:
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.kill()
+            each.wait()
+
+
+def run(binary: Path, folder: Path, seconds: int, connections: int) -> dict[str, Any]:
+    """The suspects that one capture named, with their shares, and how many transactions it has."""
+    shell = SystemShell(folder / "commands.log")
+    trace = folder / "app.trace"
+    try:
+        with running(shell, find_kind("mysql", binary), folder / "server", None) as ground:
+            parts = urlsplit(ground.url)
+            with pymysql.connect(host=parts.hostname, port=parts.port or 0, user=parts.username) as connection:
+                for each in SETTINGS:
+                    connection.cursor().execute(each)
+            upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", "1")
+            place = f"127.0.0.1:{free_port()}"
+            through = ground.url.replace(f"{parts.hostname}:{parts.port}", place)
+            proxy = (programs_dir() / "upshift-stack", "capture", "--listen", place, "--server", ground.url.rpartition("/")[0])
+            capture = subprocess.Popen((*proxy, trace), stderr=subprocess.DEVNULL)
+            try:
+                time.sleep(1.0)
+                words = (
+                    "--batch",
+                    "rewritten",
+                    "--connections",
+                    str(connections),
+                    "--seconds",
+                    str(seconds),
+                    "--warehouses",
+                    "any",
+                )
+                upshift("load", "tpcc", "run", "--server", through, *words)
+            finally:
+                capture.send_signal(signal.SIGINT)
+                capture.wait(60)
+            found = json.loads(upshift("stack", "examine", trace, "--server", ground.url, "--json"))
+    finally:
+        shell.close()
+    return {
+        "named": {each["suspect"]: round(each["share"], 4) for each in found["findings"]},
+        "transactions": found["budget"]["transactions"],
+        "unseen": [each["suspect"] for each in found["unseen"]],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, required=True)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    runs: list[dict[str, Any]] = []
+    loops = 2 * (os.cpu_count() or 1)
+    for number in range(given.runs):
+        with tempfile.TemporaryDirectory() as folder, busy(loops):
+            runs.append(run(given.binary, Path(folder), given.seconds, given.connections))
+        sys.stdout.write(f"run {number + 1}: {runs[-1]}\n")
+        sys.stdout.flush()
+    named = Counter(suspect for each in runs for suspect in each["named"])
+    sys.stdout.write(f"named in {given.runs} runs: {dict(named)}\n")
+    if given.json:
+        result = {
+            "schema_version": 1,
+            "machine": describe_machine().model_dump(mode="json"),
+            "busy_loops": loops,
+            "seconds": given.seconds,
+            "connections": given.connections,
+            "runs": runs,
+        }
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
