@@ -2,8 +2,9 @@
 
     PYTHONPATH=src .venv/bin/python tests/benches/innocent.py --binary PATH/mysqld --runs 20 --json FILE
 
-A tuned TPC-C client works through the proxy for some seconds, while every CPU has two busy loops besides. `examine` asks the
-server, too. A run is a new server, and says which suspects were named; none of the plan's and the engine's should be.
+A tuned TPC-C client with a warehouse for each connection, so that none waits for another's locks, works through the proxy for
+some seconds, while every CPU has two busy loops besides. `examine` asks the server, too. Each run says which suspects were
+named; none of the plan's and the engine's should be.
 """
 
 from __future__ import annotations
@@ -51,40 +52,21 @@ def busy(loops: int) -> Iterator[None]:
             each.wait()
 
 
-def run(binary: Path, folder: Path, seconds: int, connections: int) -> dict[str, Any]:
+def run(url: str, trace: Path, seconds: int, connections: int) -> dict[str, Any]:
     """The suspects that one capture named, with their shares, and how many transactions it has."""
-    shell = SystemShell(folder / "commands.log")
-    trace = folder / "app.trace"
+    parts = urlsplit(url)
+    place = f"127.0.0.1:{free_port()}"
+    through = url.replace(f"{parts.hostname}:{parts.port}", place)
+    proxy = (programs_dir() / "upshift-stack", "capture", "--listen", place, "--server", url.rpartition("/")[0])
+    capture = subprocess.Popen((*proxy, trace), stderr=subprocess.DEVNULL)
     try:
-        with running(shell, find_kind("mysql", binary), folder / "server", None) as ground:
-            parts = urlsplit(ground.url)
-            with pymysql.connect(host=parts.hostname, port=parts.port or 0, user=parts.username) as connection:
-                for each in SETTINGS:
-                    connection.cursor().execute(each)
-            upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", "1")
-            place = f"127.0.0.1:{free_port()}"
-            through = ground.url.replace(f"{parts.hostname}:{parts.port}", place)
-            proxy = (programs_dir() / "upshift-stack", "capture", "--listen", place, "--server", ground.url.rpartition("/")[0])
-            capture = subprocess.Popen((*proxy, trace), stderr=subprocess.DEVNULL)
-            try:
-                time.sleep(1.0)
-                words = (
-                    "--batch",
-                    "rewritten",
-                    "--connections",
-                    str(connections),
-                    "--seconds",
-                    str(seconds),
-                    "--warehouses",
-                    "any",
-                )
-                upshift("load", "tpcc", "run", "--server", through, *words)
-            finally:
-                capture.send_signal(signal.SIGINT)
-                capture.wait(60)
-            found = json.loads(upshift("stack", "examine", trace, "--server", ground.url, "--json"))
+        time.sleep(1.0)
+        words = ("--batch", "rewritten", "--connections", str(connections), "--seconds", str(seconds))
+        upshift("load", "tpcc", "run", "--server", through, *words)
     finally:
-        shell.close()
+        capture.send_signal(signal.SIGINT)
+        capture.wait(60)
+    found = json.loads(upshift("stack", "examine", trace, "--server", url, "--json"))
     return {
         "named": {each["suspect"]: round(each["share"], 4) for each in found["findings"]},
         "transactions": found["budget"]["transactions"],
@@ -102,11 +84,21 @@ def main() -> int:
     given = parser.parse_args()
     runs: list[dict[str, Any]] = []
     loops = 2 * (os.cpu_count() or 1)
-    for number in range(given.runs):
-        with tempfile.TemporaryDirectory() as folder, busy(loops):
-            runs.append(run(given.binary, Path(folder), given.seconds, given.connections))
-        sys.stdout.write(f"run {number + 1}: {runs[-1]}\n")
-        sys.stdout.flush()
+    shell = SystemShell()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        with running(shell, find_kind("mysql", given.binary), folder / "server", None) as ground:
+            parts = urlsplit(ground.url)
+            with pymysql.connect(host=parts.hostname, port=parts.port or 0, user=parts.username) as connection:
+                for each in SETTINGS:
+                    connection.cursor().execute(each)
+            upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(given.connections))
+            with busy(loops):
+                for number in range(given.runs):
+                    runs.append(run(ground.url, folder / f"{number}.trace", given.seconds, given.connections))
+                    sys.stdout.write(f"run {number + 1}: {runs[-1]}\n")
+                    sys.stdout.flush()
+    shell.close()
     named = Counter(suspect for each in runs for suspect in each["named"])
     sys.stdout.write(f"named in {given.runs} runs: {dict(named)}\n")
     if given.json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ FAMILIES = {"mariadb": "connector-j", "postgres": "pgjdbc"}
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+def java() -> Iterator[tuple[str, ...]]:
     shell = SystemShell()
     try:
         toolkit = prepare("java", Workshop(shell=shell, binary=None, say=lambda _line: None))
@@ -31,18 +32,16 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("family", ["mariadb", "postgres"])
-def test_orders_are_consistent_in_every_way_to_place_them(
-    java: tuple[str, ...], family: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_orders_are_consistent_in_every_way_to_place_them(java: tuple[str, ...], family: str) -> None:
     load = program("upshift-load")
-    folder = tmp_path_factory.mktemp("talk")
     shell = SystemShell()
     try:
         kind = find_kind(family, None)  # type: ignore[arg-type]
     except MissingTool as error:
         pytest.skip(error.message)
     try:
-        with running(shell, kind, folder / "server", None) as ground:
+        # PostgreSQL runs as a user of its own, who may not look into pytest's folders.
+        with tempfile.TemporaryDirectory() as home, running(shell, kind, opened(home) / "server", None) as ground:
             say(load, "tpcc", "prepare", "--warehouses", "1", "--server", ground.url)
             address, database = ground.url.rpartition("@")[2].split("/")
             for ways in (
@@ -56,6 +55,11 @@ def test_orders_are_consistent_in_every_way_to_place_them(
             say(load, "tpcc", "check", "--server", ground.url)
     finally:
         shell.close()
+
+
+def opened(folder: str) -> Path:
+    Path(folder).chmod(0o755)
+    return Path(folder)
 
 
 def test_an_unknown_option_is_named(java: tuple[str, ...]) -> None:
