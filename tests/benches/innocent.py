@@ -42,8 +42,10 @@ def upshift(*words: str | Path) -> str:
 
 
 @contextmanager
-def busy(loops: int) -> Iterator[None]:
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+def busy(loops: int, at_most_s: float) -> Iterator[None]:
+    """They end by themselves where nobody is left to end them."""
+    code = f"import time\nend = time.monotonic() + {at_most_s}\nwhile time.monotonic() < end: pass"
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(loops)]
     try:
         yield
     finally:
@@ -93,7 +95,7 @@ def main() -> int:
                 for each in SETTINGS:
                     connection.cursor().execute(each)
             upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(given.connections))
-            with busy(loops):
+            with busy(loops, given.runs * (given.seconds + 60)):
                 for number in range(given.runs):
                     runs.append(run(ground.url, folder / f"{number}.trace", given.seconds, given.connections))
                     sys.stdout.write(f"run {number + 1}: {runs[-1]}\n")
