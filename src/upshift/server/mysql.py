@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -216,6 +217,8 @@ class MySQL:
 
     name = "mysql"
     server_target = "mysqld"
+    one_process = True
+    socket_name = "s.sock"
     # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
     # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.
     series: Path | None = shipped("server") / "mysql-9.7"
@@ -296,6 +299,11 @@ class MySQL:
             ),
         )
 
+    def packaged(self) -> Path | None:
+        found = shutil.which(self.server_target, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+        # MariaDB's package has a link of that name.
+        return Path(found).resolve() if found and Path(found).resolve().name == self.server_target else None
+
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--no-defaults", "--version"))
 
@@ -323,6 +331,9 @@ class MySQL:
             )
         )
 
+    def url(self, socket: Path) -> str:
+        return f"mysql://root@localhost/{self.database}?socket={socket}"
+
     def ready(self, socket: Path) -> bool:
         try:
             with _connected(socket) as connection:
@@ -345,6 +356,9 @@ class MySQL:
     def counters(self, socket: Path) -> Counters:
         found = _status(socket, "Questions", "Com_commit")
         return Counters(queries=found["Questions"], transactions=found["Com_commit"])
+
+    def forget(self, socket: Path) -> None:
+        """Nothing: each question has a connection of its own."""
 
     def settings(self) -> Mapping[str, str]:
         return _SETTINGS
