@@ -7,14 +7,15 @@ import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from upshift.errors import UsageError
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, one_spelling
+from upshift.server.kinds import find_program
 from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
@@ -76,10 +77,18 @@ class Variant(Surroundings):
 class _File(Surroundings):
     """A variant as a user writes it: docs/reference/variants.md lists the keys."""
 
-    binary: Path
+    server: str | None = None
+    """A kind of server; without a binary that of its installed package."""
+    binary: Path | None = None
+
+    @model_validator(mode="after")
+    def _names_a_server(self) -> Self:
+        if self.server is None and self.binary is None:
+            raise ValueError("name a binary, or a server whose package is installed")
+        return self
 
 
-def find_variant(named: str, kind: str) -> Variant:
+def find_variant(named: str) -> Variant:
     """A variant of ``PATH`` or ``NAME=PATH``: an executable, or a TOML file that describes a variant.
 
     Raises UsageError when it is neither.
@@ -87,11 +96,11 @@ def find_variant(named: str, kind: str) -> Variant:
     name, _, given = named.rpartition("=")
     path = Path(given).expanduser().resolve()
     if path.suffix == ".toml":
-        return _read(name or path.stem, path, kind)
-    return Variant(name=name or f"{path.parent.name}/{path.name}", program=Program(kind=kind, binary=_executable(path, given)))
+        return _read(name or path.stem, path)
+    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(_executable(path, given), None))
 
 
-def _read(name: str, file: Path, kind: str) -> Variant:
+def _read(name: str, file: Path) -> Variant:
     hint = "docs/reference/variants.md lists the keys, with an example"
     try:
         found = _File.model_validate(tomllib.loads(file.read_text()))
@@ -109,9 +118,10 @@ def _read(name: str, file: Path, kind: str) -> Variant:
     if found.text_huge_pages:
         refuse_without_huge_pages(str(file))
     # A relative path is the file's own: it means the same from every folder.
-    binary = _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    program = find_program(binary, found.server)
     sql = find_sql(str(file), found.sql, file.parent)
-    return Variant(name=name, program=Program(kind=kind, binary=binary), sql=sql, **found.model_dump(exclude={"binary", "sql"}))
+    return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

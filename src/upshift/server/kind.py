@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -236,3 +236,7 @@ class SourceKind(ServerKind, Protocol):
     def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
+
+
+KindOf = Callable[[Program], ServerKind]
+"""Finds a program's kind."""

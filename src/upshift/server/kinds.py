@@ -45,9 +45,18 @@ def kind_of_file(binary: Path) -> str:
     return next((name for name, kind in kinds().items() if kind.server_target == binary.name), default_kind().name)
 
 
-def packaged(name: str) -> Path:
-    """The installed package's server of a kind. Raises UsageError for an unknown kind, MissingTool where none is installed."""
-    kind = kinds()[kind_named(name)]
+def find_program(binary: Path | None, server: str | None) -> Program:
+    """The server of an executable, of a kind whose package is installed, or of an executable that is said to be of a kind.
+
+    Raises UsageError for an unknown kind, MissingTool where no package of it is installed.
+    """
+    if binary is None:
+        return Program(kind=kind_named(server), binary=_packaged(kind_named(server)))
+    return Program(kind=kind_named(server) if server else kind_of_file(binary), binary=binary)
+
+
+def _packaged(name: str) -> Path:
+    kind = kinds()[name]
     found = kind.packaged()
     if found is None:
         raise MissingTool(f"no package of {kind.name} is installed", "install it, or name an executable in `binary`")

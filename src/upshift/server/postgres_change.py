@@ -11,7 +11,7 @@ import psycopg
 # In one text the server would make all of them one transaction, in which VACUUM and others are refused.
 _PIECE = re.compile(
     r"""
-      [eE]'(?:[^'\\]|''|\\.)*'      # a string with escapes
+      (?<!\w)[eE]'(?:[^'\\]|''|\\.)*'      # a string with escapes
     | '(?:[^']|'')*'                # a string
     | "(?:[^"]|"")*"                # a name
     | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$   # a function's body
@@ -21,7 +21,7 @@ _PIECE = re.compile(
     """,
     re.X | re.S,
 )
-_NOTHING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.S)
+_NOTHING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/)*", re.S)
 
 
 def change(connection: psycopg.Connection[Any], sql: str) -> str | None:

@@ -23,7 +23,7 @@ from upshift.measure.variant import Surroundings, Variant
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.huge_text import refuse_without_huge_pages
 from upshift.server.kind import Program, ServerKind
-from upshift.server.kinds import default_kind
+from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import half_width
@@ -92,7 +92,8 @@ def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], .
 
 
 def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
-    """What ``study`` will do on this machine; ``plan`` says how a trial is measured, ``settings`` are the workloads'.
+    """What ``study`` will do on this machine; ``kind`` is what recipes build, ``plan`` says how a trial is measured, ``settings``
+    are the workloads'.
 
     Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
     impossible; RecipeError for one that cannot be built.
@@ -101,7 +102,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     arms = tuple(_arm(study, design, row) for row in design.rows)
     _refuse_idle_factors(study)
     for arm in arms:
-        _refuse_impossible(arm, kind)
+        _refuse_impossible(arm, _kind(arm, kind))
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
     if study.layouts > 1:
@@ -201,6 +202,8 @@ def variant_of(arm: Arm, program: Program) -> Variant:
 
 def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
+    if change.server and change.binary is None:
+        change = change.model_copy(update={"binary": find_program(None, change.server).binary})
     recipe = recipe_of(change, name)
     if recipe and change.trained_on and recipe.profile == "none" and recipe.scope == "all":
         raise UsageError(
@@ -208,6 +211,10 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
             "leave trained_on out, or name another recipe",
         )
     return Arm(name=name, row=row, change=change, recipe=recipe)
+
+
+def _kind(arm: Arm, built: ServerKind) -> ServerKind:
+    return built if arm.recipe else kind_of(find_program(arm.change.binary, arm.change.server))
 
 
 def _refuse_idle_factors(study: Study) -> None:
@@ -249,7 +256,7 @@ def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
     """Raises UsageError or NotEnoughRoom for a variant that this machine cannot run."""
     change = arm.change
     if change.binary and not (change.binary.is_file() and os.access(change.binary, os.X_OK)):
-        raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, mysqld")
+        raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, such as mysqld")
     server = change.binary or (arm.recipe.patches if arm.recipe else ())
     refuse_switches(kind, f"row '{arm.name}'", change.settings, server)
     if missing := set(change.server_cpus + change.client_cpus) - os.sched_getaffinity(0):
@@ -279,7 +286,8 @@ def size_bytes(text: str) -> int:
 
 def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str, str]) -> int:
     def needed_bytes(arm: Arm) -> int:
-        pool = kind.pool_bytes({**kind.settings(), **settings, **arm.change.settings})
+        each = _kind(arm, kind)
+        pool = each.pool_bytes({**each.settings(), **settings, **arm.change.settings})
         tier = size_bytes(arm.change.tier.size) if arm.change.tier and arm.change.tier.medium.startswith("memory") else 0
         return tier + (_SMALL_SERVER_BYTES if pool is None else pool + _SERVER_BYTES)
 

@@ -284,6 +284,7 @@ def _command(
     transactions: int = 0,
 ) -> Command:
     values = {
+        "url": kind.url(server.socket),
         "socket": str(server.socket),
         "database": kind.database,
         "tools": str(server.tools),

@@ -48,7 +48,7 @@ def pair(first: Path, second: Path, **changes: Any) -> Pair:
 )
 def test_what_names_no_two_servers_is_refused(servers: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        asked(servers, FakeKind())
+        asked(servers)
 
 
 def test_servers_of_two_versions_are_refused(server: Path, tmp_path: Path) -> None:
