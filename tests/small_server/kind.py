@@ -91,6 +91,9 @@ class SmallServer:
     def prepare(self, socket: Path) -> None:
         """Nothing: this server has one database."""
 
+    def tidy(self, socket: Path) -> None:
+        """Nothing."""
+
     def change(self, socket: Path, sql: str) -> str | None:
         """A statement a line."""
         statements = [line for line in sql.splitlines() if line.strip()]

@@ -164,6 +164,7 @@ class FakeKind:
     queries: Iterator[int] = field(default_factory=lambda: iter((0, 5000)))
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prepared: int = 0
+    tidied: int = 0
     forgot: list[Path] = field(default_factory=list)
     refuses: str | None = None
     """What it says of statements on its data; None: it takes them."""
@@ -213,6 +214,9 @@ class FakeKind:
 
     def prepare(self, socket: Path) -> None:
         self.prepared += 1
+
+    def tidy(self, socket: Path) -> None:
+        self.tidied += 1
 
     def change(self, socket: Path, sql: str) -> str | None:
         self.changed.append(sql)

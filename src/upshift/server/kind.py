@@ -102,6 +102,10 @@ class ServerKind(Protocol):
         """Once, after the first start on an empty data folder: creates the database that workloads use."""
         ...
 
+    def tidy(self, socket: Path) -> None:
+        """After the fills: does at once what the server would do by the clock, such as gathering statistics."""
+        ...
+
     def change(self, socket: Path, sql: str) -> str | None:
         """Execute statements on the database that workloads use. What the server says of one that it refuses; None: all are
         done. Raises ServerFailed when it is gone.

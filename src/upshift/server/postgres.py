@@ -101,12 +101,14 @@ class PostgreSQL:
             connection.execute(f"CREATE DATABASE {self.database}".encode())
             connection.execute(f"CREATE EXTENSION {_COUNTING}".encode())
 
+    def tidy(self, socket: Path) -> None:
+        """Autovacuum's work, which is off while a server is measured."""
+        with _answering(), _connected(socket, self.database) as connection:
+            connection.execute(b"VACUUM ANALYZE")
+
     def change(self, socket: Path, sql: str) -> str | None:
-        try:
-            with _connected(socket, self.database) as connection:
-                return change(connection, sql)
-        except psycopg.OperationalError as error:
-            raise _gone(error) from error
+        with _answering(), _connected(socket, self.database) as connection:
+            return change(connection, sql)
 
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         preloaded = [name for name in (_COUNTING, settings.get("shared_preload_libraries")) if name]
@@ -178,14 +180,11 @@ class PostgreSQL:
     @contextlib.contextmanager
     def _asked(self, socket: Path) -> Iterator[psycopg.Connection[Any]]:
         """The connection that is kept to a server that has answered before. Raises ServerFailed when it no longer does."""
-        try:
+        with _answering():
             if socket not in self._kept:
                 self._kept[socket] = _connected(socket, _OWN_DATABASE)
             with _cut_after(self._kept[socket], _ANSWER_S):
                 yield self._kept[socket]
-        except psycopg.Error as error:
-            self.forget(socket)
-            raise _gone(error) from error
 
 
 KIND = PostgreSQL()
@@ -224,8 +223,14 @@ def _row(connection: psycopg.Connection[Any], sql: str, *given: str) -> tuple[An
     return tuple(found)
 
 
-def _gone(error: psycopg.Error) -> ServerFailed:
-    return ServerFailed(f"the server does not answer: {' '.join(str(error).split())}", "it crashed or hangs: see its log")
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
+    """Raises ServerFailed for a server that does not answer."""
+    try:
+        yield
+    except psycopg.Error as error:
+        said = " ".join(str(error).split())
+        raise ServerFailed(f"the server does not answer: {said}", "it crashed or hangs: see its log") from error
 
 
 def _shaped(settings: Mapping[str, str]) -> Iterator[str]:

@@ -156,7 +156,7 @@ def test_a_connection_to_a_server_that_hangs_is_cut() -> None:
 
     ours, theirs = sockets.socketpair()
     with ours, theirs:
-        connection: psycopg.Connection = SimpleNamespace(fileno=ours.fileno)  # type: ignore[assignment, type-arg]
+        connection: psycopg.Connection = SimpleNamespace(fileno=ours.fileno)  # type: ignore[assignment]
         with postgres._cut_after(connection, 0.05):
             ours.settimeout(10)
             assert ours.recv(1) == b""  # its end, long before ten seconds

@@ -193,7 +193,7 @@ def test_a_template_is_filled_once_for_each_distinct_fill(tmp_path: Path, log: P
     shell, kind = initialising_shell(), FakeKind()
     workloads = (workload("a", "fill-4"), workload("b", "fill-4"), workload("c", "fill-16"))
     made = data.template(shell, kind, PROGRAM, workloads, tmp_path / "data", log)
-    assert (made / "ibdata").is_file() and kind.prepared == 1
+    assert (made / "ibdata").is_file() and kind.prepared == 1 and kind.tidied == 1
     assert sorted(command.argv[0] for command in shell.ran[1:]) == ["fill-16", "fill-4"]
 
 

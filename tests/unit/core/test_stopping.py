@@ -216,6 +216,7 @@ FAMILY = (
 def states(folder: Path, within_s: float = 20.0, *, wanted: str) -> set[str]:
     pids = [int(wait_for(folder / name)) for name in ("first", "second", "pid")]
     deadline = time.monotonic() + within_s
+    found: set[str]
     while (found := {psutil.Process(pid).status() for pid in pids}) != {wanted} and time.monotonic() < deadline:
         time.sleep(0.02)
     return found
