@@ -36,7 +36,8 @@ command = ["sh", "-c", "{tools}/pgbench -iq -h $(dirname {socket}) -U postgres {
 [load]
 command = [
   "sh", "-c",
-  "exec {tools}/pgbench -n -T {seconds} -c {connections} --random-seed {seed} -h $(dirname {socket}) -U postgres {database} $@", "sh",
+  "exec {tools}/pgbench -n -T {seconds} -c {connections} --random-seed {seed} -h $(dirname {socket}) -U postgres $@ {database}",
+  "sh",
 ]
 """
 STUDY = """
@@ -145,7 +146,9 @@ def shared_memory_of(creators: set[int]) -> set[str]:
     return {row[1] for row in rows if int(row[4]) in creators}
 
 
-def test_a_setting_that_the_server_refuses_is_told_with_its_words(shell: SystemShell, server: RunningServer, data: Path) -> None:
+def test_a_setting_that_the_server_refuses_is_told_with_its_words(
+    shell: SystemShell, server: RunningServer, data: Path
+) -> None:
     log = data.with_name("refused")
     with (
         pytest.raises(ServerFailed, match=r'did not start .*\n(.*\n)*.*unrecognized configuration parameter "colour"'),

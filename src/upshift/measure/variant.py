@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
+import psutil
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from upshift.errors import UsageError
+from upshift.errors import NotEnoughRoom, UsageError
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, one_spelling
@@ -19,6 +20,7 @@ from upshift.server.kinds import find_program
 from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
+_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class Tier(Value):
@@ -30,6 +32,11 @@ class Tier(Value):
     mode: str = "write-through"
     options: tuple[str, ...] = ()
     """Further options of ``upshift cache run``."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes of the machine's memory."""
+        return size_bytes(self.size) if self.medium.startswith("memory") else 0
 
     def words(self, folder: Path) -> tuple[str, ...]:
         """What stands before the server's command."""
@@ -110,18 +117,39 @@ def _read(name: str, file: Path) -> Variant:
         raise UsageError(f"{file} is not TOML: {error}", hint) from error
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
-    if missing := set(found.server_cpus + found.client_cpus) - os.sched_getaffinity(0):
-        cpus = ", ".join(map(str, sorted(missing)))
-        raise UsageError(f"{file}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
-    if found.under and shutil.which(found.under[0]) is None:
-        raise UsageError(f"{file}: there is no program {found.under[0]}", "install it, or leave `under` out")
-    if found.text_huge_pages:
-        refuse_without_huge_pages(str(file))
+    refuse_impossible(str(file), found)
     # A relative path is the file's own: it means the same from every folder.
     binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
     program = find_program(binary, found.server)
     sql = find_sql(str(file), found.sql, file.parent)
     return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
+
+
+def refuse_impossible(where: str, asked: Surroundings) -> None:
+    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server; ``where`` says who asks."""
+    if missing := set(asked.server_cpus + asked.client_cpus) - os.sched_getaffinity(0):
+        cpus = ", ".join(map(str, sorted(missing)))
+        raise UsageError(f"{where}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
+    if asked.under and shutil.which(asked.under[0]) is None:
+        raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
+    if asked.text_huge_pages:
+        refuse_without_huge_pages(where)
+    if asked.tier is None:
+        return
+    if size_bytes(asked.tier.size) == 0:
+        raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
+    if asked.tier.memory_bytes > (available := psutil.virtual_memory().available):
+        raise NotEnoughRoom(
+            f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
+            "choose a smaller tier, or a medium on a disk",
+        )
+
+
+def size_bytes(text: str) -> int:
+    """``512M``, ``4G``, ``1048576``; 0 for what is no size."""
+    unit = _SIZES.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    return int(digits) * unit if digits.isdigit() else 0
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

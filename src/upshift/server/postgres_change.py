@@ -25,7 +25,10 @@ _NOTHING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/)*", re.S)
 
 
 def change(connection: psycopg.Connection[Any], sql: str) -> str | None:
-    """As ``ServerKind.change``, on a connection that commits each statement. Raises OperationalError when the server is gone."""
+    """As ``ServerKind.change``, on a connection that commits each statement.
+
+    Raises OperationalError when the server is gone.
+    """
     for statement in statements(sql):
         try:
             connection.execute(statement.encode())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,12 +15,11 @@ import psutil
 from pydantic import ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
-from upshift.errors import NotEnoughRoom, RecipeError, UsageError
+from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.model import Plan
-from upshift.measure.variant import Surroundings, Variant
+from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
-from upshift.server.huge_text import refuse_without_huge_pages
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.designs import Design, Row, make_design
@@ -37,7 +35,6 @@ _SERVER_BYTES = 700_000_000
 _SMALL_SERVER_BYTES = 200_000_000
 _KEPT_FREE = 0.25
 """Of the free memory, for the page cache, the load and what else runs."""
-_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # Two servers' ratio on a quiet 2-CPU guest with contended caches (tests/unit/measure/spread.json, "calm").
 START_LOG_SD, PAIR_LOG_SD = 0.055, 0.2
 
@@ -92,8 +89,8 @@ def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], .
 
 
 def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
-    """What ``study`` will do on this machine; ``kind`` is what recipes build, ``plan`` says how a trial is measured, ``settings``
-    are the workloads'.
+    """What ``study`` will do on this machine; ``kind`` is what recipes build, ``plan`` says how a trial is measured,
+    ``settings`` are the workloads'.
 
     Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
     impossible; RecipeError for one that cannot be built.
@@ -259,36 +256,14 @@ def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
         raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, such as mysqld")
     server = change.binary or (arm.recipe.patches if arm.recipe else ())
     refuse_switches(kind, f"row '{arm.name}'", change.settings, server)
-    if missing := set(change.server_cpus + change.client_cpus) - os.sched_getaffinity(0):
-        cpus = ", ".join(map(str, sorted(missing)))
-        raise UsageError(f"row '{arm.name}': CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
-    if change.under and shutil.which(change.under[0]) is None:
-        raise UsageError(f"row '{arm.name}': there is no program {change.under[0]}", "install it, or leave `under` out")
-    if change.text_huge_pages:
-        refuse_without_huge_pages(f"row '{arm.name}'")
-    if change.tier is not None and change.tier.medium.startswith("memory"):
-        available = psutil.virtual_memory().available
-        if (size := size_bytes(change.tier.size)) > available:
-            raise NotEnoughRoom(
-                f"row '{arm.name}': a tier of {change.tier.size} in memory, and {available / 2**30:.1f}G are free",
-                "choose a smaller tier, or a medium on a disk",
-            )
-        if size == 0:
-            raise UsageError(f"row '{arm.name}': a tier of {change.tier.size}", "name a size such as 512M")
-
-
-def size_bytes(text: str) -> int:
-    """``512M``, ``4G``, ``1048576``; 0 for what is no size, which the tier's own command refuses with its reasons."""
-    unit = _SIZES.get(text[-1:].upper(), 1)
-    digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if digits.isdigit() else 0
+    refuse_impossible(f"row '{arm.name}'", change)
 
 
 def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str, str]) -> int:
     def needed_bytes(arm: Arm) -> int:
         each = _kind(arm, kind)
         pool = each.pool_bytes({**each.settings(), **settings, **arm.change.settings})
-        tier = size_bytes(arm.change.tier.size) if arm.change.tier and arm.change.tier.medium.startswith("memory") else 0
+        tier = arm.change.tier.memory_bytes if arm.change.tier else 0
         return tier + (_SMALL_SERVER_BYTES if pool is None else pool + _SERVER_BYTES)
 
     most = max(needed_bytes(arm) for arm in arms)

@@ -51,8 +51,8 @@ CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fi
 class Fill(Value):
     """The command that fills the database.
 
-    ``{url}``, ``{socket}``, ``{database}``, ``{connections}``, ``{tools}`` (the folder of the server's own client programs) and
-    ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
+    ``{url}``, ``{socket}``, ``{database}``, ``{connections}``, ``{tools}`` (the folder of the server's own client programs)
+    and ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
     """
 
     command: CommandLine

@@ -129,7 +129,12 @@ def test_the_newest_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("binary", "server", "kind"),
-    [("/x/postgres", None, "postgres"), ("/x/mysqld", None, "mysql"), ("/x/mine", None, "mysql"), ("/x/mine", "postgres", "postgres")],
+    [
+        ("/x/postgres", None, "postgres"),
+        ("/x/mysqld", None, "mysql"),
+        ("/x/mine", None, "mysql"),
+        ("/x/mine", "postgres", "postgres"),
+    ],
 )
 def test_an_executable_s_kind_is_found_by_its_name_or_said(binary: str, server: str | None, kind: str) -> None:
     assert kinds.find_program(Path(binary), server).kind == kind

@@ -8,7 +8,7 @@ import pytest
 from fake_bench import plan
 from fakes import FakeKind, FakeProcess, FakeShell
 
-from upshift.errors import ServerFailed, UsageError
+from upshift.errors import NotEnoughRoom, ServerFailed, UsageError
 from upshift.measure.model import Load
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Surroundings, Tier, Variant, find_variant
@@ -89,12 +89,15 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "bin/mysqld"\n[settings]\na-b = "1"\na_b = "2"', "a_b is named twice"),
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
         ('binary = "bin/mysqld"\nsql = ["absent.sql"]', r"tuned\.toml: there is no file of SQL .*absent\.sql"),
+        ('binary = "bin/mysqld"\n[tier]\nsize = "900T"', r"tuned\.toml: a tier of 900T in memory"),
+        ('binary = "bin/mysqld"\n[tier]\nsize = "much"\nmedium = "file:/x"', r"tuned\.toml: a tier of much"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
     ],
 )
 def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises((UsageError, NotEnoughRoom), match=said) as error:
         find_variant(written(tmp_path, text))
+    assert error.value.hint
 
 
 def test_a_variant_that_is_not_there(tmp_path: Path) -> None:

@@ -71,9 +71,7 @@ def workload(driver: Path, **changed: Any) -> Workload:
 
 def lab_with(stages: Any, shell: FakeShell | None = None, kind: FakeKind | None = None, jobs: int = 2) -> Lab:
     kind = kind or FakeKind()
-    lab: Any = SimpleNamespace(
-        stages=stages, kind=kind, kind_of=lambda _program: kind, shell=shell or FakeShell(), jobs=jobs
-    )
+    lab: Any = SimpleNamespace(stages=stages, kind=kind, kind_of=lambda _program: kind, shell=shell or FakeShell(), jobs=jobs)
     return lab  # type: ignore[no-any-return]
 
 

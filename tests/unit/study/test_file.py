@@ -193,7 +193,7 @@ def test_text_on_huge_pages_is_refused_where_the_kernel_gives_none(tmp_path: Pat
         assert whose == "row 'text'"
         raise refused
 
-    monkeypatch.setattr("upshift.study.plan.refuse_without_huge_pages", refuse)
+    monkeypatch.setattr("upshift.measure.variant.refuse_without_huge_pages", refuse)
     with pytest.raises(UsageError) as error:
         planned(tmp_path, level)
     assert error.value is refused

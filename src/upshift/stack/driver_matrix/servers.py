@@ -114,7 +114,17 @@ def _initialise(kind: Kind, folder: Path) -> tuple[str, ...]:
     data = folder / "data"
     if kind.family == "postgres":
         initdb = str(kind.program.with_name("initdb"))
-        return (*as_user(USER, when_orphaned=signal.SIGINT), initdb, "-U", "postgres", "-A", "trust", "--no-sync", "-D", str(data))
+        return (
+            *as_user(USER, when_orphaned=signal.SIGINT),
+            initdb,
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--no-sync",
+            "-D",
+            str(data),
+        )
     if kind.family == "mariadb":
         login = "--auth-root-authentication-method=normal"
         return ("mariadb-install-db", "--no-defaults", "--skip-test-db", login, f"--datadir={data}", *_as_root())
