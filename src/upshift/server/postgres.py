@@ -97,7 +97,7 @@ class PostgreSQL:
         return Command((*_as_postgres(), str(initdb), *made, *_shaped(settings), "--pgdata", str(data)), cwd=Path("/"))
 
     def prepare(self, socket: Path) -> None:
-        with self._asked(socket) as connection:
+        with _answering(), _connected(socket, _OWN_DATABASE) as connection:
             connection.execute(f"CREATE DATABASE {self.database}".encode())
             connection.execute(f"CREATE EXTENSION {_COUNTING}".encode())
 

@@ -61,8 +61,8 @@ class Fill(Value):
 class LoadCommand(Value):
     """The command that loads the server.
 
-    ``{url}``, ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{connections}``, ``{seconds}`` (whole) and ``{seed}``
-    are replaced in it; it must end by itself.
+    ``{url}``, ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{connections}``, ``{seconds}`` (whole) and
+    ``{seed}`` are replaced in it; it must end by itself.
     """
 
     command: CommandLine
