@@ -29,6 +29,7 @@ class SmallServer:
     name = "smallserver"
     server_target = "smallserver"
     one_process = True
+    can_have_a_tier = True
     socket_name = "s.sock"
     series: Path | None = _HERE / "patches"
     unbuilt: tuple[str, ...] = ("checks/",)

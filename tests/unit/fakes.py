@@ -149,6 +149,7 @@ class FakeKind:
     name: str = "fake"
     server_target: str = "server"
     one_process: bool = True
+    can_have_a_tier: bool = True
     socket_name: str = "s.sock"
     series: Path | None = None
     unbuilt: tuple[str, ...] = ()

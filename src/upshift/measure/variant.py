@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
-from upshift.server.kind import Program, one_spelling
-from upshift.server.kinds import find_program
+from upshift.server.kind import Program, ServerKind, one_spelling
+from upshift.server.kinds import find_program, kind_of
 from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
@@ -117,16 +117,18 @@ def _read(name: str, file: Path) -> Variant:
         raise UsageError(f"{file} is not TOML: {error}", hint) from error
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
-    refuse_impossible(str(file), found)
     # A relative path is the file's own: it means the same from every folder.
     binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
     program = find_program(binary, found.server)
+    refuse_impossible(str(file), found, kind_of(program))
     sql = find_sql(str(file), found.sql, file.parent)
     return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
 
 
-def refuse_impossible(where: str, asked: Surroundings) -> None:
-    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server; ``where`` says who asks."""
+def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None:
+    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server, or the server not take; ``where`` says who
+    asks.
+    """
     if missing := set(asked.server_cpus + asked.client_cpus) - os.sched_getaffinity(0):
         cpus = ", ".join(map(str, sorted(missing)))
         raise UsageError(f"{where}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
@@ -136,6 +138,10 @@ def refuse_impossible(where: str, asked: Surroundings) -> None:
         refuse_without_huge_pages(where)
     if asked.tier is None:
         return
+    if not kind.can_have_a_tier:
+        raise UsageError(
+            f"{where}: a tier under a {kind.name}: the page cache knows InnoDB's files alone", "leave the tier out"
+        )
     if size_bytes(asked.tier.size) == 0:
         raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
     if asked.tier.memory_bytes > (available := psutil.virtual_memory().available):

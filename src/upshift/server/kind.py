@@ -77,6 +77,8 @@ class ServerKind(Protocol):
     """The file name of the server's executable, and its build target."""
     one_process: bool
     """Whether all of a server is one process: samples of its code and counts of its instructions are of one."""
+    can_have_a_tier: bool
+    """Whether the page cache, `upshift cache`, knows its data files."""
     socket_name: str
     """The file name of its unix socket, in a folder of its own."""
     series: Path | None

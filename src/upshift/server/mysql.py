@@ -218,6 +218,7 @@ class MySQL:
     name = "mysql"
     server_target = "mysqld"
     one_process = True
+    can_have_a_tier = True
     socket_name = "s.sock"
     # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
     # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.

@@ -69,6 +69,7 @@ class PostgreSQL:
     name = "postgres"
     server_target = "postgres"
     one_process = False
+    can_have_a_tier = False
     socket_name = f".s.PGSQL.{_PORT}"
     series: Path | None = None
     lasting: tuple[str, ...] = _LASTING

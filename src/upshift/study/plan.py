@@ -256,7 +256,7 @@ def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
         raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, such as mysqld")
     server = change.binary or (arm.recipe.patches if arm.recipe else ())
     refuse_switches(kind, f"row '{arm.name}'", change.settings, server)
-    refuse_impossible(f"row '{arm.name}'", change)
+    refuse_impossible(f"row '{arm.name}'", change, kind)
 
 
 def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str, str]) -> int:
