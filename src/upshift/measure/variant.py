@@ -126,8 +126,8 @@ def _read(name: str, file: Path) -> Variant:
 
 
 def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None:
-    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server, or the server not take; ``where`` says who
-    asks.
+    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server, or a server of ``kind`` not take;
+    ``where`` says who asks.
     """
     if missing := set(asked.server_cpus + asked.client_cpus) - os.sched_getaffinity(0):
         cpus = ", ".join(map(str, sorted(missing)))
@@ -140,7 +140,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         return
     if not kind.can_have_a_tier:
         raise UsageError(
-            f"{where}: a tier under a {kind.name}: the page cache knows InnoDB's files alone", "leave the tier out"
+            f"{where}: a tier under a {kind.name}", "the page cache knows InnoDB's files alone: leave the tier out"
         )
     if size_bytes(asked.tier.size) == 0:
         raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
