@@ -19,7 +19,8 @@ from upshift.shell import Process, Shell
 START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
 STOP_TIMEOUT_S = 180.0
 _DYING_S = 5.0
-_DROP_TIMEOUT_S = 10.0
+_DROP_TIMEOUT_S = 30.0
+"""PostgreSQL takes some seconds on a busy machine."""
 
 
 @dataclass(frozen=True)
