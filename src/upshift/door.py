@@ -9,7 +9,7 @@ from pathlib import Path
 from upshift.errors import CommandFailed, SourceError, UsageError, WorkloadError
 from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
-from upshift.server.kind import ServerKind
+from upshift.server.kind import KindOf, Program, ServerKind, SourceKind
 from upshift.shell import Shell
 from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
@@ -22,16 +22,16 @@ def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
     return shell.run(kind.version(server), timeout_s=_VERSION_TIMEOUT_S).stdout.replace(str(server), "").strip()
 
 
-def versions_of(shell: Shell, kind: ServerKind, servers: Mapping[str, Path]) -> Mapping[str, str]:
+def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -> Mapping[str, str]:
     """Each server's version. Raises UsageError when one does not start: a library that is missing shows here."""
     found = {}
     for name, server in servers.items():
         try:
-            found[name] = version_of(shell, kind, server)
+            found[name] = version_of(shell, kind_of(server), server.binary)
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
             hint = "it must run where it lies: try it with --version"
-            raise UsageError(f"{name}: {server} does not start: {said[0]}", hint) from error
+            raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
 
 
@@ -42,10 +42,10 @@ def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:
 
 def data_format(kind: ServerKind, version: str, variant: Variant) -> tuple[str, ...]:
     """What two servers must have in common to start on copies of the same data."""
-    return (version, *(f"{name}={value}" for name, value in lasting_settings(kind, variant).items()))
+    return (kind.name, version, *(f"{name}={value}" for name, value in lasting_settings(kind, variant).items()))
 
 
-def refuse_source(kind: ServerKind, source: str | None) -> None:
+def refuse_source(kind: SourceKind, source: str | None) -> None:
     """Raises SourceError when there is no such source, or a folder that is not one of the kind's."""
     if source in (None, "apt"):
         return
@@ -56,7 +56,7 @@ def refuse_source(kind: ServerKind, source: str | None) -> None:
         raise SourceError(f"{path} is not a {kind.name} source tree", "name the folder that holds the server's CMakeLists.txt")
 
 
-def refuse_environment(kind: ServerKind, environment: Mapping[str, str]) -> None:
+def refuse_environment(kind: SourceKind, environment: Mapping[str, str]) -> None:
     """Raises UsageError when a variable would change what is built: the key of a kept build would not tell."""
     if found := changing_builds(environment, kind.build_variables):
         raise UsageError(
@@ -65,7 +65,7 @@ def refuse_environment(kind: ServerKind, environment: Mapping[str, str]) -> None
         )
 
 
-def refuse_unknown_tests(kind: ServerKind, option: str, tests: str, source: Path | None) -> None:
+def refuse_unknown_tests(kind: SourceKind, option: str, tests: str, source: Path | None) -> None:
     """Raises UsageError when the kind has no such tests, as far as that can be told with or without the ``source``."""
     unknown = kind.unknown_tests(tests, source)
     if unknown:

@@ -18,7 +18,7 @@ from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
-from upshift.server.kind import Program
+from upshift.server.kinds import find_program
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
 from upshift.stages.check import check_server
@@ -76,7 +76,7 @@ def explain(lab: Lab, explaining: Explaining) -> Explanation:
     if nothing_differs(explaining.asked.pair):
         return explain_pair(lab, explaining, None)
     first, measuring = explaining.asked.before, explaining.measuring
-    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind, first))
+    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind_of(first.program), first))
     return explain_pair(lab, explaining, data)
 
 
@@ -116,7 +116,7 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     """Servers that exist already, measured against the first of them."""
     first = variants[0]
     workloads = measuring.train_on + measuring.hold_out
-    data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
+    data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind_of(first.program), first))
     carded = measure_machine(lab, measuring.options.card_s)
     filled = templates(lab, variants, data, workloads)
     experiment = measure(lab, variants, filled, measuring)
@@ -127,7 +127,7 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
 def count_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...], *, by_bolt: bool = False) -> Instructions:
     """What servers that exist already execute for a query, compared with the first of them."""
     first = variants[0]
-    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind, first))
+    data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind_of(first.program), first))
     filled = templates(lab, variants, data, measuring.train_on)
     return count_instructions(lab, variants, filled, measuring, by_bolt=by_bolt)
 
@@ -171,8 +171,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
 def _server(lab: Lab, arm: Arm, work_of: Callable[[Arm], Work], training: int, layout: int) -> Variant:
     """The variant of a row, its server built when a recipe says how."""
     if arm.recipe is None:
-        assert arm.change.binary is not None
-        return variant_of(arm, Program(kind=lab.kind.name, binary=arm.change.binary))
+        return variant_of(arm, find_program(arm.change.binary, arm.change.server))
     work = work_of(arm).model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
     made = build(lab, work)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from upshift import needs
@@ -33,7 +34,8 @@ from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
 from upshift.server.data import settings_of
-from upshift.server.kinds import default_kind
+from upshift.server.kind import Program, ServerKind
+from upshift.server.kinds import default_kind, kind_of
 from upshift.shell import Command, Shell, SystemShell
 from upshift.stages.explain import Explaining
 from upshift.stages.names import Stage
@@ -58,7 +60,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
     shell = SystemShell()
     try:
         recipe = recipe or recipe_of(options)
-        train_on, hold_out = _workloads(options)
+        train_on, hold_out = _workloads(options, (default_kind(),))
         _refuse_weights(recipe, train_on)
         kind = default_kind()
         refuse_environment(kind, os.environ)
@@ -74,11 +76,11 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         if (server := options.baseline) is not None:
             if not (server.is_file() and os.access(server, os.X_OK)):
                 raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
-            versions_of(shell, kind, {"--baseline": server})
+            versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
         needs.require_disk(needs.NEEDED_DISK_BYTES + headers_bytes(recipe))
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
-        _install("gcc-only" if without_llvm else "mysql", train_on + hold_out, allow_install, shell, say)
+        _install("gcc-only" if without_llvm else "mysql", (kind.name,), train_on + hold_out, allow_install, shell, say)
         if "huge-text" in options.service:
             _build_huge_text(allow_install, shell, say)
         refuse_missing_programs(train_on + hold_out)
@@ -112,13 +114,16 @@ def prepare_measuring(
     shell = SystemShell()
     try:
         for variant in variants:
-            refuse_switches(default_kind(), variant.name, variant.settings, variant.program.binary)
-        train_on, hold_out = _workloads(options)
+            refuse_switches(kind_of(variant.program), variant.name, variant.settings, variant.program.binary)
+        measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
+        if others:
+            measured[default_kind().name] = default_kind()
+        train_on, hold_out = _workloads(options, tuple(measured.values()))
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         surroundings = (*variants, *others)
         tiers = any(each.tier for each in surroundings)
-        _install("measure", train_on + hold_out, allow_install, shell, say, programs=tiers)
+        _install("measure", measured, train_on + hold_out, allow_install, shell, say, programs=tiers)
         if any(each.text_huge_pages for each in surroundings):
             _build_huge_text(allow_install, shell, say)
         refuse_missing_programs(train_on + hold_out)
@@ -157,12 +162,12 @@ def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
 
     Raises UsageError when one does not start.
     """
-    shell, kind = SystemShell(), default_kind()
+    shell = SystemShell()
     try:
-        versions = versions_of(shell, kind, {variant.name: variant.program.binary for variant in variants})
+        versions = versions_of(shell, kind_of, {variant.name: variant.program for variant in variants})
     finally:
         shell.close()
-    formats = {data_format(kind, versions[variant.name], variant) for variant in variants}
+    formats = {data_format(kind_of(variant.program), versions[variant.name], variant) for variant in variants}
     return (
         len((Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS))
         + len(formats)
@@ -229,22 +234,23 @@ def plain_of(recipe: Recipe) -> Recipe:
     return find_recipe("plain").model_copy(update={name: getattr(recipe, name) for name in shared})
 
 
-def _workloads(options: Options) -> tuple[tuple[Workload, ...], tuple[Workload, ...]]:
-    kind = default_kind()
+def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Workload, ...], tuple[Workload, ...]]:
+    """Those that the options name, which are for servers of all ``kinds``."""
     train_on = tuple(find_workload(name) for name in options.workloads)
     hold_out = tuple(find_workload(name) for name in options.held_out)
     names = [workload.name for workload in train_on + hold_out]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"workload '{name}' is named twice", "a workload is either trained on or held out")
-    for workload in train_on + hold_out:
-        if workload.server != kind.name:
+    for workload, kind in itertools.product(train_on + hold_out, kinds):
+        if kind.name not in workload.server:
             raise WorkloadError(
-                f"workload '{workload.name}' is for {workload.server}, the server is {kind.name}",
+                f"workload '{workload.name}' is for {' and '.join(workload.server)}, the server is {kind.name}",
                 "choose another workload",
             )
     _refuse_contradictions(train_on + hold_out)
-    refuse_many_connections(kind, train_on + hold_out, options.connections)
+    for kind in kinds:
+        refuse_many_connections(kind, train_on + hold_out, options.connections)
     return _configured(train_on, train_on + hold_out), _configured(hold_out, train_on + hold_out)
 
 
@@ -296,9 +302,17 @@ def _need_bolt(options: Options, recipe: Recipe, toolchain: Toolchain, *, perf: 
 
 
 def _install(
-    purpose: Purpose, workloads: tuple[Workload, ...], allow_install: bool, shell: Shell, say: Say, *, programs: bool = False
+    purpose: Purpose,
+    kinds: Iterable[str],
+    workloads: tuple[Workload, ...],
+    allow_install: bool,
+    shell: Shell,
+    say: Say,
+    *,
+    programs: bool = False,
 ) -> None:
-    if default_kind().name == "mysql":
+    """A PostgreSQL is measured as it was installed: that lies with the user."""
+    if "mysql" in kinds:
         ensure_packages(purpose, allow_install=allow_install, shell=shell, say=say)
     if programs or any(workload.needs_programs for workload in workloads):
         ensure_packages("native", allow_install=allow_install, shell=shell, say=say)

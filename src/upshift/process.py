@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 3.0
 _POLL_S = 0.02
+# The kernel may have been built without these lists.
+_CHILDREN_ARE_LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+# It reads a line from Upshift, or the end of the pipe that Upshift's own end closes.
+_GUARD = 'read _ || kill -CONT "$@"'
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 # The kernel sends PR_SET_PDEATHSIG's signal when the thread that forked ends: this one lasts as long as Upshift.
@@ -34,6 +38,7 @@ class SystemProcess:
         self.popen = popen
         self.pid = popen.pid
         self._uninterrupted = uninterrupted
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def poll(self) -> int | None:
         return self.popen.poll()
@@ -53,11 +58,25 @@ class SystemProcess:
                 subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
     def pause(self) -> None:
-        """Stop it and what it started as they are, until ``resume``."""
+        """Stop it and all that it started as they are, until ``resume``."""
         self._signal_group(signal.SIGSTOP)
+        stopped: set[int] = set()
+        # What is stopped starts nothing more: once a look finds nobody new, all are stopped.
+        while fresh := set(descendants(self.pid)) - stopped:
+            _signal_each(fresh, signal.SIGSTOP)
+            stopped |= fresh
+        if stopped and self._guard is None:
+            self._guard = _start_guard((*stopped, self.pid))
 
     def resume(self) -> None:
+        _signal_each(descendants(self.pid), signal.SIGCONT)
         self._signal_group(signal.SIGCONT)
+        self._release_guard()
+
+    def _release_guard(self) -> None:
+        if self._guard:
+            self._guard.communicate(b"\n")
+            self._guard = None
 
     def _signal_group(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -74,8 +93,9 @@ class SystemProcess:
             deadline = time.monotonic() + _GRACE_S
             while self.poll() is None and time.monotonic() < deadline and not interrupts.hurried():
                 time.sleep(_POLL_S)
-            _kill_session(self.pid)
+            _kill_all(self.pid)
             self.popen.wait()
+            self._release_guard()
 
     def _wait_out(self, say: Callable[[str], None]) -> None:
         """A package manager: on SIGINT apt gives up a download, but lets dpkg finish. It gets the time that this takes."""
@@ -116,22 +136,56 @@ def start(command: Command, stdout: int | IO[bytes]) -> SystemProcess:
     return SystemProcess(_FORKER.submit(fork).result(), command.uninterrupted)
 
 
-def _kill_session(number: int) -> None:
-    """SIGKILL for all of a session, whatever their process groups: ninja's compilers are each in one of their own."""
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that ``pid`` started, that those started, and so on, whatever their groups and sessions. Of a running
+    process, one that starts or ends meanwhile may be missed.
+    """
+    for child in _children(pid) if _CHILDREN_ARE_LISTED else _found_children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def _children(pid: int) -> Iterator[int]:
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has ended
+            yield from map(int, file.read_text().split())
+
+
+def _found_children(pid: int) -> list[int]:
+    return [each for each, (_state, parent, _group, _session) in _processes() if parent == str(pid)]
+
+
+def _signal_each(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _start_guard(pids: Iterable[int]) -> subprocess.Popen[bytes]:
+    """Lets processes go on when Upshift is killed: what the kernel or a parent then sends them ends none that is stopped."""
+    line = ("sh", "-c", _GUARD, "sh", *map(str, pids))
+    return subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def _kill_all(pid: int) -> None:
+    """SIGKILL for all of a session and for all descendants: ninja's compilers are in groups of their own, PostgreSQL's
+    processes in sessions.
+    """
     deadline = time.monotonic() + _GRACE_S
-    while (members := list(_session(number))) and time.monotonic() < deadline:
-        for pid in members:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+    while (members := {*_session(pid), *descendants(pid)}) and time.monotonic() < deadline:
+        _signal_each(members, signal.SIGKILL)
         time.sleep(_POLL_S)
 
 
 def _session(number: int) -> Iterator[int]:
     """The processes of a session that still live."""
+    return (pid for pid, (state, _parent, _group, session) in _processes() if session == str(number) and state not in "ZX")
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """All processes, each with its state, parent, process group and session."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 # PID (NAME) STATE PARENT GROUP SESSION ..., and a name may hold spaces and brackets.
-                state, _parent, _group, session = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
-                if session == str(number) and state not in "ZX":
-                    yield int(folder.name)
+                yield int(folder.name), (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]

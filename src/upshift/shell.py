@@ -32,6 +32,10 @@ class Command:
     """CPUs that the command may use; empty: all."""
     when_orphaned: signal.Signals = signal.SIGKILL
     """What the kernel sends it when Upshift is killed; one that must stop what it started itself gets SIGTERM."""
+    stop_signal: signal.Signals = signal.SIGTERM
+    """What ends a server in good order."""
+    drop_signal: signal.Signals = signal.SIGKILL
+    """What ends at once a server whose data nobody needs, without leaving anything behind."""
     uninterrupted: Callable[[str], None] | None = None
     """Set for a package manager: it gets SIGINT and is waited for, never killed. This is told that the wait goes on."""
 

@@ -111,6 +111,16 @@ def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: 
     assert cli.runs() == before
 
 
+def test_a_setting_that_the_server_refuses_is_told_with_the_arms_name(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    variant = tmp_path / "coloured.toml"
+    variant.write_text(f'binary = "{plain}"\n[settings]\ncolour = "red"\n')
+    done = cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), "--no-install", "--card-seconds", "0")
+    assert done.code == 1
+    said = " ".join(done.stderr.split())
+    assert "arm 'coloured': the server did not start" in said and "colour" in said.partition("did not start")[2]
+    assert "hint:" in said and "Traceback" not in said
+
+
 def test_the_server_of_today_is_a_further_arm(cli: Cli, today: Path) -> None:
     done = cli.optimize("--baseline", str(today))
     assert done.code == 0, done.stderr

@@ -135,6 +135,24 @@ def test_an_impossible_study_ends_before_anything_is_measured(
     assert not list(cli.runs()[-1].glob("parts/*.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("confirm", 'design = "grid"\nrows = [["lag"]]\nconfirm', "unknown factor 'lag'"),
+        ("confirm", 'design = "grid"\nrows = [["arenas=many"]]\nconfirm', "factor 'arenas' has no level 'many'"),
+        ("trials = 3", "trials = 500", "the design is too large for its budget"),
+    ],
+)
+def test_a_study_that_cannot_be_planned_begins_no_run(
+    cli: Cli, plain: Path, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    before = cli.runs()
+    done = run(cli, tmp_path, of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1")).replace(old, new, 1))
+    said = " ".join(done.stderr.split())
+    assert done.code == 2 and message in said and "hint:" in said and "Traceback" not in said
+    assert cli.runs() == before
+
+
 def test_a_study_goes_on_where_it_was_stopped_unless_it_has_changed(cli: Cli, plain: Path, tmp_path: Path) -> None:
     text = of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1"), "confirm = 0")
     file = tmp_path / "mine.toml"

@@ -13,7 +13,7 @@ from typing import Any
 
 from upshift.errors import CommandFailed, NotTested, ServerFailed
 from upshift.server.instance import running
-from upshift.server.kind import Counters, Program, Repeatable, ServerKind, TestOutcome
+from upshift.server.kind import Counters, Program, Repeatable, SourceKind, TestOutcome
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
@@ -28,6 +28,9 @@ class SmallServer:
 
     name = "smallserver"
     server_target = "smallserver"
+    one_process = True
+    can_have_a_tier = True
+    socket_name = "s.sock"
     series: Path | None = _HERE / "patches"
     unbuilt: tuple[str, ...] = ("checks/",)
     opaque: tuple[str, ...] = ()
@@ -76,6 +79,10 @@ class SmallServer:
     def program(self, source: Path, tree: Path, binary: Path) -> Program:
         return Program(kind=self.name, binary=binary, tools=tree)
 
+    def packaged(self) -> Path | None:
+        """None: nobody packages it."""
+        return None
+
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--version"))
 
@@ -84,6 +91,9 @@ class SmallServer:
 
     def prepare(self, socket: Path) -> None:
         """Nothing: this server has one database."""
+
+    def tidy(self, socket: Path) -> None:
+        """Nothing."""
 
     def change(self, socket: Path, sql: str) -> str | None:
         """A statement a line."""
@@ -94,6 +104,9 @@ class SmallServer:
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         given = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items())
         return Command((str(program.binary), *program.options, "--data", str(data), "--socket", str(socket), *given))
+
+    def url(self, socket: Path) -> str:
+        return f"smallserver://localhost/?socket={socket}"
 
     def ready(self, socket: Path) -> bool:
         try:
@@ -116,6 +129,9 @@ class SmallServer:
             raise ServerFailed(f"the server does not answer STATUS: {error}", "it died or hangs") from error
         queries = int(dict(line.split("\t") for line in lines[:-1])["queries"])
         return Counters(queries=queries, transactions=queries)
+
+    def forget(self, socket: Path) -> None:
+        """Nothing is kept open."""
 
     def settings(self) -> Mapping[str, str]:
         return {"max_connections": "256"}
@@ -208,4 +224,4 @@ def _passes(check: Mapping[str, Any], lines: list[str]) -> bool:
     return lines == wanted or (wanted == ["ERR"] and lines[-1].startswith("ERR "))
 
 
-KIND: ServerKind = SmallServer()
+KIND: SourceKind = SmallServer()

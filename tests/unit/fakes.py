@@ -148,6 +148,9 @@ class FakeKind:
 
     name: str = "fake"
     server_target: str = "server"
+    one_process: bool = True
+    can_have_a_tier: bool = True
+    socket_name: str = "s.sock"
     series: Path | None = None
     unbuilt: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
@@ -162,6 +165,8 @@ class FakeKind:
     queries: Iterator[int] = field(default_factory=lambda: iter((0, 5000)))
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prepared: int = 0
+    tidied: int = 0
+    forgot: list[Path] = field(default_factory=list)
     refuses: str | None = None
     """What it says of statements on its data; None: it takes them."""
     changed: list[str] = field(default_factory=list)
@@ -198,6 +203,9 @@ class FakeKind:
     def program(self, source: Path, tree: Path, binary: Path) -> Program:
         return Program(kind=self.name, binary=binary)
 
+    def packaged(self) -> Path | None:
+        return None
+
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--version"))
 
@@ -208,6 +216,9 @@ class FakeKind:
     def prepare(self, socket: Path) -> None:
         self.prepared += 1
 
+    def tidy(self, socket: Path) -> None:
+        self.tidied += 1
+
     def change(self, socket: Path, sql: str) -> str | None:
         self.changed.append(sql)
         return self.refuses
@@ -215,6 +226,9 @@ class FakeKind:
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         options = (f"--{name}={value}" for name, value in settings.items())
         return Command((str(program.binary), f"--data={data}", f"--socket={socket}", *options), env={"OWN": "1"})
+
+    def url(self, socket: Path) -> str:
+        return f"fake://{socket}"
 
     def ready(self, socket: Path) -> bool:
         return self.is_ready
@@ -225,6 +239,9 @@ class FakeKind:
     def counters(self, socket: Path) -> Counters:
         queries = next(self.queries)
         return Counters(queries=queries, transactions=queries // 10)
+
+    def forget(self, socket: Path) -> None:
+        self.forgot.append(socket)
 
     def settings(self) -> Mapping[str, str]:
         return {"pool": "1G", "log": "on"}

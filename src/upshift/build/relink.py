@@ -14,7 +14,7 @@ from upshift.build.steps import OBJECTS, at_source, link_command, replaced, step
 from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -27,7 +27,7 @@ VERSION = 1
 
 def build_hot(
     bench: Workbench,
-    kind: ServerKind,
+    kind: SourceKind,
     source: Source,
     recipe: Recipe,
     toolchain: Toolchain,
@@ -93,7 +93,7 @@ def build_hot(
 
 def build_touched(
     bench: Workbench,
-    kind: ServerKind,
+    kind: SourceKind,
     source: Source,
     toolchain: Toolchain,
     plain: Build,
@@ -132,7 +132,7 @@ def build_touched(
     )
 
 
-def link_again(bench: Workbench, kind: ServerKind, build: Build, flags: Sequence[str]) -> Build:
+def link_again(bench: Workbench, kind: SourceKind, build: Build, flags: Sequence[str]) -> Build:
     """The server of ``build`` from the objects that it was linked from, with ``flags`` added to its link command."""
     rebuilt = replaced(build)
     server = bench.folder / kind.server_target

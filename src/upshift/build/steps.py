@@ -9,14 +9,14 @@ from pathlib import Path
 
 from upshift.build.model import Build
 from upshift.build.ninja import Step, steps
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
 
 OBJECTS = "objects"
 """Where a stage that compiles objects again puts them, by their paths in the tree."""
 
 
-def steps_of(shell: Shell, kind: ServerKind, build: Build) -> tuple[Step, ...]:
+def steps_of(shell: Shell, kind: SourceKind, build: Build) -> tuple[Step, ...]:
     """All compile and link steps of the build's server, in order; they compile the build's source, the last one links the
     tree's server.
     """

@@ -16,7 +16,7 @@ from upshift.build.ninja import run_ninja, steps
 from upshift.build.recipe import Recipe
 from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 from upshift.shell import Command
 from upshift.source.model import Source
 from upshift.toolchain import flags
@@ -47,7 +47,7 @@ def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
 
 def build_whole(
     bench: Workbench,
-    kind: ServerKind,
+    kind: SourceKind,
     source: Source,
     recipe: Recipe,
     toolchain: Toolchain,
@@ -84,7 +84,7 @@ def build_whole(
 
 
 def configure_command(
-    kind: ServerKind,
+    kind: SourceKind,
     source: Source,
     recipe: Recipe,
     toolchain: Toolchain,
@@ -109,7 +109,7 @@ def configure_command(
 
 
 def launcher_command(
-    bench: Workbench, kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain
+    bench: Workbench, kind: SourceKind, source: Source, recipe: Recipe, toolchain: Toolchain
 ) -> tuple[str, ...]:
     """The compiler launcher that injects precompiled headers; empty when the recipe wants none.
 

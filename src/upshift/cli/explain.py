@@ -45,10 +45,9 @@ def explain(
     from upshift.plan import prepare_explaining
     from upshift.report.explained import PAGE_FILE
     from upshift.report.explanation_terminal import show
-    from upshift.server.kinds import default_kind
     from upshift.stages.names import Stage
 
-    named = asked(servers, default_kind())
+    named = asked(servers)
     options = Options(
         workloads=tuple(workload or named.workloads or ("oltp_read_write",)),
         held_out=(),

@@ -129,4 +129,4 @@ def workloads(json: _JSON = False) -> None:
         console.result_json(jsonlib.dumps([each.model_dump(mode="json") for each in found], indent=2))
         return
     for each in found:
-        console.entry(f"{each.name} ({each.server})", each.description)
+        console.entry(f"{each.name} ({', '.join(each.server)})", each.description)

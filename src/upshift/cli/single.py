@@ -183,9 +183,8 @@ def find_variants(arms: list[str]) -> tuple[Variant, ...]:
     """The servers of a command line. Raises UsageError when one is none, or two have the same name."""
     from upshift.errors import UsageError
     from upshift.measure.variant import find_variant
-    from upshift.server.kinds import default_kind
 
-    variants = tuple(find_variant(arm, default_kind().name) for arm in arms)
+    variants = tuple(find_variant(arm) for arm in arms)
     if len({variant.name for variant in variants}) < len(variants):
         raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     return variants

@@ -97,14 +97,13 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
     """What is measured, and what a server is built with. What the rows need is there then."""
     from upshift import console
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
-    from upshift.server.kind import Program
-    from upshift.server.kinds import default_kind
+    from upshift.server.kinds import find_program
     from upshift.study.plan import refuse_missing_libraries, variant_of
 
     refuse_missing_libraries(plan)
     options = asked.options(jobs)
-    named = [(arm, arm.change.binary) for arm in plan.arms if arm.change.binary]
-    variants = tuple(variant_of(arm, Program(kind=default_kind().name, binary=binary)) for arm, binary in named)
+    named = [arm for arm in plan.arms if arm.recipe is None]
+    variants = tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
     if variants:
         refuse_unstartable(variants)
     works: dict[str, Work] = {}

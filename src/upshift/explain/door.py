@@ -34,7 +34,7 @@ class Asked(Value):
         return self.before, self.after
 
 
-def asked(servers: list[str], kind: ServerKind) -> Asked:
+def asked(servers: list[str]) -> Asked:
     """``A=PATH B=PATH``, or one run. Raises UsageError."""
     if len(servers) == 1 and "=" not in servers[0]:
         return _of_run(servers[0])
@@ -42,7 +42,7 @@ def asked(servers: list[str], kind: ServerKind) -> Asked:
         raise UsageError(
             f"an explanation is of two servers, not of {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`"
         )
-    before, after = (find_variant(each, kind.name) for each in servers)
+    before, after = (find_variant(each) for each in servers)
     if before.name == after.name:
         raise UsageError("the two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     return Asked(before=before, after=after)
@@ -50,7 +50,13 @@ def asked(servers: list[str], kind: ServerKind) -> Asked:
 
 def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
     """The version of both servers. Raises UsageError when they have two, and for one that does not start or was stripped."""
-    said = versions_of(shell, kind, {each.name: each.program.binary for each in pair})
+    for each in pair:
+        if each.program.kind != kind.name:
+            raise UsageError(
+                f"{each.name} is a {each.program.kind}, and explanations are of {kind.name}",
+                "`upshift measure` says which of two servers is faster",
+            )
+    said = versions_of(shell, lambda _program: kind, {each.name: each.program for each in pair})
     before, after = (_version(said[each.name]) for each in pair)
     if before != after:
         raise UsageError(

@@ -1,8 +1,9 @@
 """CPU time, steal and swap, as the kernel counts them.
 
-A process's total CPU time is exact to the nanosecond, also of threads that have ended. How it divides into user and
-system time most kernels only sample, once a tick (usually 10 ms): of 200 ticks in a slice of 2 s, 85 % is known to
-2.5 points.
+A server is one process or several, as PostgreSQL with one for each connection: a process and all that it started. Their
+total CPU time is exact to the nanosecond, also of threads that have ended. What processes used that have ended the kernel
+tells in ticks (usually 10 ms): a slice in which one ends is exact to two ticks. How the total divides into user and
+system time most kernels only sample, once a tick: of 200 ticks in a slice of 2 s, 85 % is known to 2.5 points.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dataclasses import dataclass, fields
 import psutil
 
 from upshift.errors import ServerFailed
+from upshift.process import descendants
 
 _BUSY = ("user", "nice", "system", "irq", "softirq")
-# What clock_getcpuclockid(3) returns on Linux: the process's number, inverted, above three bits of which 2 means
+# What clock_getcpuclockid(3) returns on Linux: a process's number, inverted, above three bits of which 2 means
 # "nanoseconds on a CPU".
 _CPUCLOCK_SCHED = 2
 
@@ -27,12 +29,12 @@ class Usage:
     """Running totals at one moment; only differences mean anything."""
 
     total_cpu_s: float
-    """Of one process with all of its threads, also those that have ended, to the nanosecond."""
+    """Of all processes of a server with all of their threads, also those that have ended."""
     user_cpu_s: float
     """The part in user mode, by ticks."""
     system_cpu_s: float
     run_delay_s: float
-    """Time in which its threads were ready to run and waited for a CPU; of threads that have not ended."""
+    """Time in which their threads were ready to run and waited for a CPU; of threads that have not ended."""
     machine_busy_cpu_s: float
     """Of all CPUs: everything but idle, waiting for disks, and steal."""
     steal_s: float
@@ -46,23 +48,38 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """Totals now, for the process ``pid`` and the machine. Raises ServerFailed when there is none."""
+    """Totals now, for the process ``pid`` with all that it started, and for the machine. Raises ServerFailed when there is
+    none.
+    """
     try:
-        total_ns = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
-        process = psutil.Process(pid).cpu_times()
+        total_ns, user_s, system_s, run_delay_ns = _of_process(pid)
     except (OSError, psutil.NoSuchProcess) as error:
         raise ServerFailed(f"the server (process {pid}) is gone", "its log says why") from error
+    for child in descendants(pid):
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):  # its parent has it among those that ended
+            child_ns, child_user_s, child_system_s, child_delay_ns = _of_process(child)
+            total_ns, run_delay_ns = total_ns + child_ns, run_delay_ns + child_delay_ns
+            user_s, system_s = user_s + child_user_s, system_s + child_system_s
     machine = psutil.cpu_times()
     swap = psutil.swap_memory()
     return Usage(
         total_cpu_s=total_ns / 1e9,
-        user_cpu_s=process.user,
-        system_cpu_s=process.system,
-        run_delay_s=_run_delay_ns(pid) / 1e9,
+        user_cpu_s=user_s,
+        system_cpu_s=system_s,
+        run_delay_s=run_delay_ns / 1e9,
         machine_busy_cpu_s=sum(getattr(machine, name, 0.0) for name in _BUSY),
         steal_s=getattr(machine, "steal", 0.0),
         swapped_bytes=swap.sin + swap.sout,
     )
+
+
+def _of_process(pid: int) -> tuple[float, float, float, int]:
+    """Total in nanoseconds, user and system time in seconds, run delay in nanoseconds; with its children that have ended."""
+    total_ns = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
+    times = psutil.Process(pid).cpu_times()
+    ended_ns = 1e9 * (times.children_user + times.children_system)
+    user_s, system_s = times.user + times.children_user, times.system + times.children_system
+    return total_ns + ended_ns, user_s, system_s, _run_delay_ns(pid)
 
 
 def _run_delay_ns(pid: int) -> int:

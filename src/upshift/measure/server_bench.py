@@ -1,4 +1,4 @@
-"""The real bench: servers of a kind, pinned to their CPUs, each trial on a fresh copy of the filled data."""
+"""The real bench: servers, pinned to their CPUs, each trial on a fresh copy of the filled data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.huge_text import text_of
 from upshift.server.instance import RunningServer, running
-from upshift.server.kind import ServerKind
+from upshift.server.kind import KindOf
 from upshift.shell import Shell
 from upshift.workload.driver import RunningLoad, begin_load
 from upshift.workload.model import Workload
@@ -26,7 +26,7 @@ class ServerBench:
     def __init__(
         self,
         shell: Shell,
-        kind: ServerKind,
+        kind_of: KindOf,
         plan: Plan,
         workloads: Mapping[str, Workload],
         templates: Mapping[str, Path],
@@ -34,7 +34,7 @@ class ServerBench:
         log: Path,
     ) -> None:
         self._shell = shell
-        self._kind = kind
+        self._kind_of = kind_of
         self._plan = plan
         self._workloads = workloads
         self._templates = templates
@@ -51,7 +51,7 @@ class ServerBench:
         try:
             with running(
                 self._shell,
-                self._kind,
+                self._kind_of(arm.program),
                 arm.program,
                 data,
                 log=self._log,
@@ -77,7 +77,7 @@ class ServerBench:
         variant = self._variants[running.pid]
         return begin_load(
             self._shell,
-            self._kind,
+            running.kind,
             self._workloads[load.workload],
             running,
             connections=load.connections,

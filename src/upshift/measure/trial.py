@@ -56,5 +56,5 @@ def _warm_up(running: Mapping[str, RunningArm], bench: Bench, loads: Sequence[Lo
             if server.queries() - before[name] < _LEAST_QUERIES:
                 raise LoadFailed(
                     f"workload '{load.workload}' left the server idle (arm '{name}')",
-                    "the load command must use {socket}; try it by hand against a server that you started",
+                    "the load command must use {socket} or {url}; try it by hand against a server that you started",
                 )

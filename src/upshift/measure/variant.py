@@ -7,17 +7,20 @@ import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+import psutil
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from upshift.errors import UsageError
+from upshift.errors import NotEnoughRoom, UsageError
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
-from upshift.server.kind import Program, one_spelling
+from upshift.server.kind import Program, ServerKind, one_spelling
+from upshift.server.kinds import find_program, kind_of
 from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
+_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class Tier(Value):
@@ -29,6 +32,11 @@ class Tier(Value):
     mode: str = "write-through"
     options: tuple[str, ...] = ()
     """Further options of ``upshift cache run``."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes of the machine's memory."""
+        return size_bytes(self.size) if self.medium.startswith("memory") else 0
 
     def words(self, folder: Path) -> tuple[str, ...]:
         """What stands before the server's command."""
@@ -76,10 +84,18 @@ class Variant(Surroundings):
 class _File(Surroundings):
     """A variant as a user writes it: docs/reference/variants.md lists the keys."""
 
-    binary: Path
+    server: str | None = None
+    """A kind of server; without a binary that of its installed package."""
+    binary: Path | None = None
+
+    @model_validator(mode="after")
+    def _names_a_server(self) -> Self:
+        if self.server is None and self.binary is None:
+            raise ValueError("name a binary, or a server whose package is installed")
+        return self
 
 
-def find_variant(named: str, kind: str) -> Variant:
+def find_variant(named: str) -> Variant:
     """A variant of ``PATH`` or ``NAME=PATH``: an executable, or a TOML file that describes a variant.
 
     Raises UsageError when it is neither.
@@ -87,11 +103,11 @@ def find_variant(named: str, kind: str) -> Variant:
     name, _, given = named.rpartition("=")
     path = Path(given).expanduser().resolve()
     if path.suffix == ".toml":
-        return _read(name or path.stem, path, kind)
-    return Variant(name=name or f"{path.parent.name}/{path.name}", program=Program(kind=kind, binary=_executable(path, given)))
+        return _read(name or path.stem, path)
+    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(_executable(path, given), None))
 
 
-def _read(name: str, file: Path, kind: str) -> Variant:
+def _read(name: str, file: Path) -> Variant:
     hint = "docs/reference/variants.md lists the keys, with an example"
     try:
         found = _File.model_validate(tomllib.loads(file.read_text()))
@@ -101,17 +117,45 @@ def _read(name: str, file: Path, kind: str) -> Variant:
         raise UsageError(f"{file} is not TOML: {error}", hint) from error
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
-    if missing := set(found.server_cpus + found.client_cpus) - os.sched_getaffinity(0):
-        cpus = ", ".join(map(str, sorted(missing)))
-        raise UsageError(f"{file}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
-    if found.under and shutil.which(found.under[0]) is None:
-        raise UsageError(f"{file}: there is no program {found.under[0]}", "install it, or leave `under` out")
-    if found.text_huge_pages:
-        refuse_without_huge_pages(str(file))
     # A relative path is the file's own: it means the same from every folder.
-    binary = _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    program = find_program(binary, found.server)
+    refuse_impossible(str(file), found, kind_of(program))
     sql = find_sql(str(file), found.sql, file.parent)
-    return Variant(name=name, program=Program(kind=kind, binary=binary), sql=sql, **found.model_dump(exclude={"binary", "sql"}))
+    return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
+
+
+def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None:
+    """Raises UsageError or NotEnoughRoom for what this machine cannot give a server, or a server of ``kind`` not take;
+    ``where`` says who asks.
+    """
+    if missing := set(asked.server_cpus + asked.client_cpus) - os.sched_getaffinity(0):
+        cpus = ", ".join(map(str, sorted(missing)))
+        raise UsageError(f"{where}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
+    if asked.under and shutil.which(asked.under[0]) is None:
+        raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
+    if asked.text_huge_pages:
+        refuse_without_huge_pages(where)
+    if asked.tier is None:
+        return
+    if not kind.can_have_a_tier:
+        raise UsageError(
+            f"{where}: a tier under a {kind.name}", "the page cache knows InnoDB's files alone: leave the tier out"
+        )
+    if size_bytes(asked.tier.size) == 0:
+        raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
+    if asked.tier.memory_bytes > (available := psutil.virtual_memory().available):
+        raise NotEnoughRoom(
+            f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
+            "choose a smaller tier, or a medium on a disk",
+        )
+
+
+def size_bytes(text: str) -> int:
+    """``512M``, ``4G``, ``1048576``; 0 for what is no size."""
+    unit = _SIZES.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    return int(digits) * unit if digits.isdigit() else 0
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

@@ -15,7 +15,7 @@ from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
 from upshift.native.programs import programs_dir
 from upshift.package import service
 from upshift.server.instance import running
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, SourceKind
 from upshift.shell import Command, Shell
 from upshift.source.model import Source
 from upshift.values import Value, file_sha256
@@ -35,7 +35,7 @@ class Bundle(Value):
 
 def make_package(
     *,
-    kind: ServerKind,
+    kind: SourceKind,
     source: Source,
     plain: Build,
     server: Path,
@@ -92,7 +92,7 @@ def make_package(
 
 
 def check(
-    kind: ServerKind,
+    kind: SourceKind,
     tarball: Path,
     settings: Mapping[str, str],
     scratch: Path,
@@ -125,7 +125,7 @@ def check(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _sample(kind: ServerKind, settings: Mapping[str, str]) -> str:
+def _sample(kind: SourceKind, settings: Mapping[str, str]) -> str:
     lines = [f"{name} = {value}" for name, value in sorted({**kind.settings(), **settings}.items())]
     return "\n".join(["# What the server was measured with; not a recommendation.", f"[{kind.server_target}]", *lines, ""])
 

@@ -9,7 +9,7 @@ from typing import Literal
 from upshift.errors import UsageError
 from upshift.native.programs import HUGE_TEXT_LIBRARY
 from upshift.server.huge_text import with_huge_text
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 
 Part = Literal["huge-text", "batch", "thread-pool"]
 DROP_IN = "upshift.conf"
@@ -17,7 +17,7 @@ LIBRARY = f"lib/{HUGE_TEXT_LIBRARY}"
 """Where the package holds what moves the server's text."""
 
 
-def refuse_parts(kind: ServerKind, parts: tuple[Part, ...]) -> None:
+def refuse_parts(kind: SourceKind, parts: tuple[Part, ...]) -> None:
     """Raises UsageError for what this kind of server does not have, and for a part that is named twice."""
     if len(set(parts)) < len(parts):
         raise UsageError(f"--service names a part twice: {', '.join(parts)}", "name each once")
@@ -25,19 +25,19 @@ def refuse_parts(kind: ServerKind, parts: tuple[Part, ...]) -> None:
         raise UsageError(f"--service thread-pool: {kind.name} has no thread pool of its own", "leave it out")
 
 
-def settings_of(kind: ServerKind, parts: tuple[Part, ...]) -> Mapping[str, str]:
+def settings_of(kind: SourceKind, parts: tuple[Part, ...]) -> Mapping[str, str]:
     """The settings that the server's command line gets."""
     return kind.thread_pool if "thread-pool" in parts else {}
 
 
-def environment_of(kind: ServerKind, parts: tuple[Part, ...], folder: Path) -> Mapping[str, str]:
+def environment_of(kind: SourceKind, parts: tuple[Part, ...], folder: Path) -> Mapping[str, str]:
     """The server's environment where the package was unpacked into ``folder``."""
     if "huge-text" not in parts:
         return {}
     return with_huge_text({}, folder / "bin" / kind.server_target, folder / LIBRARY)
 
 
-def drop_in(kind: ServerKind, parts: tuple[Part, ...], folder: Path) -> str:
+def drop_in(kind: SourceKind, parts: tuple[Part, ...], folder: Path) -> str:
     """The drop-in of a package that is unpacked into ``folder``."""
     options = "".join(f" --{name.replace('_', '-')}={value}" for name, value in settings_of(kind, parts).items())
     lines = ["[Service]", "ExecStart=", f"ExecStart={folder}/bin/{kind.server_target}{options}"]

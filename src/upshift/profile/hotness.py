@@ -16,7 +16,7 @@ from upshift.build.steps import archive_members, link_command, replaced, steps_o
 from upshift.errors import LoadFailed
 from upshift.profile.link_map import LinkMap, read_link_map
 from upshift.profile.model import HotFunction, HotObject, HotSet
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
 
 COVERAGE = 0.995
@@ -43,7 +43,7 @@ class Counted:
         return sum(self.by_origin.values())
 
 
-def map_plain_server(shell: Shell, kind: ServerKind, plain: Build, folder: Path, log: Path) -> LinkMap:
+def map_plain_server(shell: Shell, kind: SourceKind, plain: Build, folder: Path, log: Path) -> LinkMap:
     """Link the plain server once more with a link map: linkers lay it out in the same way every time."""
     link = steps_of(shell, kind, plain)[-1]
     map_file = folder / "mapped.map"
@@ -123,7 +123,7 @@ def count_fdata(file: Path, link_map: LinkMap) -> Counted:
     return Counted(by_origin, by_symbol, by_origin.total(), "bolt")
 
 
-def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, coverage: float = COVERAGE) -> HotSet:
+def hot_set(shell: Shell, kind: SourceKind, plain: Build, counted: Counted, coverage: float = COVERAGE) -> HotSet:
     """The hottest objects that together hold ``coverage`` of what was counted. Raises LoadFailed when there is too little."""
     if counted.seen < _FEWEST_SAMPLES:
         raise LoadFailed(
@@ -153,7 +153,7 @@ def hot_set(shell: Shell, kind: ServerKind, plain: Build, counted: Counted, cove
     )
 
 
-def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) -> HotSet:
+def whole_tree(shell: Shell, kind: SourceKind, plain: Build, link_map: LinkMap) -> HotSet:
     """Every object whose code the server holds as its hot set: what ``--scope all`` rebuilds.
 
     The build makes more: programs that it runs itself, and archive members that nothing calls.
@@ -172,13 +172,13 @@ def whole_tree(shell: Shell, kind: ServerKind, plain: Build, link_map: LinkMap) 
     )
 
 
-def _compiles(shell: Shell, kind: ServerKind, plain: Build) -> dict[str, bool]:
+def _compiles(shell: Shell, kind: SourceKind, plain: Build) -> dict[str, bool]:
     """The server's object files, and whether each may be compiled again: not those of ``kind.opaque``."""
     found = (step for step in steps_of(shell, kind, plain) if step.source)
     return {step.output: not step.source.endswith(kind.opaque) for step in found}
 
 
-def _objects_by_origin(shell: Shell, kind: ServerKind, plain: Build) -> dict[str, list[str]]:
+def _objects_by_origin(shell: Shell, kind: SourceKind, plain: Build) -> dict[str, list[str]]:
     """What a link map calls the objects of archives, and those that were compiled again, to their paths in the tree."""
     again = {str(file): [path] for path, file in replaced(plain).items()}
     return {**archive_members(shell, plain.tree, kind.server_target), **again}

@@ -37,6 +37,7 @@ def template(
         kind.prepare(server.socket)
         for workload in fills.values():
             fill(shell, kind, workload, server, log)
+        kind.tidy(server.socket)
         server.settle(60)
     return folder
 

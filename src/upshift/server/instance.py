@@ -19,6 +19,8 @@ from upshift.shell import Process, Shell
 START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
 STOP_TIMEOUT_S = 180.0
 _DYING_S = 5.0
+_DROP_TIMEOUT_S = 30.0
+"""PostgreSQL takes some seconds on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ def running(
     Raises ServerFailed when it does not start, dies, or does not stop.
     """
     home = Path(tempfile.mkdtemp(prefix="upshift-"))
-    socket = home / "s.sock"
+    socket = home / kind.socket_name
     process: Process | None = None
+    command = kind.start(program, data, socket, {**kind.settings(), **settings})
     try:
-        command = kind.start(program, data, socket, {**kind.settings(), **settings})
         command = replace(command, argv=(*under, *command.argv), env={**command.env, **environment}, cpus=cpus)
         process = shell.spawn(command, log=log)
         server = RunningServer(kind, program, process, socket, log, label)
@@ -122,11 +124,11 @@ def running(
         yield server
         server.check()
         if cleanly:
-            _stop(server)
+            _stop(server, command.stop_signal)
     finally:
-        if process is not None and process.poll() is None:
-            process.signal(signal.SIGKILL)
-            process.wait(10)
+        kind.forget(socket)
+        if process is not None:
+            _drop(process, command.drop_signal)
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -147,8 +149,15 @@ def _await_ready(server: RunningServer, timeout_s: float) -> None:
     )
 
 
-def _stop(server: RunningServer) -> None:
-    server.process.signal(signal.SIGTERM)
+def _drop(process: Process, number: signal.Signals) -> None:
+    for each in (number, signal.SIGKILL):
+        if process.poll() is None:
+            process.signal(each)
+            process.wait(_DROP_TIMEOUT_S)
+
+
+def _stop(server: RunningServer, number: signal.Signals) -> None:
+    server.process.signal(number)
     code = server.process.wait(STOP_TIMEOUT_S)
     if code is None:
         raise ServerFailed(f"{server.label}the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {server.log}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -70,28 +70,114 @@ class TestOutcome(Value):
 
 
 class ServerKind(Protocol):
-    """One kind of server. A new kind is one file with one class of this shape."""
+    """One kind of server, as far as it is started, loaded and asked. A new kind is one file with one class of this shape."""
 
     name: str
-    targets: tuple[str, ...]
-    """Build targets: the server first, then client programs and what its test suite needs."""
     server_target: str
+    """The file name of the server's executable, and its build target."""
+    one_process: bool
+    """Whether all of a server is one process: samples of its code and counts of its instructions are of one."""
+    can_have_a_tier: bool
+    """Whether the page cache, `upshift cache`, knows its data files."""
+    socket_name: str
+    """The file name of its unix socket, in a folder of its own."""
     series: Path | None
     """The folder of its patch series; None: there is none."""
+    lasting: tuple[str, ...]
+    """Settings that hold for a data folder's whole life."""
+    database: str
+    """The database that workloads fill and use; ``prepare`` leaves it there."""
+
+    def packaged(self) -> Path | None:
+        """The executable of the newest package of it that is installed; None: there is none."""
+        ...
+
+    def version(self, binary: Path) -> Command:
+        """Prints the version: the smallest proof that an executable starts."""
+        ...
+
+    def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
+        """Creates an empty data folder for a server with these settings."""
+        ...
+
+    def prepare(self, socket: Path) -> None:
+        """Once, after the first start on an empty data folder: creates the database that workloads use."""
+        ...
+
+    def tidy(self, socket: Path) -> None:
+        """After the fills: does at once what the server would do by the clock, such as gathering statistics."""
+        ...
+
+    def change(self, socket: Path, sql: str) -> str | None:
+        """Execute statements on the database that workloads use. What the server says of one that it refuses; None: all are
+        done. Raises ServerFailed when it is gone.
+        """
+        ...
+
+    def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
+        """Starts the server in the foreground on a unix socket, and on no network port."""
+        ...
+
+    def url(self, socket: Path) -> str:
+        """The URL of that database, as ``upshift load`` takes it."""
+        ...
+
+    def ready(self, socket: Path) -> bool:
+        """Whether the server answers a query."""
+        ...
+
+    def quiet(self, socket: Path) -> bool:
+        """Whether background work that follows a start or a load (flushing, purge) has calmed down."""
+        ...
+
+    def counters(self, socket: Path) -> Counters: ...
+
+    def forget(self, socket: Path) -> None:
+        """The server has ended: close what ``quiet`` and ``counters`` keep open to it."""
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """The configuration that measurements use when a workload does not say otherwise."""
+        ...
+
+    def repeatable(self) -> Repeatable:
+        """What a server runs with while its instructions are counted: threads that work by the clock, and not for a statement
+        alone, stand still as far as settings allow.
+        """
+        ...
+
+    def leave_undisturbed(self, socket: Path) -> None:
+        """From now to the server's end, work that statements leave for later, and that no setting stops, waits."""
+        ...
+
+    def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
+        """How much data the configuration keeps in memory; None when the server has no such limit."""
+        ...
+
+    def most_connections(self, settings: Mapping[str, str]) -> int | None:
+        """How many clients the configuration lets in at once; None when the server has no such limit."""
+        ...
+
+    def data_bytes(self, data: Path) -> int:
+        """Size of the tables and indexes in a data folder, without logs."""
+        ...
+
+
+class SourceKind(ServerKind, Protocol):
+    """A kind of server that Upshift also builds from its source, tests and packages."""
+
+    targets: tuple[str, ...]
+    """Build targets: the server first, then client programs and what its test suite needs."""
     unbuilt: tuple[str, ...]
     """Folders of its source, with a slash at the end, that no step of a build reads."""
     opaque: tuple[str, ...]
     """Ends of the paths of sources that stay as the plain build has them: their callers must not be optimised with them."""
     suites: Mapping[str, tuple[str, ...]]
     """Groups of the server's own tests, by the names that ``verify`` takes, with the arguments that say what they run."""
-    lasting: tuple[str, ...]
-    """Settings that hold for a data folder's whole life."""
     build_variables: tuple[str, ...]
     """Environment variables that its CMake files read, besides those that CMake and compilers do: no build may have them."""
     thread_pool: Mapping[str, str]
     """Settings that turn a thread pool of its own on; empty: it has none."""
-    database: str
-    """The database that workloads fill and use; ``initialise`` leaves it there."""
 
     def recognise(self, tree: Path) -> str | None:
         """The version, when ``tree`` is the source of this kind of server; else None."""
@@ -117,60 +203,6 @@ class ServerKind(Protocol):
 
     def program(self, source: Path, tree: Path, binary: Path) -> Program:
         """The server ``binary``, run with the message files and character sets of ``source`` and the build ``tree``."""
-        ...
-
-    def version(self, binary: Path) -> Command:
-        """Prints the version: the smallest proof that an executable starts."""
-        ...
-
-    def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
-        """Creates an empty data folder for a server with these settings."""
-        ...
-
-    def prepare(self, socket: Path) -> None:
-        """Once, after the first start on an empty data folder: creates the database that workloads use."""
-        ...
-
-    def change(self, socket: Path, sql: str) -> str | None:
-        """Execute statements on the database that workloads use. What the server says of one that it refuses; None: all are
-        done. Raises ServerFailed when it is gone.
-        """
-        ...
-
-    def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
-        """Starts the server in the foreground on a unix socket, and on no network port."""
-        ...
-
-    def ready(self, socket: Path) -> bool:
-        """Whether the server answers a query."""
-        ...
-
-    def quiet(self, socket: Path) -> bool:
-        """Whether background work that follows a start or a load (flushing, purge) has calmed down."""
-        ...
-
-    def counters(self, socket: Path) -> Counters: ...
-
-    def settings(self) -> Mapping[str, str]:
-        """The configuration that measurements use when a workload does not say otherwise."""
-        ...
-
-    def repeatable(self) -> Repeatable:
-        """What a server runs with while its instructions are counted: threads that work by the clock, and not for a statement
-        alone, stand still as far as settings allow.
-        """
-        ...
-
-    def leave_undisturbed(self, socket: Path) -> None:
-        """From now to the server's end, work that statements leave for later, and that no setting stops, waits."""
-        ...
-
-    def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
-        """How much data the configuration keeps in memory; None when the server has no such limit."""
-        ...
-
-    def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        """How many clients the configuration lets in at once; None when the server has no such limit."""
         ...
 
     def verify(
@@ -211,6 +243,6 @@ class ServerKind(Protocol):
         """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
 
-    def data_bytes(self, data: Path) -> int:
-        """Size of the tables and indexes in a data folder, without logs."""
-        ...
+
+KindOf = Callable[[Program], ServerKind]
+"""Finds a program's kind."""

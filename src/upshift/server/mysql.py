@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -216,6 +217,9 @@ class MySQL:
 
     name = "mysql"
     server_target = "mysqld"
+    one_process = True
+    can_have_a_tier = True
+    socket_name = "s.sock"
     # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
     # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.
     series: Path | None = shipped("server") / "mysql-9.7"
@@ -296,6 +300,11 @@ class MySQL:
             ),
         )
 
+    def packaged(self) -> Path | None:
+        found = shutil.which(self.server_target, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+        # MariaDB's package has a link of that name.
+        return Path(found).resolve() if found and Path(found).resolve().name == self.server_target else None
+
     def version(self, binary: Path) -> Command:
         return Command((str(binary), "--no-defaults", "--version"))
 
@@ -305,6 +314,9 @@ class MySQL:
     def prepare(self, socket: Path) -> None:
         with _asked(socket) as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+
+    def tidy(self, socket: Path) -> None:
+        """Nothing: what InnoDB still does then, ``quiet`` waits for."""
 
     def change(self, socket: Path, sql: str) -> str | None:
         return change(socket, self.database, sql)
@@ -322,6 +334,9 @@ class MySQL:
                 *_options(settings),
             )
         )
+
+    def url(self, socket: Path) -> str:
+        return f"mysql://root@localhost/{self.database}?socket={socket}"
 
     def ready(self, socket: Path) -> bool:
         try:
@@ -345,6 +360,9 @@ class MySQL:
     def counters(self, socket: Path) -> Counters:
         found = _status(socket, "Questions", "Com_commit")
         return Counters(queries=found["Questions"], transactions=found["Com_commit"])
+
+    def forget(self, socket: Path) -> None:
+        """Nothing: each question has a connection of its own."""
 
     def settings(self) -> Mapping[str, str]:
         return _SETTINGS

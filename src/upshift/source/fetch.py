@@ -15,7 +15,7 @@ from pathlib import Path
 
 from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
 from upshift.run.fingerprint import fingerprint
-from upshift.server.kind import ServerKind
+from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
 from upshift.source.apt import Delivered, newest_mysql
 from upshift.source.model import VERSION_CONTROL, Source
@@ -27,7 +27,7 @@ _UNPACK_FACTOR = 8
 _ROOM_HINT = "free some space, or set UPSHIFT_CACHE to a folder on a larger disk"
 
 
-def obtain(spec: str | None, *, kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
+def obtain(spec: str | None, *, kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
     """The verified source that ``spec`` names: a directory, a tarball, or (None, ``apt``) the distribution's newest.
 
     Raises SourceError when it is not there, damaged, not this kind of server's, or can't be fetched.
@@ -42,7 +42,7 @@ def obtain(spec: str | None, *, kind: ServerKind, cache: Path, shell: Shell, say
     raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
 
 
-def _from_apt(kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
+def _from_apt(kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
     if shutil.which("apt-get") is None:
         raise SourceError("this machine has no apt to get MySQL's source from", "give --source a directory or a tarball")
     delivered = newest_mysql(cache / "apt", shell, say, log)
@@ -64,7 +64,7 @@ def _from_apt(kind: ServerKind, cache: Path, shell: Shell, say: Callable[[str], 
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
-def _from_dsc(kind: ServerKind, delivered: Delivered, cache: Path, origin: str, shell: Shell, log: Path) -> Source:
+def _from_dsc(kind: SourceKind, delivered: Delivered, cache: Path, origin: str, shell: Shell, log: Path) -> Source:
     sha256 = file_sha256(delivered.file)
     unpacked = cache / "sources" / f"{delivered.file.stem}-{sha256[:12]}"
     if not _as_unpacked(unpacked):
@@ -77,7 +77,7 @@ def _from_dsc(kind: ServerKind, delivered: Delivered, cache: Path, origin: str, 
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
-def _from_tarball(kind: ServerKind, tarball: Path, cache: Path, shell: Shell, log: Path) -> Source:
+def _from_tarball(kind: SourceKind, tarball: Path, cache: Path, shell: Shell, log: Path) -> Source:
     sha256 = file_sha256(tarball)
     verified = vouched(tarball, sha256, shell)
     unpacked = cache / "sources" / f"{tarball.name.split('.tar')[0]}-{sha256[:12]}"
@@ -113,7 +113,7 @@ def _extract(tarball: Path, folder: Path, shell: Shell, log: Path) -> None:
             plain.unlink(missing_ok=True)
 
 
-def _recognised(kind: ServerKind, path: Path, origin: str, sha256: str, verified: str) -> Source:
+def _recognised(kind: SourceKind, path: Path, origin: str, sha256: str, verified: str) -> Source:
     version = kind.recognise(path)
     if version is None:
         raise SourceError(

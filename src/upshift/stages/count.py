@@ -37,11 +37,18 @@ def count_instructions(
     tool = find_bolt(lab.shell) if by_bolt else find_tool(lab.shell, by_function=by_function)
     why_nothing = NO_BOLT if by_bolt else NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
 
+    kind = lab.kind_of(arms[0].program)
+    same = tuple(arm for arm in arms if arm.program.kind == arms[0].program.kind)
+    others = tuple(f"server '{arm.name}' is of another kind than '{arms[0].name}'" for arm in arms if arm not in same)
+
     def action(bench: Workbench) -> Instructions:
+        if not kind.one_process:
+            return nothing_counted(arms[0].name, f"a {kind.name} is several processes, and instructions are counted of one")
         if tool is None:
             return nothing_counted(arms[0].name, why_nothing)
         folders = {name: each.path for name, each in filled.items()}
-        return count_all(bench, lab.kind, arms, workloads, folders, tool, by_function=by_function)
+        found = count_all(bench, kind, same, workloads, folders, tool, by_function=by_function)
+        return found.model_copy(update={"not_counted": (*others, *found.not_counted)})
 
     inputs = {
         "arms": arms,
@@ -49,7 +56,7 @@ def count_instructions(
         "workloads": [each.model_copy(update={"description": ""}) for each in workloads],
         "files": files_key(tuple(each.fixed.command for each in workloads if each.fixed)),
         "data": {name: each.sha256 for name, each in filled.items()},
-        "server": (lab.kind.settings(), lab.kind.repeatable()),
+        "server": (kind.settings(), kind.repeatable()),
         "tool": tool,
         **({"by": "function"} if by_function else {}),
     }

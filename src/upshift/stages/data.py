@@ -31,19 +31,20 @@ def change_data(
 
     Raises UsageError for a file that cannot be read, and for a statement that the server refuses.
     """
+    kind = lab.kind_of(program)
     statements = {str(file): _read(file) for file in sql}
     settings = {**data.settings_of(workloads), **settings}
 
     def action(bench: Workbench) -> Filled:
         target = bench.folder / "data"
-        folder = data.changed(bench.shell, lab.kind, program, base.path, target, bench.log, settings, statements)
+        folder = data.changed(bench.shell, kind, program, base.path, target, bench.log, settings, statements)
         return Filled(path=folder, sha256=data.contents_sha256(folder))
 
     inputs = {
         "program": program_key(program),
         "data": base.sha256,
         "statements": list(statements.values()),
-        "settings": {**lab.kind.settings(), **settings},
+        "settings": {**kind.settings(), **settings},
     }
     return lab.stages.run(Stage.CHANGED_DATA, Filled, action, inputs=inputs)
 
@@ -67,15 +68,16 @@ def fill_data(
 
     The server has ``settings`` over those of the workloads.
     """
+    kind = lab.kind_of(program)
 
     def action(bench: Workbench) -> Filled:
-        folder = data.template(bench.shell, lab.kind, program, workloads, bench.folder / "data", bench.log, settings)
+        folder = data.template(bench.shell, kind, program, workloads, bench.folder / "data", bench.log, settings)
         return Filled(path=folder, sha256=data.contents_sha256(folder))
 
     inputs = {
         "program": program_key(program),
         "fills": sorted({workload.fill.model_dump_json() for workload in workloads}),
         "files": workloads_key(workloads)["files"],
-        "settings": {**lab.kind.settings(), **data.settings_of(workloads), **settings},
+        "settings": {**kind.settings(), **data.settings_of(workloads), **settings},
     }
     return lab.stages.run(name, Filled, action, inputs=inputs)

@@ -138,7 +138,7 @@ def _explained(
     plan = explaining.measuring.plan
     folders = {name: each.path for name, each in filled.items()}
     named = {each.name: each for each in workloads}
-    servers = ServerBench(bench.shell, lab.kind, plan, named, folders, bench.folder / "data", bench.log)
+    servers = ServerBench(bench.shell, lab.kind_of, plan, named, folders, bench.folder / "data", bench.log)
     with kept_to(plan.client_cpus):
         return tuple(
             explain(

@@ -12,7 +12,7 @@ from upshift.build import pch_launcher
 from upshift.build.recipe import Recipe
 from upshift.build.whole import configure_command
 from upshift.native.programs import programs_dir
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, ServerKind, SourceKind
 from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -48,14 +48,14 @@ def files_key(commands: tuple[tuple[str, ...], ...]) -> Mapping[str, str]:
 
 
 def configured(
-    kind: ServerKind, source: Source, recipe: Recipe, toolchain: Toolchain, extra: Flags, relocations: bool
+    kind: SourceKind, source: Source, recipe: Recipe, toolchain: Toolchain, extra: Flags, relocations: bool
 ) -> tuple[str, ...]:
     """The CMake command of a whole build."""
     command = configure_command(kind, source, recipe, toolchain, SOMEWHERE, (), extra=extra, relocations=relocations)
     return command.argv
 
 
-def headers_key(kind: ServerKind, recipe: Recipe) -> Mapping[str, Any]:
+def headers_key(kind: SourceKind, recipe: Recipe) -> Mapping[str, Any]:
     """Which precompiled headers a build gets, and how."""
     if not recipe.precompiled_headers:
         return {}

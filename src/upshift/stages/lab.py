@@ -7,7 +7,8 @@ from pathlib import Path
 
 from upshift.run.directory import RunDirectory
 from upshift.run.stages import StageProgress, Stages
-from upshift.server.kind import ServerKind
+from upshift.server.kind import Program, ServerKind, SourceKind
+from upshift.server.kinds import kind_of
 from upshift.shell import Shell
 
 
@@ -16,9 +17,14 @@ class Lab:
     """What every stage works with."""
 
     stages: Stages
-    kind: ServerKind
+    kind: SourceKind
+    """What is built."""
     shell: Shell
     progress: StageProgress
     cache: Path
     jobs: int
     run: RunDirectory
+
+    def kind_of(self, program: Program) -> ServerKind:
+        """The kind of a server that is measured."""
+        return self.kind if program.kind == self.kind.name else kind_of(program)

@@ -58,7 +58,8 @@ def measure(
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
-    settings = {**lab.kind.settings(), **settings_of(tuple(workloads.values()))}
+    kind = lab.kind_of(measured[0].program)
+    settings = {**kind.settings(), **settings_of(tuple(workloads.values()))}
     measured = with_settings(lab, measured, measuring)
     connections = measuring.options.connections
     loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
@@ -76,7 +77,7 @@ def measure(
             bench.progress.update(at.done, at.total, detail)
 
         folders = {name: template.path for name, template in filled.items()}
-        servers = bench_of(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
+        servers = bench_of(bench.shell, lab.kind_of, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
         experiment = run_experiment(
             measuring.plan,
             measured,
@@ -87,8 +88,8 @@ def measure(
             samples=lab.run.path / samples,
             on_progress=on_progress,
             on_note=bench.progress.note,
-            pool_bytes=lab.kind.pool_bytes(settings),
-            data_bytes=lab.kind.data_bytes(filled[measured[0].name].path),
+            pool_bytes=kind.pool_bytes(settings),
+            data_bytes=kind.data_bytes(filled[measured[0].name].path),
             driven=driven,
         )
         return experiment.model_copy(update={"transactions": in_transactions(measuring)})
@@ -110,8 +111,11 @@ def in_transactions(measuring: Measuring) -> tuple[str, ...]:
 
 def with_settings(lab: Lab, measured: tuple[Variant, ...], measuring: Measuring) -> tuple[Variant, ...]:
     """The arms with all that they run with."""
-    settings = {**lab.kind.settings(), **settings_of(measuring.train_on + measuring.hold_out)}
-    return tuple(arm.model_copy(update={"settings": {**settings, **arm.settings}}) for arm in measured)
+    asked = settings_of(measuring.train_on + measuring.hold_out)
+    return tuple(
+        arm.model_copy(update={"settings": {**lab.kind_of(arm.program).settings(), **asked, **arm.settings}})
+        for arm in measured
+    )
 
 
 def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:
@@ -121,8 +125,9 @@ def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: 
     filled: dict[tuple[str, ...], tuple[Program, Filled]] = {}
     found = {}
     for arm in measured:
-        settings = lasting_settings(lab.kind, arm)
-        needed = data_format(lab.kind, version_of(lab.shell, lab.kind, arm.program.binary), arm)
+        kind = lab.kind_of(arm.program)
+        settings = lasting_settings(kind, arm)
+        needed = data_format(kind, version_of(lab.shell, kind, arm.program.binary), arm)
         if needed not in filled:
             own = fill_data(lab, arm.program, workloads, Stage.BASELINE_DATA, settings=settings) if filled else data
             filled[needed] = arm.program, own

@@ -87,7 +87,8 @@ def report(
 
 def report_measured(lab: Lab, judged: Judged, measuring: Measuring) -> Result:
     """The result of measuring servers that exist already."""
-    nowhere = Source(kind=lab.kind.name, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
+    kind = judged.experiment.arms[0].program.kind
+    nowhere = Source(kind=kind, version="", origin="not built here", sha256="", verified="none", path=Path("/"))
     result = Result(
         **_common(lab, judged, measuring),
         source=nowhere,

@@ -107,7 +107,7 @@ def study_data(lab: Lab, variants: tuple[Variant, ...], measuring: Measuring) ->
     """What the first variant's server fills, for all of its format."""
     first = variants[0]
     workloads = measuring.train_on + measuring.hold_out
-    return fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind, first))
+    return fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind_of(first.program), first))
 
 
 def try_out(lab: Lab, variants: tuple[Variant, ...], data: Filled, measuring: Measuring) -> None:
@@ -118,7 +118,7 @@ def try_out(lab: Lab, variants: tuple[Variant, ...], data: Filled, measuring: Me
 
     def action(bench: Workbench) -> _Tried:
         folders = {name: template.path for name, template in filled.items()}
-        servers = ServerBench(bench.shell, lab.kind, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
+        servers = ServerBench(bench.shell, lab.kind_of, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
         for number, variant in enumerate(variants):
             bench.progress.update(number, len(variants), variant.name)
             try:

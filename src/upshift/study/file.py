@@ -17,7 +17,7 @@ from upshift.measure.variant import Surroundings, find_sql
 from upshift.options import Options
 from upshift.paths import shipped
 from upshift.study.designs import Factor, Kind, Row
-from upshift.values import Value, describe_invalid
+from upshift.values import Value, describe_invalid, is_empty
 
 OFF = "off"
 """The level of each factor that leaves it as the base has it; it is not written."""
@@ -46,7 +46,9 @@ class Change(Surroundings):
     """What a level changes of the base, or what the base is: keys of a variant, and how the server is built."""
 
     binary: Path | None = None
-    """The server's executable; or else a recipe builds it."""
+    """The server's executable; or else a recipe builds it, or a package has it."""
+    server: Annotated[str | None, Field(exclude_if=is_empty)] = None
+    """The kind of server; without a binary that of its installed package."""
     recipe: str | None = None
     """A recipe's name or its file."""
     build: Mapping[str, Any] = {}
@@ -54,8 +56,13 @@ class Change(Surroundings):
     trained_on: tuple[str, ...] = ()
     """Workloads that find the hot set and train the profile; empty: those that the study measures."""
 
+    @property
+    def names_a_server(self) -> bool:
+        return bool(self.binary or self.server or self.recipe)
+
     def over(self, base: Change) -> Change:
         """``base`` with this change made: tables and lists grow, other keys are replaced."""
+        origin = self if self.names_a_server else base
         build = dict(base.build)
         for name, value in self.build.items():
             before = build.get(name)
@@ -76,8 +83,9 @@ class Change(Surroundings):
             server_cpus=self.server_cpus or base.server_cpus,
             client_cpus=self.client_cpus or base.client_cpus,
             # A level names one way to come by a server, in place of the base's.
-            binary=self.binary or (None if self.recipe else base.binary),
-            recipe=self.recipe or (None if self.binary else base.recipe),
+            binary=origin.binary,
+            server=origin.server,
+            recipe=origin.recipe,
             build=build,
             trained_on=self.trained_on or base.trained_on,
         )
@@ -133,13 +141,13 @@ class Study(Value):
             raise ValueError("there is no factor")
         if bool(self.rows) != (self.design == "grid"):
             raise ValueError('rows are those of design = "grid", which needs them')
-        if (self.base.binary is None) == (self.base.recipe is None):
-            raise ValueError("base: name a binary or a recipe")
+        if not self.base.names_a_server or (self.base.recipe and (self.base.binary or self.base.server)):
+            raise ValueError("base: name a binary, a recipe, or a server whose package is installed")
         for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
             if each.build and self.base.recipe is None and each.recipe is None:
-                raise ValueError("build: only what a recipe builds can be built otherwise; base names a binary")
+                raise ValueError("build: only what a recipe builds can be built otherwise; base names none")
             if each.trained_on and self.base.recipe is None and each.recipe is None:
-                raise ValueError("trained_on: only what a recipe builds is trained; base names a binary")
+                raise ValueError("trained_on: only what a recipe builds is trained; base names none")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
                 raise ValueError(f"build: {', '.join(sorted(unknown))} is no key of a recipe")
         return self

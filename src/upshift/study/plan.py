@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,14 +15,13 @@ import psutil
 from pydantic import ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
-from upshift.errors import NotEnoughRoom, RecipeError, UsageError
+from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.model import Plan
-from upshift.measure.variant import Surroundings, Variant
+from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
-from upshift.server.huge_text import refuse_without_huge_pages
 from upshift.server.kind import Program, ServerKind
-from upshift.server.kinds import default_kind
+from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import half_width
@@ -37,7 +35,6 @@ _SERVER_BYTES = 700_000_000
 _SMALL_SERVER_BYTES = 200_000_000
 _KEPT_FREE = 0.25
 """Of the free memory, for the page cache, the load and what else runs."""
-_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # Two servers' ratio on a quiet 2-CPU guest with contended caches (tests/unit/measure/spread.json, "calm").
 START_LOG_SD, PAIR_LOG_SD = 0.055, 0.2
 
@@ -92,7 +89,8 @@ def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], .
 
 
 def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
-    """What ``study`` will do on this machine; ``plan`` says how a trial is measured, ``settings`` are the workloads'.
+    """What ``study`` will do on this machine; ``kind`` is what recipes build, ``plan`` says how a trial is measured,
+    ``settings`` are the workloads'.
 
     Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
     impossible; RecipeError for one that cannot be built.
@@ -101,7 +99,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     arms = tuple(_arm(study, design, row) for row in design.rows)
     _refuse_idle_factors(study)
     for arm in arms:
-        _refuse_impossible(arm, kind)
+        _refuse_impossible(arm, _kind(arm, kind))
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
     if study.layouts > 1:
@@ -201,6 +199,8 @@ def variant_of(arm: Arm, program: Program) -> Variant:
 
 def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
+    if change.server and change.binary is None:
+        change = change.model_copy(update={"binary": find_program(None, change.server).binary})
     recipe = recipe_of(change, name)
     if recipe and change.trained_on and recipe.profile == "none" and recipe.scope == "all":
         raise UsageError(
@@ -208,6 +208,10 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
             "leave trained_on out, or name another recipe",
         )
     return Arm(name=name, row=row, change=change, recipe=recipe)
+
+
+def _kind(arm: Arm, built: ServerKind) -> ServerKind:
+    return built if arm.recipe else kind_of(find_program(arm.change.binary, arm.change.server))
 
 
 def _refuse_idle_factors(study: Study) -> None:
@@ -249,38 +253,17 @@ def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
     """Raises UsageError or NotEnoughRoom for a variant that this machine cannot run."""
     change = arm.change
     if change.binary and not (change.binary.is_file() and os.access(change.binary, os.X_OK)):
-        raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, mysqld")
+        raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, such as mysqld")
     server = change.binary or (arm.recipe.patches if arm.recipe else ())
     refuse_switches(kind, f"row '{arm.name}'", change.settings, server)
-    if missing := set(change.server_cpus + change.client_cpus) - os.sched_getaffinity(0):
-        cpus = ", ".join(map(str, sorted(missing)))
-        raise UsageError(f"row '{arm.name}': CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
-    if change.under and shutil.which(change.under[0]) is None:
-        raise UsageError(f"row '{arm.name}': there is no program {change.under[0]}", "install it, or leave `under` out")
-    if change.text_huge_pages:
-        refuse_without_huge_pages(f"row '{arm.name}'")
-    if change.tier is not None and change.tier.medium.startswith("memory"):
-        available = psutil.virtual_memory().available
-        if (size := size_bytes(change.tier.size)) > available:
-            raise NotEnoughRoom(
-                f"row '{arm.name}': a tier of {change.tier.size} in memory, and {available / 2**30:.1f}G are free",
-                "choose a smaller tier, or a medium on a disk",
-            )
-        if size == 0:
-            raise UsageError(f"row '{arm.name}': a tier of {change.tier.size}", "name a size such as 512M")
-
-
-def size_bytes(text: str) -> int:
-    """``512M``, ``4G``, ``1048576``; 0 for what is no size, which the tier's own command refuses with its reasons."""
-    unit = _SIZES.get(text[-1:].upper(), 1)
-    digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if digits.isdigit() else 0
+    refuse_impossible(f"row '{arm.name}'", change, kind)
 
 
 def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str, str]) -> int:
     def needed_bytes(arm: Arm) -> int:
-        pool = kind.pool_bytes({**kind.settings(), **settings, **arm.change.settings})
-        tier = size_bytes(arm.change.tier.size) if arm.change.tier and arm.change.tier.medium.startswith("memory") else 0
+        each = _kind(arm, kind)
+        pool = each.pool_bytes({**each.settings(), **settings, **arm.change.settings})
+        tier = arm.change.tier.memory_bytes if arm.change.tier else 0
         return tier + (_SMALL_SERVER_BYTES if pool is None else pool + _SERVER_BYTES)
 
     most = max(needed_bytes(arm) for arm in arms)

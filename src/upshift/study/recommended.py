@@ -22,7 +22,8 @@ def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment 
     lines += [f"# {sentence}" for sentence in gain_sentences(confirmed)]
     change = arm.change.model_dump(mode="json", exclude_defaults=True)
     if arm.recipe is None:
-        table = {"binary": str(arm.change.binary), **{key: change[key] for key in _SURROUNDINGS if change.get(key)}}
+        server = {"server": arm.change.server} if arm.change.server else {}
+        table = {"binary": str(arm.change.binary), **server, **{key: change[key] for key in _SURROUNDINGS if change.get(key)}}
     else:
         table = _recipe_keys(arm.recipe)
         beside = {key: change[key] for key in _SURROUNDINGS if change.get(key)}

@@ -160,7 +160,7 @@ def run_load(
     if queries < 10:
         raise LoadFailed(
             f"workload '{workload.name}' left the server idle: it counted {queries} queries",
-            "the load command must use {socket}; try it by hand against a server that you started",
+            "the load command must use {socket} or {url}; try it by hand against a server that you started",
         )
     return report, queries
 
@@ -284,6 +284,7 @@ def _command(
     transactions: int = 0,
 ) -> Command:
     values = {
+        "url": kind.url(server.socket),
         "socket": str(server.socket),
         "database": kind.database,
         "tools": str(server.tools),

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, field_serializer
 
 from upshift.server.kind import Unit, one_spelling
 from upshift.values import Value
 
-PLACEHOLDERS = ("socket", "database", "tools", "programs", "connections", "seconds", "seed")
+PLACEHOLDERS = ("url", "socket", "database", "tools", "programs", "connections", "seconds", "seed")
 TRANSACTIONS = "{transactions}"
 """The placeholder that a command of a fixed length has and others have not."""
+
+
+def _all(named: object) -> object:
+    return (named,) if isinstance(named, str) else named
 
 
 def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,8 +51,8 @@ CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fi
 class Fill(Value):
     """The command that fills the database.
 
-    ``{socket}``, ``{database}``, ``{connections}``, ``{tools}`` (the folder of the server's own client programs) and
-    ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
+    ``{url}``, ``{socket}``, ``{database}``, ``{connections}``, ``{tools}`` (the folder of the server's own client programs)
+    and ``{programs}`` (that of Upshift's own, ``upshift-load`` among them) are replaced in it.
     """
 
     command: CommandLine
@@ -57,8 +61,8 @@ class Fill(Value):
 class LoadCommand(Value):
     """The command that loads the server.
 
-    ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{connections}``, ``{seconds}`` (whole) and ``{seed}`` are
-    replaced in it; it must end by itself.
+    ``{url}``, ``{socket}``, ``{database}``, ``{tools}``, ``{programs}``, ``{connections}``, ``{seconds}`` (whole) and
+    ``{seed}`` are replaced in it; it must end by itself.
     """
 
     command: CommandLine
@@ -83,7 +87,8 @@ class Workload(Value):
 
     name: str
     description: str = ""
-    server: str = "mysql"
+    server: Annotated[tuple[str, ...], BeforeValidator(_all), Field(min_length=1)] = ("mysql",)
+    """The kinds of server that it is for: one name, or a list."""
     fill: Fill
     load: LoadCommand
     fixed: FixedCommand | None = None
@@ -97,6 +102,10 @@ class Workload(Value):
     """Share of the merged profile, relative to the other workloads trained on."""
     settings: Annotated[Mapping[str, str], AfterValidator(one_spelling)] = {}
     """Server configuration that this workload needs, on top of the server kind's own."""
+
+    @field_serializer("server")
+    def _as_written(self, server: tuple[str, ...]) -> str | tuple[str, ...]:
+        return server[0] if len(server) == 1 else server
 
     @property
     def needs_programs(self) -> bool:

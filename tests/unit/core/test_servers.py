@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,10 +39,10 @@ def shell_of(*processes: FakeProcess) -> FakeShell:
 
 
 def test_a_server_is_started_with_the_settings_of_kind_and_workload_and_stopped_cleanly(tmp_path: Path, log: Path) -> None:
-    process = FakeProcess()
+    process, kind = FakeProcess(), FakeKind()
     shell = shell_of(process)
     with running(
-        shell, FakeKind(), PROGRAM, tmp_path, log=log, settings={"pool": "2G"}, environment={"LD_PRELOAD": "x"}, cpus=(0,)
+        shell, kind, PROGRAM, tmp_path, log=log, settings={"pool": "2G"}, environment={"LD_PRELOAD": "x"}, cpus=(0,)
     ) as server:
         assert server.pid == 4711 and server.tools == Path("/srv")
         home = server.socket.parent
@@ -50,7 +52,7 @@ def test_a_server_is_started_with_the_settings_of_kind_and_workload_and_stopped_
     assert command.argv[-2:] == ("--pool=2G", "--log=on")
     assert command.env == {"OWN": "1", "LD_PRELOAD": "x"} and command.cpus == (0,)
     assert process.signals == [15]
-    assert not home.exists()
+    assert not home.exists() and kind.forgot == [server.socket]
 
 
 @pytest.mark.parametrize(("code", "how"), [(1, "exit code 1"), (-11, "killed by SIGSEGV")])
@@ -91,6 +93,24 @@ def test_a_server_that_will_not_stop_is_killed(tmp_path: Path, log: Path) -> Non
     ):
         pass
     assert process.signals == [15, 9]
+
+
+class Several(FakeKind):
+    """A server of several processes, which end with it when it is told to end in a certain way."""
+
+    def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
+        command = super().start(program, data, socket, settings)
+        return replace(command, stop_signal=signal.SIGINT, drop_signal=signal.SIGQUIT)
+
+
+@pytest.mark.parametrize(("cleanly", "ends_with", "signals"), [(True, 0, [2]), (False, 0, [3]), (False, None, [3, 9])])
+def test_a_server_is_stopped_and_dropped_by_the_signals_of_its_kind(
+    tmp_path: Path, log: Path, cleanly: bool, ends_with: int | None, signals: list[int]
+) -> None:
+    process = FakeProcess(ends_with=ends_with)
+    with running(shell_of(process), Several(), PROGRAM, tmp_path, log=log, cleanly=cleanly):
+        assert process.signals == []
+    assert process.signals == signals
 
 
 def test_a_server_that_ends_badly_has_not_written_its_profile(tmp_path: Path, log: Path) -> None:
@@ -173,7 +193,7 @@ def test_a_template_is_filled_once_for_each_distinct_fill(tmp_path: Path, log: P
     shell, kind = initialising_shell(), FakeKind()
     workloads = (workload("a", "fill-4"), workload("b", "fill-4"), workload("c", "fill-16"))
     made = data.template(shell, kind, PROGRAM, workloads, tmp_path / "data", log)
-    assert (made / "ibdata").is_file() and kind.prepared == 1
+    assert (made / "ibdata").is_file() and kind.prepared == 1 and kind.tidied == 1
     assert sorted(command.argv[0] for command in shell.ran[1:]) == ["fill-16", "fill-4"]
 
 
@@ -244,7 +264,7 @@ def own_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_kind_of_ones_own_comes_first(own_kind: Path) -> None:
     own_kind.write_text("class Own:\n    name = 'own'\nKIND = Own()\n")
     assert default_kind().name == "own"
-    assert list(kinds()) == ["own", "mysql"]
+    assert list(kinds()) == ["own", "mysql", "postgres"]
 
 
 @pytest.mark.parametrize("text", [None, "KIND: int\n", "import no_such_module\n", "KIND = \n"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from upshift import interrupts
+from upshift import interrupts, process
 from upshift.paths import CHECKOUT
 from upshift.shell import Command, SystemShell
 
@@ -199,6 +199,70 @@ def test_what_is_in_a_process_group_of_its_own_is_stopped_too(tmp_path: Path) ->
     conductor.send_signal(signal.SIGINT)
     told(conductor)
     assert ended(int((tmp_path / "pid").read_text()))
+
+
+FAMILY = (
+    "import os, time\n"
+    "open('first', 'w').write(str(os.getpid()) + chr(10))\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0: open('pid', 'w').write(str(os.getpid()) + chr(10))\n"
+    "    else: open('second', 'w').write(str(os.getpid()) + chr(10))\n"
+    "time.sleep(600)\n"
+)
+"""Three generations; the younger two in a session of their own, as PostgreSQL's processes are."""
+
+
+def states(folder: Path, within_s: float = 20.0, *, wanted: str) -> set[str]:
+    pids = [int(wait_for(folder / name)) for name in ("first", "second", "pid")]
+    deadline = time.monotonic() + within_s
+    found: set[str]
+    while (found := {psutil.Process(pid).status() for pid in pids}) != {wanted} and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_server_of_several_processes_is_paused_and_goes_on_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    monkeypatch.setattr(process, "_CHILDREN_ARE_LISTED", listed and process._CHILDREN_ARE_LISTED)
+    shell = SystemShell()
+    try:
+        family = shell.spawn(Command((sys.executable, "-c", FAMILY), cwd=tmp_path), log=tmp_path / "log")
+        assert states(tmp_path, wanted="sleeping") == {"sleeping"}
+        family.pause()
+        assert states(tmp_path, wanted="stopped") == {"stopped"}
+        family.resume()
+        assert states(tmp_path, wanted="sleeping") == {"sleeping"}
+        family.pause()
+    finally:
+        shell.close()
+    assert all(ended(int((tmp_path / name).read_text())) for name in ("first", "second", "pid"))
+
+
+def test_a_paused_server_goes_on_when_upshift_is_killed(tmp_path: Path) -> None:
+    """Else nothing would end its processes: they do not notice that their parent is gone."""
+    lines = (
+        f"family = shell.spawn(Command(({sys.executable!r}, '-c', {FAMILY!r})), log=Path('log'))\n"
+        "import time; time.sleep(1)\n"
+        "family.pause(); Path('paused').write_text(chr(10)); time.sleep(600)"
+    )
+    conductor = working(tmp_path, lines)
+    wait_for(tmp_path / "paused")
+    second, third = (int((tmp_path / name).read_text()) for name in ("second", "pid"))
+    assert {psutil.Process(pid).status() for pid in (second, third)} == {"stopped"}
+    conductor.kill()
+    conductor.communicate()
+    try:
+        assert ended(int((tmp_path / "first").read_text()))  # the kernel's signal
+        deadline = time.monotonic() + 10
+        while psutil.Process(third).status() == "stopped" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert {psutil.Process(pid).status() for pid in (second, third)} == {"sleeping"}
+    finally:
+        for pid in (second, third):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_command_outlives_the_thread_that_started_it(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from upshift.paths import CHECKOUT
 from upshift.profile.model import Gated, Profile
 from upshift.report.result import Result
 from upshift.run.directory import Manifest
-from upshift.server.kind import ServerKind
+from upshift.server.kind import ServerKind, SourceKind
 from upshift.server.mysql import KIND
 from upshift.toolchain import environment
 from upshift.toolchain.doctor import Finding
@@ -126,8 +126,9 @@ def test_every_variable_that_is_refused_is_named() -> None:
 
 
 def test_every_member_of_a_server_kind_is_named() -> None:
-    members = {name for name in (*ServerKind.__annotations__, *vars(ServerKind)) if not name.startswith("_")}
-    assert "verify" in members
+    both = (ServerKind, SourceKind)
+    members = {name for each in both for name in (*each.__annotations__, *vars(each)) if not name.startswith("_")}
+    assert {"verify", "counters"} <= members
     assert members <= words("server-kinds")
 
 

@@ -48,7 +48,15 @@ def pair(first: Path, second: Path, **changes: Any) -> Pair:
 )
 def test_what_names_no_two_servers_is_refused(servers: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        asked(servers, FakeKind())
+        asked(servers)
+
+
+def test_a_server_of_another_kind_is_refused(server: Path) -> None:
+    before, after = pair(server, server)
+    other = after.model_copy(update={"program": Program(kind="postgres", binary=server)})
+    with pytest.raises(UsageError, match="b is a postgres, and explanations are of fake") as error:
+        refuse_unexplainable(FakeShell(), FakeKind(), (before, other))
+    assert "upshift measure" in error.value.hint
 
 
 def test_servers_of_two_versions_are_refused(server: Path, tmp_path: Path) -> None:

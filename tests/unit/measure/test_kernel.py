@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from upshift.errors import ServerFailed
 from upshift.measure.kernel import Usage, usage
+from upshift.process import descendants
 
 BURN = """
 import sys, threading, time
@@ -37,6 +39,23 @@ print("ready", flush=True)
 """
 
 
+FAMILY = """
+import os, sys, time
+def burn():
+    until = time.process_time() + 0.2
+    while time.process_time() < until: pass
+if os.fork() == 0:  # one that ends, and is waited for
+    burn(); os._exit(0)
+os.wait()
+if os.fork() == 0:  # one that lives, in a session of its own, as PostgreSQL's do
+    os.setsid(); burn()
+    if os.fork() == 0: burn()
+    print("done", flush=True)
+    time.sleep(20)
+time.sleep(20)
+"""
+
+
 @pytest.mark.parametrize("mode", ["user", "system"])
 def test_cpu_time_of_a_process_counts_all_threads_even_those_that_ended(mode: str) -> None:
     with subprocess.Popen(
@@ -53,6 +72,23 @@ def test_cpu_time_of_a_process_counts_all_threads_even_those_that_ended(mode: st
     assert (spent.user_cpu_s > spent.system_cpu_s) == (mode == "user")
     # The machine did at least half of that, by its own count, which is kept apart from the process's.
     assert spent.machine_busy_cpu_s >= 0.15
+
+
+def test_cpu_time_of_a_server_is_that_of_all_its_processes() -> None:
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout and [process.stdout.readline() for _ in range(2)] == ["done\n"] * 2
+            spent = usage(process.pid)
+            again = usage(process.pid) - spent
+        finally:
+            family = [process.pid, *descendants(process.pid)]
+            for pid in family:
+                os.kill(pid, signal.SIGKILL)
+    assert len(family) == 3
+    # Three burnt 0.2 s each, one of which has ended; interpreters' starts come on top.
+    assert 0.58 <= spent.total_cpu_s <= 1.5
+    assert spent.total_cpu_s == pytest.approx(spent.user_cpu_s + spent.system_cpu_s, abs=0.08), "ticks are 10 ms"
+    assert 0 <= again.total_cpu_s <= 0.02
 
 
 def test_a_process_that_sleeps_uses_nothing() -> None:

@@ -69,7 +69,7 @@ def test_a_file_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "mysqld").symlink_to("mysqld-9.7")
     file = tmp_path / "huge.toml"
     file.write_text('binary = "mysqld"\ntext_huge_pages = true\nenvironment = { LD_PRELOAD = "/lib/jemalloc.so", A = "b" }\n')
-    found = find_variant(str(file), "mysql")
+    found = find_variant(str(file))
     assert asked == [str(file)]
     library = tmp_path / "target" / "release" / "libupshift_hugetext.so"
     environment = found.server_environment()
@@ -85,7 +85,7 @@ def test_a_file_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_server_that_did_not_get_them_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = Variant(name="huge", program=Program(kind="fake", binary=Path("/opt/server")), text_huge_pages=True)
     shell = FakeShell()
-    bench = ServerBench(shell, FakeKind(), plan(), {}, {"huge": tmp_path}, tmp_path, tmp_path / "log")
+    bench = ServerBench(shell, lambda _program: FakeKind(), plan(), {}, {"huge": tmp_path}, tmp_path, tmp_path / "log")
     with pytest.raises(ServerFailed, match="arm 'huge': its text does not lie on huge pages"), bench.arm(arm, trial=0):
         pass
     assert shell.spawned[0].env[PROGRAM] == "server"

@@ -8,7 +8,7 @@ import pytest
 from fake_bench import plan
 from fakes import FakeKind, FakeProcess, FakeShell
 
-from upshift.errors import ServerFailed, UsageError
+from upshift.errors import NotEnoughRoom, ServerFailed, UsageError
 from upshift.measure.model import Load
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Surroundings, Tier, Variant, find_variant
@@ -33,8 +33,8 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_an_executable_is_a_variant(server: Path) -> None:
-    assert find_variant(str(server), "mysql") == Variant(name="bin/mysqld", program=Program(kind="mysql", binary=server))
-    assert find_variant(f"today={server}", "mysql").name == "today"
+    assert find_variant(str(server)) == Variant(name="bin/mysqld", program=Program(kind="mysql", binary=server))
+    assert find_variant(f"today={server}").name == "today"
 
 
 def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> 
         medium = "file:{folder}/tier"
         options = ["--read-ahead"]
     """
-    found = find_variant(f"tuned={written(tmp_path, text)}", "mysql")
+    found = find_variant(f"tuned={written(tmp_path, text)}")
     assert (found.name, found.program.binary, found.server_cpus) == ("tuned", server, (0,))
     assert (found.settings, found.environment) == ({"innodb_buffer_pool_size": "64M"}, {"LD_PRELOAD": "/lib/jemalloc.so"})
     under = found.before_server(Path("/trial"))
@@ -66,7 +66,7 @@ def test_relative_files_of_sql_lie_beside_the_variant(server: Path, tmp_path: Pa
     absolute = tmp_path / "bin" / "more.sql"
     absolute.touch()
     text = f'binary = "{server}"\nsql = ["fix.sql", "{absolute}"]'
-    assert find_variant(written(tmp_path, text), "mysql").sql == (tmp_path / "fix.sql", absolute)
+    assert find_variant(written(tmp_path, text)).sql == (tmp_path / "fix.sql", absolute)
 
 
 def test_no_sql_leaves_a_variant_as_older_versions_wrote_it() -> None:
@@ -74,31 +74,36 @@ def test_no_sql_leaves_a_variant_as_older_versions_wrote_it() -> None:
 
 
 def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
-    assert find_variant(written(tmp_path, f'binary = "{server}"'), "mysql").name == "tuned"
+    assert find_variant(written(tmp_path, f'binary = "{server}"')).name == "tuned"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("binary = ", "not TOML"),
-        ("", "binary: Field required"),
+        ("", "name a binary, or a server whose package is installed"),
+        ('server = "oracle"', "there is no kind of server 'oracle'"),
         ('binary = "/no/such/mysqld"', "/no/such/mysqld is not an executable"),
         ('binary = "bin/mysqld"\nbinaries = 2', "binaries: Extra inputs"),
         ('binary = "bin/mysqld"\n[tier]\nmedium = "memory"', "tier.size: Field required"),
         ('binary = "bin/mysqld"\n[settings]\na-b = "1"\na_b = "2"', "a_b is named twice"),
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
         ('binary = "bin/mysqld"\nsql = ["absent.sql"]', r"tuned\.toml: there is no file of SQL .*absent\.sql"),
+        ('binary = "bin/mysqld"\nserver = "postgres"\n[tier]\nsize = "1G"', "a tier under a postgres"),
+        ('binary = "bin/mysqld"\n[tier]\nsize = "900T"', r"tuned\.toml: a tier of 900T in memory"),
+        ('binary = "bin/mysqld"\n[tier]\nsize = "much"\nmedium = "file:/x"', r"tuned\.toml: a tier of much"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
     ],
 )
 def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        find_variant(written(tmp_path, text), "mysql")
+    with pytest.raises((UsageError, NotEnoughRoom), match=said) as error:
+        find_variant(written(tmp_path, text))
+    assert error.value.hint
 
 
 def test_a_variant_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no variant file"):
-        find_variant(str(tmp_path / "absent.toml"), "mysql")
+        find_variant(str(tmp_path / "absent.toml"))
 
 
 def test_every_key_of_a_file_is_documented() -> None:
@@ -123,9 +128,8 @@ LOAD = Load(workload="reads", connections=8, held_out=False)
 
 def bench_with(shell: FakeShell, folder: Path, unit: str = "query") -> ServerBench:
     made = {"name": "reads", "unit": unit, "fill": {"command": ["fill"]}, "load": {"command": ["load", "{connections}"]}}
-    return ServerBench(
-        shell, FakeKind(), plan(), {"reads": Workload.model_validate(made)}, {TUNED.name: folder}, folder, folder / "log"
-    )
+    loads, data = {"reads": Workload.model_validate(made)}, {TUNED.name: folder}
+    return ServerBench(shell, lambda _program: FakeKind(), plan(), loads, data, folder, folder / "log")
 
 
 def test_a_server_starts_with_its_surroundings_and_is_loaded_by_its_client(tmp_path: Path) -> None:

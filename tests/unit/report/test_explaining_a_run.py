@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from example import example, measured_only
-from fakes import FakeKind
 
 from upshift.errors import UsageError
 from upshift.explain.door import asked
@@ -45,7 +44,7 @@ def with_binary(result: Result, binary: Path) -> Result:
 def test_a_run_names_its_plain_and_its_optimised_server_and_its_loads(server: Path) -> None:
     result = with_binary(example(third_arm=True), server)
     run = finished(result, workloads=["oltp_read_write"])
-    found = asked([run.name], FakeKind())
+    found = asked([run.name])
     assert (found.before.name, found.after.name) == (result.experiment.baseline, "optimised")
     assert found.connections == result.experiment.plan.headline_connections
     assert set(found.workloads) == {load.workload for load in result.experiment.loads if not load.held_out}
@@ -55,10 +54,10 @@ def test_a_run_whose_workload_was_a_file_names_the_file(server: Path) -> None:
     result = with_binary(example(), server)
     name = next(load.workload for load in result.experiment.loads if not load.held_out)
     run = finished(result, workloads=[f"/home/me/{name}.toml"])
-    assert f"/home/me/{name}.toml" in asked([run.name], FakeKind()).workloads
+    assert f"/home/me/{name}.toml" in asked([run.name]).workloads
 
 
 def test_a_run_whose_servers_are_gone_is_refused(tmp_path: Path) -> None:
     run = finished(with_binary(measured_only(), tmp_path / "gone"))
     with pytest.raises(UsageError, match=f"file {tmp_path}/gone of run {run.name} is gone"):
-        asked(["last"], FakeKind())
+        asked(["last"])

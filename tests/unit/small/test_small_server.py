@@ -17,7 +17,7 @@ from upshift.run.record import StageRecord
 from upshift.server import instance
 from upshift.server.data import copy, template
 from upshift.server.instance import RunningServer, running
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, SourceKind
 from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
 from upshift.source.model import Source
@@ -49,7 +49,7 @@ def misbehaving(name: str) -> Workload:
 
 
 @pytest.fixture(scope="module")
-def kind() -> Iterator[ServerKind]:
+def kind() -> Iterator[SourceKind]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPSHIFT_SERVER_KIND", str(SMALL / "kind.py"))
         yield default_kind()
@@ -64,7 +64,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
 
 
 @pytest.fixture(scope="module")
-def built(kind: ServerKind, bench: Workbench) -> Build:
+def built(kind: SourceKind, bench: Workbench) -> Build:
     source = SMALL / "source"
     version = kind.recognise(source)
     assert version
@@ -73,12 +73,12 @@ def built(kind: ServerKind, bench: Workbench) -> Build:
 
 
 @pytest.fixture(scope="module")
-def program(kind: ServerKind, built: Build) -> Program:
+def program(kind: SourceKind, built: Build) -> Program:
     return kind.program(SMALL / "source", built.tree, built.server)
 
 
 @pytest.fixture(scope="module")
-def filled(kind: ServerKind, bench: Workbench, program: Program) -> Path:
+def filled(kind: SourceKind, bench: Workbench, program: Program) -> Path:
     return template(bench.shell, kind, program, (workload("point"),), bench.folder / "filled", bench.log)
 
 
@@ -88,7 +88,7 @@ def data(bench: Workbench, filled: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(kind: ServerKind, bench: Workbench, program: Program, data: Path) -> Iterator[RunningServer]:
+def server(kind: SourceKind, bench: Workbench, program: Program, data: Path) -> Iterator[RunningServer]:
     with running(bench.shell, kind, program, data, log=bench.log) as started:
         yield started
 
@@ -101,7 +101,7 @@ def test_precompiled_headers_apply_and_the_one_file_that_cannot_have_them_falls_
 
 @pytest.mark.parametrize("name", ["point", "mix", "write", "scan"])
 def test_each_workload_loads_the_server_and_reports(
-    kind: ServerKind, bench: Workbench, server: RunningServer, name: str
+    kind: SourceKind, bench: Workbench, server: RunningServer, name: str
 ) -> None:
     report, queries = run_load(bench.shell, kind, workload(name), server, seconds=1, cpus=(), log=bench.log, connections=2)
     counted = json.loads(bench.log.read_text().splitlines()[-1])
@@ -111,7 +111,7 @@ def test_each_workload_loads_the_server_and_reports(
     assert 0 < report.latency_ms_p50 <= report.latency_ms_p99
 
 
-def test_a_clean_stop_keeps_the_data(kind: ServerKind, bench: Workbench, program: Program, data: Path) -> None:
+def test_a_clean_stop_keeps_the_data(kind: SourceKind, bench: Workbench, program: Program, data: Path) -> None:
     before = kind.data_bytes(data)
     with running(bench.shell, kind, program, data, log=bench.log) as server:
         run_load(bench.shell, kind, workload("write"), server, seconds=1, cpus=(), log=bench.log)
@@ -121,7 +121,7 @@ def test_a_clean_stop_keeps_the_data(kind: ServerKind, bench: Workbench, program
 
 
 def test_its_own_checks_pass_and_find_wrong_answers(
-    kind: ServerKind, bench: Workbench, built: Build, monkeypatch: pytest.MonkeyPatch
+    kind: SourceKind, bench: Workbench, built: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failed(**environment: str) -> tuple[str, ...]:
         return kind.verify(SMALL / "source", built.tree, built.server, "short", bench, 1, environment).failed
@@ -136,7 +136,7 @@ def test_its_own_checks_pass_and_find_wrong_answers(
     [("no-start", "did not start"), ("hang", "did not answer"), ("crash", "SIGABRT"), ("no-stop", "did not stop")],
 )
 def test_faults_of_the_server_are_told(
-    kind: ServerKind,
+    kind: SourceKind,
     bench: Workbench,
     program: Program,
     data: Path,
@@ -165,7 +165,7 @@ def test_faults_of_the_server_are_told(
     ],
 )
 def test_faults_of_a_load_are_told(
-    kind: ServerKind,
+    kind: SourceKind,
     bench: Workbench,
     server: RunningServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -178,12 +178,12 @@ def test_faults_of_a_load_are_told(
         run_load(bench.shell, kind, misbehaving(name), server, seconds=1, cpus=(), log=tmp_path / "log")
 
 
-def test_a_fill_that_fails_is_told(kind: ServerKind, bench: Workbench, server: RunningServer) -> None:
+def test_a_fill_that_fails_is_told(kind: SourceKind, bench: Workbench, server: RunningServer) -> None:
     with pytest.raises(LoadFailed, match="filling the database"):
         driver.fill(bench.shell, kind, misbehaving("fill-fails"), server, bench.log)
 
 
-def test_statements_that_fail_are_counted(kind: ServerKind, bench: Workbench, server: RunningServer) -> None:
+def test_statements_that_fail_are_counted(kind: SourceKind, bench: Workbench, server: RunningServer) -> None:
     report, queries = run_load(
         bench.shell, kind, misbehaving("errors"), server, seconds=1, cpus=(), log=bench.log, connections=1
     )

@@ -164,7 +164,9 @@ class Composed:
             return made
 
         kind = FakeKind(queries=iter(range(0, 100_000, 1000)))
-        made: Any = SimpleNamespace(stages=SimpleNamespace(run=run), kind=kind, shell=shell, jobs=2)
+        made: Any = SimpleNamespace(
+            stages=SimpleNamespace(run=run), kind=kind, kind_of=lambda _program: kind, shell=shell, jobs=2
+        )
         return made  # type: ignore[no-any-return]
 
     def hash(self) -> str:

@@ -45,9 +45,8 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-22T05:15:00+00:00", upshift_version="0.1.0")
     run = RunDirectory.create("optimize", manifest)
     shell = FakeShell({})
-    made: Any = SimpleNamespace(
-        stages=Stages(run, tmp_path / "stages", shell, FakeProgress()), run=run, kind=FakeKind(), shell=shell
-    )
+    stages, kind = Stages(run, tmp_path / "stages", shell, FakeProgress()), FakeKind()
+    made: Any = SimpleNamespace(stages=stages, run=run, kind=kind, kind_of=lambda _program: kind, shell=shell)
     found: Lab = made
     return found
 

@@ -70,7 +70,8 @@ def workload(driver: Path, **changed: Any) -> Workload:
 
 
 def lab_with(stages: Any, shell: FakeShell | None = None, kind: FakeKind | None = None, jobs: int = 2) -> Lab:
-    lab: Any = SimpleNamespace(stages=stages, kind=kind or FakeKind(), shell=shell or FakeShell(), jobs=jobs)
+    kind = kind or FakeKind()
+    lab: Any = SimpleNamespace(stages=stages, kind=kind, kind_of=lambda _program: kind, shell=shell or FakeShell(), jobs=jobs)
     return lab  # type: ignore[no-any-return]
 
 
@@ -383,6 +384,50 @@ def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch:
     driver.write_text("load 2")
     others.append(counting_key(monkeypatch, load))
     assert len({first, *others}) == 6
+
+
+class Runner:
+    """Stands in for ``Stages``: runs each stage's action."""
+
+    def run(self, _name: str, _result: Any, action: Callable[[Any], Any], **_named: Any) -> Any:
+        return action(SimpleNamespace())
+
+
+def counted_of(monkeypatch: pytest.MonkeyPatch, driver: Path, *kinds: FakeKind) -> tuple[Instructions, list[str]]:
+    """What is counted of a server of each kind, and which servers that was asked of."""
+    monkeypatch.setattr(count, "find_tool", lambda _shell, *, by_function: Tool(source="callgrind", version="3"))
+    monkeypatch.setattr(count, "program_key", lambda program: program)
+    asked: list[str] = []
+
+    def count_all(_bench: Any, _kind: Any, arms: tuple[Variant, ...], *_given: Any, **_named: Any) -> Instructions:
+        asked.extend(arm.name for arm in arms)
+        return Instructions(source="callgrind", baseline=arms[0].name)
+
+    monkeypatch.setattr(count, "count_all", count_all)
+    load = workload(driver, fixed=fixed(driver))
+    measuring = Measuring.model_construct(options=Options(), train_on=(load,), hold_out=(), plan=None)
+    arms = tuple(
+        Variant(name=name, program=Program(kind=kind.name, binary=Path("/a"))) for name, kind in zip("abc", kinds, strict=False)
+    )
+    lab: Any = lab_with(Runner())
+    lab.kind_of = lambda program: next(kind for kind in kinds if kind.name == program.kind)
+    data = {arm.name: Filled(path=Path("/data"), sha256="0") for arm in arms}
+    return count.count_instructions(lab, arms, data, measuring), asked
+
+
+def test_a_server_of_several_processes_is_not_counted(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    several = FakeKind(name="postgres", one_process=False)
+    found, asked = counted_of(monkeypatch, driver, several, several)
+    assert found.not_counted == ("a postgres is several processes, and instructions are counted of one",)
+    assert found.source == "none" and asked == []
+
+
+def test_servers_of_another_kind_than_the_first_are_named_and_not_counted(
+    monkeypatch: pytest.MonkeyPatch, driver: Path
+) -> None:
+    one = FakeKind()
+    found, asked = counted_of(monkeypatch, driver, one, FakeKind(name="several", one_process=False), one)
+    assert found.not_counted == ("server 'b' is of another kind than 'a'",) and asked == ["a", "c"]
 
 
 def test_a_workload_without_a_fixed_command_is_named_and_changes_no_count(

@@ -122,7 +122,7 @@ def bench(
     monkeypatch.setattr(ServerBench, "arm", arm)
     monkeypatch.setattr(ServerBench, "begin", lambda *_given: SimpleNamespace(process=FakeProcess(code=load)))
     nothing: Any = None
-    return WatchedBench(FakeShell(), Ready(), nothing, {}, {}, Path("/folder"), Path("/log"), fallen=fallen)
+    return WatchedBench(FakeShell(), lambda _program: Ready(), nothing, {}, {}, Path("/folder"), Path("/log"), fallen=fallen)
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,10 @@ def test_arms_that_memory_does_not_hold_at_once_are_split_into_groups_with_the_f
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('binary = "mysqld"', "", "binary or a recipe"),
-        ('binary = "mysqld"', 'binary = "mysqld"\nrecipe = "plain"', "binary or a recipe"),
+        ('binary = "mysqld"', "", "name a binary, a recipe, or a server"),
+        ('binary = "mysqld"', 'binary = "mysqld"\nrecipe = "plain"', "name a binary, a recipe, or a server"),
+        ('binary = "mysqld"', 'server = "mysql"\nrecipe = "plain"', "name a binary, a recipe, or a server"),
+        ('binary = "mysqld"', 'server = "oracle"', "there is no kind of server 'oracle'"),
         ('binary = "mysqld"', 'binary = "missing"', "not an executable"),
         ('binary = "mysqld"', 'binary = "mysqld"\nbuild = { flags = ["-O3"] }', "only what a recipe builds"),
         ('binary = "mysqld"', 'binary = "mysqld"\ntrained_on = ["tpcc"]', "only what a recipe builds is trained"),
@@ -191,7 +193,7 @@ def test_text_on_huge_pages_is_refused_where_the_kernel_gives_none(tmp_path: Pat
         assert whose == "row 'text'"
         raise refused
 
-    monkeypatch.setattr("upshift.study.plan.refuse_without_huge_pages", refuse)
+    monkeypatch.setattr("upshift.measure.variant.refuse_without_huge_pages", refuse)
     with pytest.raises(UsageError) as error:
         planned(tmp_path, level)
     assert error.value is refused

@@ -134,7 +134,7 @@ def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path, monkeypatc
     )
     file = write_recommended(tmp_path / "recommended.toml", study(), Arm(name="x", row=(1,), change=change, recipe=None), None)
     monkeypatch.setattr("upshift.measure.variant.refuse_without_huge_pages", lambda _whose: None)
-    found = find_variant(f"x={file}", "mysql")
+    found = find_variant(f"x={file}")
     assert found.settings == {"x": "1"} and found.environment == {"A": "b c"} and found.under == ("nice",)
     assert found.text_huge_pages
     assert found.tier and found.tier.size == "1G"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from upshift.errors import MissingTool, ServerFailed
+from upshift.server.postgres import KIND, USER
+from upshift.server.unprivileged import as_user
 from upshift.shell import Command, Process, Shell
 from upshift.stack.driver_matrix.certificates import Certificates
 from upshift.stack.driver_matrix.ground import Ground, ground_of
@@ -30,8 +31,6 @@ _USERS = """CREATE USER root@'127.0.0.1';
 GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
 """
 """MySQL makes root@localhost alone, whom it does not know by an address."""
-_POSTGRES_USER = "postgres"
-"""PostgreSQL refuses to run as root; its package brings this user."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,10 @@ def find_kind(family: Family, binary: Path | None = None) -> Kind:
         if found is None or shutil.which("mariadb-install-db") is None:
             raise MissingTool("MariaDB is not on this machine", "apt-get install mariadb-server-core mariadb-client-core")
         return Kind(family, Path(found))
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda each: float(each.parents[1].name))
-    if not versions or shutil.which("psql") is None:
+    program = KIND.packaged()
+    if program is None or shutil.which("psql") is None:
         raise MissingTool("PostgreSQL is not on this machine", "apt-get install postgresql")
-    return Kind(family, versions[-1])
+    return Kind(family, program)
 
 
 @contextlib.contextmanager
@@ -74,7 +73,7 @@ def running(shell: Shell, kind: Kind, folder: Path, certificates: Certificates |
     # MariaDB's set-up removes files of others that run at the same time in one folder for temporary files.
     environment = {"TMPDIR": str(folder)}
     if kind.family == "postgres" and _is_root():
-        shutil.chown(folder, _POSTGRES_USER, _POSTGRES_USER)
+        shutil.chown(folder, USER, USER)
     process: Process | None = None
     try:
         shell.run(Command(_initialise(kind, folder), env=environment, cwd=Path("/")), log=log, timeout_s=_PREPARE_TIMEOUT_S)
@@ -115,7 +114,17 @@ def _initialise(kind: Kind, folder: Path) -> tuple[str, ...]:
     data = folder / "data"
     if kind.family == "postgres":
         initdb = str(kind.program.with_name("initdb"))
-        return (*_as_postgres(), initdb, "-U", "postgres", "-A", "trust", "--no-sync", "-D", str(data))
+        return (
+            *as_user(USER, when_orphaned=signal.SIGINT),
+            initdb,
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--no-sync",
+            "-D",
+            str(data),
+        )
     if kind.family == "mariadb":
         login = "--auth-root-authentication-method=normal"
         return ("mariadb-install-db", "--no-defaults", "--skip-test-db", login, f"--datadir={data}", *_as_root())
@@ -130,7 +139,7 @@ def _start(kind: Kind, folder: Path, port: int) -> tuple[str, ...]:
     if kind.family == "postgres":
         settings = ("listen_addresses=127.0.0.1", f"port={port}", "fsync=off", f"unix_socket_directories={folder}")
         given = (word for setting in settings for word in ("-c", setting))
-        return (*_as_postgres(), str(kind.program), *given, "-D", str(data))
+        return (*as_user(USER, when_orphaned=signal.SIGINT), str(kind.program), *given, "-D", str(data))
     return (
         str(kind.program),
         "--no-defaults",
@@ -160,7 +169,7 @@ def _encrypting(kind: Kind, certificates: Certificates | None) -> tuple[str, ...
     ca, certificate, key = certificates.ca, certificates.certificate, certificates.key
     if kind.family == "postgres":
         if _is_root():
-            shutil.chown(key, _POSTGRES_USER)
+            shutil.chown(key, USER)
         return ("-c", "ssl=on", "-c", f"ssl_cert_file={certificate}", "-c", f"ssl_key_file={key}")
     return (f"--ssl-ca={ca}", f"--ssl-cert={certificate}", f"--ssl-key={key}")
 
@@ -172,16 +181,3 @@ def _is_root() -> bool:
 def _as_root() -> tuple[str, ...]:
     """MySQL and MariaDB run as root only where they are told to."""
     return ("--user=root",) if _is_root() else ()
-
-
-def _as_postgres() -> tuple[str, ...]:
-    if not _is_root():
-        return ()
-    try:
-        group = pwd.getpwnam(_POSTGRES_USER).pw_gid
-    except KeyError as error:
-        hint = "its package brings that user; or start Upshift as a user other than root"
-        raise MissingTool(f"PostgreSQL refuses to run as root, and there is no user {_POSTGRES_USER}", hint) from error
-    # It becomes the server, where runuser would stay in between. Without the last option it outlives an Upshift that is killed.
-    switch = (f"--reuid={_POSTGRES_USER}", f"--regid={group}", "--init-groups", "--pdeathsig=INT")
-    return ("setpriv", *switch)
