@@ -133,7 +133,7 @@ class ServerKind(Protocol):
     def counters(self, socket: Path) -> Counters: ...
 
     def forget(self, socket: Path) -> None:
-        """The server has ended: close what ``quiet`` and ``counters`` keep open to it."""
+        """Close what ``quiet`` and ``counters`` keep open to the server."""
         ...
 
     def settings(self) -> Mapping[str, str]:
