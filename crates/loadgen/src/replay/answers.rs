@@ -3,10 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::digest::{Answer, Difference, Differences, DigestReader, DigestWriter};
+use super::digest::{Answer, Difference, Differences, DigestReader, DigestWriter, Likeness};
 
 /// So many requests that were answered differently are kept to be listed; the others are counted.
 const LISTED_MAX: usize = 100;
+
+/// What answers are compared with.
+pub struct Earlier {
+    /// An earlier replay's.
+    pub digest: DigestReader,
+    /// Those of one more replay like it.
+    pub again: Option<DigestReader>,
+    /// When two answers are equal.
+    pub likeness: Likeness,
+}
 
 /// Puts answers in order and passes them on.
 pub struct Answers {
@@ -19,7 +29,7 @@ struct State {
     /// By their first request: answers of transactions that ended before an earlier one did.
     waiting: BTreeMap<u64, (bool, Vec<Answer>)>,
     digest: Option<DigestWriter>,
-    earlier: Option<DigestReader>,
+    earlier: Option<Earlier>,
     found: Differences,
     failure: Option<anyhow::Error>,
 }
@@ -27,7 +37,7 @@ struct State {
 impl Answers {
     /// Write them to `digest` and compare them with `earlier`, either or both.
     #[must_use]
-    pub fn new(digest: Option<DigestWriter>, earlier: Option<DigestReader>) -> Self {
+    pub fn new(digest: Option<DigestWriter>, earlier: Option<Earlier>) -> Self {
         Self {
             state: Mutex::new(State {
                 next: 1,
@@ -93,8 +103,14 @@ impl State {
         let Some(earlier) = &mut self.earlier else {
             return Ok(());
         };
-        let before = earlier.next_answer()?;
-        if now.differs(&before, earlier.head().lenient) {
+        let before = earlier.digest.next_answer()?;
+        if let Some(again) = &mut earlier.again
+            && again.next_answer()?.differs(&before, earlier.likeness)
+        {
+            self.found.unsteady += 1;
+            return Ok(());
+        }
+        if now.differs(&before, earlier.likeness) {
             self.found.count += 1;
             self.found.overlapped += u64::from(overlapped);
             if self.found.listed.len() < LISTED_MAX {
