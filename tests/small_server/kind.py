@@ -115,7 +115,7 @@ class SmallServer:
         except OSError as error:
             raise ServerFailed(f"the server does not answer STATUS: {error}", "it died or hangs") from error
         queries = int(dict(line.split("\t") for line in lines[:-1])["queries"])
-        return Counters(queries=queries, transactions=queries)
+        return Counters(queries=queries, statements=queries, transactions=queries)
 
     def settings(self) -> Mapping[str, str]:
         return {"max_connections": "256"}
