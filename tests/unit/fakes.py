@@ -224,7 +224,7 @@ class FakeKind:
 
     def counters(self, socket: Path) -> Counters:
         queries = next(self.queries)
-        return Counters(queries=queries, transactions=queries // 10)
+        return Counters(queries=queries, statements=queries, transactions=queries // 10)
 
     def settings(self) -> Mapping[str, str]:
         return {"pool": "1G", "log": "on"}

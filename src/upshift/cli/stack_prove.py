@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from upshift.measure.variant import Variant
     from upshift.options import Options
     from upshift.report.result import Result
     from upshift.run.directory import RunDirectory
     from upshift.shell import Shell
-    from upshift.stack.evidence import Evidence
     from upshift.stack.answers import Answers
+    from upshift.stack.evidence import Evidence
     from upshift.stack.proof import Change
     from upshift.stack.suspects.model import Finding
     from upshift.stages.answers import Replayed
@@ -84,10 +85,7 @@ def prove(
 
     from upshift import console
     from upshift.cli.programs import STACK, built_programs
-    from upshift.cli.session import session
     from upshift.errors import UsageError
-    from upshift.pipeline import prove_variants
-    from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
     from upshift.stack.change import described, read_given
     from upshift.stack.examining import examined
@@ -123,18 +121,31 @@ def prove(
         with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:
             replayed = _replayed(shell, programs, Path(folder), trace, evidence)
             workload = Path(folder) / f"{trace.stem}.toml"
-            connected = (before.resolve(), evidence, replayed.connections)
-            workload.write_text(workload_text(suspect, replayed.trace, *connected, loop=loop.value))
+            sent = (before.resolve(), evidence, replayed.connections)
+            workload.write_text(workload_text(suspect, replayed.trace, *sent, loop=loop.value))
             options = _options(workload, connections or str(replayed.connections), trials, slice_seconds, until, budget)
-            stages = refuse_unstartable(variants)
-            measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
-            with session("prove", options.model_dump(mode="json"), stages=stages + 1, jobs=0) as at_work:
-                answers, result = prove_variants(at_work.lab, measuring, variants, replayed)
+            answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
     finally:
         shell.close()
-    _show(finding, change_of(*variants), answers, result, at_work.run, as_json=json)
+    _show(finding, change_of(*variants), answers, result, run, as_json=json)
     if answers.differ:
         raise typer.Exit(DIFFER)
+
+
+def _measured(
+    options: Options, variants: tuple[Variant, Variant], replayed: Replayed, *, allow_install: bool
+) -> tuple[Answers, Result | None, RunDirectory]:
+    from upshift import console
+    from upshift.cli.session import session
+    from upshift.pipeline import prove_variants
+    from upshift.plan import prepare_measuring, refuse_unstartable
+
+    # One more: the answers.
+    stages = refuse_unstartable(variants) + 1
+    measuring = prepare_measuring(options, variants, allow_install=allow_install, say=console.say)
+    with session("prove", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+        answers, result = prove_variants(at_work.lab, measuring, variants, replayed)
+    return answers, result, at_work.run
 
 
 def _show(

@@ -60,7 +60,8 @@ class Answers(Value):
         shown = sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."
         return (
             f"answers differ in {self.differ:,} of {count(self.requests, 'request')}{self._unsteady()}, first: "
-            f"request {self.first.request:,} ({shown}): {self.first.as_sent.said()}; with the change {self.first.changed.said()}"
+            f"request {self.first.request:,} ({shown}): {self.first.as_sent.said()}; "
+            f"with the change {self.first.changed.said()}"
         )
 
     def remarks(self) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
+from upshift.report.words import count, measured
 from upshift.server.kind import Unit
 from upshift.server.kinds import default_kind
-from upshift.report.words import count, measured
 from upshift.stack.answers import Answers
 from upshift.stack.change import CHANGED, Given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence, TraceFacts
@@ -157,7 +157,7 @@ def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
         )
     if trips[_ASKS] and not _commits(evidence):
         raise NotProvableError(
-            "C5 cannot be proven with this trace: its statements commit by themselves, and MySQL counts SELECT @@... as one of them",
+            "C5 cannot be proven with this trace: its statements commit by themselves, and MySQL counts SELECT @@... among them",
             "capture transactions that end with COMMIT",
         )
 

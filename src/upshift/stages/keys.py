@@ -38,8 +38,8 @@ def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
 
 
 def fills_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
-    """The commands that fill a database, with the contents of the files that they name in place of these files' paths: a copy of
-    a dump fills it with the same rows.
+    """The commands that fill a database. In place of the files that they name stands what these hold: a copy of a dump fills it
+    with the same rows.
     """
     commands = [each.fill.command for each in workloads]
     drivers = tuple(tuple(word for at, word in enumerate(each) if at == 0 or _PROGRAMS in word) for each in commands)
