@@ -157,7 +157,7 @@ def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
         )
     if trips[_ASKS] and not _commits(evidence):
         raise NotProvableError(
-            "C5 cannot be proven with this trace: its statements commit by themselves, and MySQL counts SELECT @@... among them",
+            "C5 cannot be proven with this trace: its statements commit by themselves, and SELECT @@... counts as one",
             "capture transactions that end with COMMIT",
         )
 
