@@ -105,6 +105,7 @@ def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, c
     return "\n".join(
         (
             f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
+            f'server = "{default_kind().name}"',
             f"connections = {connections}",
             f'unit = "{_unit(suspect, evidence)}"',
             "[fill]",
