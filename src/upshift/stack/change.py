@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from upshift.errors import UsageError
 from upshift.measure.variant import Variant, find_sql
@@ -108,14 +109,19 @@ def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path, given: Gi
     if finding.suspect in _REPLAYED:
         change = _REPLAYED[finding.suspect]
         if _holds(sent, change):
-            raise NotProvableError(
-                f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
-                "capture the part of the application that has the fault alone",
-            )
+            refuse_unshown(finding)
         return as_sent, as_sent.model_copy(update={"name": CHANGED, "client": (*sent, *change)})
     then = {**now, **(given.settings if given.changes else after)}
     _refuse_idle(now, then, given)
     return as_sent, as_sent.model_copy(update={"name": CHANGED, "settings": then, "sql": given.sql})
+
+
+def refuse_unshown(finding: Finding) -> NoReturn:
+    """Raises NotProvableError: a replay as the application sent has next to nothing of the suspect."""
+    raise NotProvableError(
+        f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
+        "capture the part of the application that has the fault alone",
+    )
 
 
 def _refuse_idle(now: Mapping[str, str], then: Mapping[str, str], given: Given) -> None:

@@ -13,7 +13,7 @@ from upshift.report.words import count, measured
 from upshift.server.kind import Unit
 from upshift.server.kinds import default_kind
 from upshift.stack.answers import Answers
-from upshift.stack.change import CHANGED, Given, refuse_unprovable, variants_of
+from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
 from upshift.stack.evidence import Evidence, TraceFacts
 from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
@@ -126,8 +126,9 @@ def _unit(suspect: str, evidence: Evidence) -> Unit:
 
 
 def _commits(evidence: Evidence) -> bool:
-    """Whether most transactions end with a COMMIT, so that commits count them."""
-    return evidence.commits > _EACH_TIME * evidence.budget.transactions
+    """Whether most transactions end with a COMMIT, so that commits count them. A select about the session alone is none."""
+    asked = sum(each.requests for each in evidence.chatter if each.what in _ASKS)
+    return evidence.commits > _EACH_TIME * (evidence.budget.transactions - asked)
 
 
 def refuse_family(trace: TraceFacts) -> None:
@@ -151,6 +152,8 @@ def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
         return
     trips = {what: sum(each.round_trips for each in evidence.chatter if each.what in what) for what in (_UNSENT, _ASKS)}
     total = sum(each.round_trips for each in evidence.chatter)
+    if not total:
+        refuse_unshown(finding)
     if trips[_UNSENT] > total / 2:
         raise NotProvableError(
             "C5 cannot be proven with this trace: a replay sends no USE, and that is most of its chatter",

@@ -44,7 +44,6 @@ def test_the_interval_covers_the_true_gain_in_19_of_20(found, gain: float, machi
     proofs = [proven(found, seed, gain, machine) for seed in range(EXPERIMENTS)]
     held = sum(one.ci_low <= gain <= one.ci_high for each in proofs for one in each.measured)
     words = Counter(each.verdict for each in proofs)
-    print(machine, gain, held / EXPERIMENTS, dict(words))
     assert held >= 0.95 * EXPERIMENTS
     # What brings nothing is called proven no more often than one interval in twenty misses.
     assert gain > 1 or words["proven"] <= 0.05 * EXPERIMENTS

@@ -17,6 +17,7 @@ from upshift.stack.change import Given, described, read_given, refuse_unprovable
 from upshift.stack.evidence import Evidence
 from upshift.stack.proof import Change, NotProvableError, Proof, change_of, proof_of
 from upshift.stack.prove import (
+    experiment_of,
     find_finding,
     of_suspect,
     refuse_family,
@@ -118,6 +119,15 @@ def test_what_a_replay_cannot_change_is_not_provable(tmp_path: Path) -> None:
     assert find_finding(outcomes, "C6").suspect == "C6"
     with pytest.raises(NotProvableError, match="C6 cannot be proven here"):
         refuse_unprovable("C6", Given())
+
+
+@pytest.mark.parametrize("suspect", ["C1", "C2", "C3", "C5", "C11", "C13"])
+def test_forged_evidence_of_what_the_trace_does_not_have_is_refused(tmp_path: Path, suspect: str) -> None:
+    """A report may say that a tuned application chats or logs in all the time: a replay of its trace does not."""
+    seen = evidence(tmp_path / "tuned", "")
+    forged = finding(evidence(tmp_path / "guilty", "C1"), "C1").model_copy(update={"suspect": suspect, "share": 0.9})
+    with pytest.raises(NotProvableError, match=f"does not show {suspect}"):
+        experiment_of(seen, (forged,), suspect, Given(), BINARY)
 
 
 def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_data_follow_what_the_files_of_a_fill_hold_not_where_they_lie(server: Pr
     """A proof's replay lies in another temporary folder each time, and a dump may be copied."""
 
     def key(dump: Path, load: Path) -> str:
-        fill = (str(driver), "{tools}/mysql", f"--from={dump}", str(dump).replace("{", "{{").replace("}", "}}"))
+        named = str(dump).replace("{", "{{").replace("}", "}}")
+        fill = (str(driver), "{tools}/mysql", f"--from={named}", named)
         return filling_key(server, workload(driver, fill={"command": fill}, load={"command": (str(driver), str(load))}))
 
     files = [tmp_path / name for name in ("a.sql", "copy {of} a.sql", "b.sql", "one.trace", "two.trace")]
