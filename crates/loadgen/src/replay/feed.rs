@@ -335,6 +335,8 @@ mod tests {
                 (job.number, job.after, job.ordinal, since_us)
             })
             .into();
+        // Each connection has one transaction a lap.
+        assert!(jobs.iter().all(|job| job.is_first));
         // Transactions began 250 us after each other, six a lap.
         assert_eq!(
             told,
