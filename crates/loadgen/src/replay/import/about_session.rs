@@ -32,9 +32,7 @@ pub(super) fn is_about_session(verb: Option<Verb>, text: &str) -> bool {
         Some(Verb::Set) => !words(&text).any(|word| LASTING.contains(&word)),
         Some(Verb::Select) if words(&text).any(|word| word == "from") => false,
         Some(Verb::Select) => {
-            text.contains("@@")
-                || FUNCTIONS.iter().any(|name| calls(&text, name))
-                || is_test(&text)
+            text.contains("@@") || FUNCTIONS.iter().any(|name| calls(&text, name)) || is_test(&text)
         }
         _ => false,
     }

@@ -342,9 +342,7 @@ fn what_is_about_the_session_goes_with_the_transaction_behind_it() {
             format!(
                 "0 write after 2: {same}; BEGIN; UPDATE t SET a = 3 WHERE id = 1; ping; ROLLBACK; reset"
             ),
-            format!(
-                "0 write after 3: BEGIN; UPDATE t SET a = 3 WHERE id = 1; {same}; COMMIT"
-            ),
+            format!("0 write after 3: BEGIN; UPDATE t SET a = 3 WHERE id = 1; {same}; COMMIT"),
             "0 read after 4: SHOW WARNINGS".to_owned(),
         ]
     );
