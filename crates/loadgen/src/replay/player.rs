@@ -328,7 +328,11 @@ impl Client for Player {
                     self.note(ordinal, State::Ok, done);
                 }
                 Err(error) => {
-                    self.note(ordinal, state(&error), Done::default());
+                    let state = match of_session && !error.is_disconnect() {
+                        true => State::Session,
+                        false => state(&error),
+                    };
+                    self.note(ordinal, state, Done::default());
                     outcome = Err(error);
                     continue;
                 }
