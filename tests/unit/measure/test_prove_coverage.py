@@ -15,6 +15,7 @@ from upshift.options import Options
 from upshift.stack.change import AS_SENT, CHANGED
 from upshift.stack.proof import Change, Proof, proof_of
 from upshift.stack.prove import of_suspect
+from upshift.stack.suspects.model import Finding
 
 ARMS = (arm(AS_SENT), arm(CHANGED))
 EXPERIMENTS = 1000
@@ -28,11 +29,11 @@ def loaded(one: Slice) -> Slice:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+def found(tmp_path_factory: pytest.TempPathFactory) -> Finding:
     return finding(scanning(tmp_path_factory.mktemp("export")), "P2")
 
 
-def proven(found, seed: int, gain: float, machine: str) -> Proof:  # type: ignore[no-untyped-def]
+def proven(found: Finding, seed: int, gain: float, machine: str) -> Proof:
     """What `prove` makes of an experiment with its own number of trials, where the change really brings ``gain``."""
     slices = [loaded(each) for each in simulate(seed, gain, LOADS[2:3], ROUNDS, machine, ARMS)]
     return proof_of(found, of_suspect(comparisons(slices, AS_SENT)), None, Change(), EQUAL)
@@ -40,7 +41,7 @@ def proven(found, seed: int, gain: float, machine: str) -> Proof:  # type: ignor
 
 @pytest.mark.parametrize("machine", SPREADS)
 @pytest.mark.parametrize("gain", [0.8, 1.0, 1.05, 1.5, 4.0])
-def test_the_interval_covers_the_true_gain_in_19_of_20(found, gain: float, machine: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_interval_covers_the_true_gain_in_19_of_20(found: Finding, gain: float, machine: str) -> None:
     proofs = [proven(found, seed, gain, machine) for seed in range(EXPERIMENTS)]
     held = sum(one.ci_low <= gain <= one.ci_high for each in proofs for one in each.measured)
     words = Counter(each.verdict for each in proofs)
