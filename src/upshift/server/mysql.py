@@ -208,6 +208,19 @@ _BACKGROUND = ("Innodb_buffer_pool_pages_dirty", "Innodb_data_reads", "Innodb_da
 _FEW_DIRTY_PAGES = 16
 _BETWEEN_LOOKS_S = 0.1
 
+# Each is counted for text and for prepared statements; a fetch is none of them.
+_STATEMENTS = (
+    "Com_select",
+    "Com_insert",
+    "Com_insert_select",
+    "Com_replace",
+    "Com_replace_select",
+    "Com_update",
+    "Com_update_multi",
+    "Com_delete",
+    "Com_delete_multi",
+)
+
 # Tables and indexes, not redo and undo logs, doublewrite or binary logs.
 _DATA_FILES = ("*/*.ibd",)
 
@@ -366,8 +379,9 @@ class MySQL:
             if socket not in self._kept:
                 self._kept[socket] = _connected(socket)
             with self._kept[socket].cursor() as cursor:
-                found = _status_of(cursor, "Questions", "Com_commit")
-        return Counters(queries=found["Questions"], transactions=found["Com_commit"])
+                found = _status_of(cursor, "Questions", "Com_commit", *_STATEMENTS)
+        statements = sum(found[name] for name in _STATEMENTS)
+        return Counters(queries=found["Questions"], statements=statements, transactions=found["Com_commit"])
 
     def forget(self, socket: Path) -> None:
         if connection := self._kept.pop(socket, None):

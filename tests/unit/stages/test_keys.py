@@ -97,6 +97,24 @@ def test_data_follow_the_server_s_contents_the_driver_s_the_fill_and_the_setting
     assert filling_key(server, workload(driver, description="said otherwise")) == keys[2]
 
 
+def test_data_follow_what_the_files_of_a_fill_hold_not_where_they_lie(server: Program, driver: Path, tmp_path: Path) -> None:
+    """A proof's replay lies in another temporary folder each time, and a dump may be copied."""
+
+    def key(dump: Path, load: Path) -> str:
+        named = str(dump).replace("{", "{{").replace("}", "}}")
+        fill = (str(driver), "{tools}/mysql", f"--from={named}", named)
+        return filling_key(server, workload(driver, fill={"command": fill}, load={"command": (str(driver), str(load))}))
+
+    files = [tmp_path / name for name in ("a.sql", "copy {of} a.sql", "b.sql", "one.trace", "two.trace")]
+    for file, text in zip(files, ("1", "1", "2", "3", "4"), strict=True):
+        file.write_text(text)
+    dump, copied, other, one, two = files
+    assert key(dump, one) == key(copied, one) == key(dump, two)
+    assert key(other, one) != key(dump, one)
+    # A file that is not there is a word.
+    assert key(tmp_path / "absent", one) != key(tmp_path / "gone", one)
+
+
 PLAIN = Build(
     recipe=Recipe(),
     toolchain=toolchain(),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::digest::Likeness;
 use super::trace::Trace;
 use crate::failure::Failure;
 use crate::session::{Knobs, Protocol, RowsMode};
@@ -69,6 +70,16 @@ impl Sent {
 }
 
 impl DigestHead {
+    /// When answers of these two are equal.
+    #[must_use]
+    pub fn likeness(&self, earlier: &Self) -> Likeness {
+        match (self.lenient, self.family == earlier.family) {
+            (false, _) => Likeness::Exact,
+            (true, true) => Likeness::OneFamily,
+            (true, false) => Likeness::Lenient,
+        }
+    }
+
     /// Whether answers that are made as `self` says can be compared with those of an earlier digest of `trace`.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ fn meta() -> Meta {
         name: name.into(),
         sql: "SELECT ?".into(),
         first_row: name == "b",
+        of_session: name == "b",
     };
     Meta {
         workload: "test".into(),
@@ -54,6 +55,8 @@ fn tape(events: &[Event]) -> Tape {
             Event::Begin => tape.begin(),
             Event::Commit => tape.commit(),
             Event::Rollback => tape.rollback(),
+            Event::Ping => tape.ping(),
+            Event::Reset => tape.reset(),
             Event::Statement {
                 id,
                 parameters,
@@ -139,6 +142,8 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Begin),
         Just(Event::Commit),
         Just(Event::Rollback),
+        Just(Event::Ping),
+        Just(Event::Reset),
         (id(), values(), counts()).prop_map(|(id, parameters, counts)| Event::Statement {
             id,
             parameters,

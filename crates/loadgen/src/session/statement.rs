@@ -15,6 +15,8 @@ pub struct StatementSpec {
     pub sql: String,
     /// How much of its result the workload needs.
     pub rows: RowsWanted,
+    /// It sets or asks the session and touches no row of a table. It goes as text in every protocol, as drivers send it.
+    pub of_session: bool,
 }
 
 impl StatementSpec {
@@ -25,6 +27,7 @@ impl StatementSpec {
             name: name.into(),
             sql: sql.into(),
             rows: RowsWanted::All,
+            of_session: false,
         }
     }
 
@@ -32,6 +35,13 @@ impl StatementSpec {
     #[must_use]
     pub fn first_row(mut self) -> Self {
         self.rows = RowsWanted::First;
+        self
+    }
+
+    /// The same, about the session.
+    #[must_use]
+    pub fn of_session(mut self) -> Self {
+        self.of_session = true;
         self
     }
 }

@@ -3,6 +3,7 @@
 //! The way of an import: a capture's [`trace::Record`]s -> [`request`] (what the load client has to send for each) -> [`transactions`]
 //! (requests of one connection, put together) -> [`super::TraceWriter`]. The capture is read twice: a trace names its statements first.
 
+mod about_session;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -162,6 +163,7 @@ impl Known {
             name: format!("{}_{}", sent.verb, number + 1),
             sql: sent.sql.clone(),
             first_row: false,
+            of_session: sent.of_session,
         });
         self.ids.insert(sent.sql, id);
     }

@@ -6,6 +6,7 @@ use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
 use wire::sql::{bind_literals, positional};
 
+use super::about_session;
 use crate::replay::tape::Counts;
 
 /// Why a request is not in the trace.
@@ -20,7 +21,7 @@ pub enum LeftOut {
     Binary,
     /// Several statements in one text.
     Several,
-    /// It changes the session: USE, `autocommit`, another user.
+    /// It changes the session: USE, `autocommit` beside other variables, another user.
     Session,
     /// COPY and LOAD DATA.
     Load,
@@ -50,6 +51,8 @@ pub(super) enum Request {
     Begin,
     Commit,
     Rollback,
+    Ping,
+    Reset,
     Statement(Sent),
     /// The load client sends it by itself where its options ask for it.
     Implied,
@@ -62,6 +65,8 @@ pub(super) struct Sent {
     /// With `?` for parameters.
     pub(super) sql: String,
     pub(super) verb: &'static str,
+    /// It sets or asks the session.
+    pub(super) of_session: bool,
     /// One row of values; several of a bulk execution.
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) is_bulk: bool,
@@ -73,9 +78,9 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
     match exchange.kind {
         Kind::Query | Kind::Execute | Kind::BulkExecute => {}
         Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
-        Kind::ChangeUser | Kind::InitDb | Kind::ResetConnection => {
-            return Request::Leave(LeftOut::Session);
-        }
+        Kind::Ping if family == Family::Mysql => return Request::Ping,
+        Kind::ResetConnection => return Request::Reset,
+        Kind::ChangeUser | Kind::InitDb => return Request::Leave(LeftOut::Session),
         Kind::Copy => return Request::Leave(LeftOut::Load),
         _ => return Request::Implied,
     }
@@ -97,8 +102,10 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
     if exchange.results > 1 && exchange.verb != Some(Verb::Call) {
         return Err(LeftOut::Several);
     }
+    let mut text = text;
     if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
-        return Err(LeftOut::Session);
+        // A replay's own BEGIN and COMMIT bound its transactions: what stays is the round trip.
+        text = about_session::with_own_autocommit(text).ok_or(LeftOut::Session)?;
     }
     let dialect = wire::Dialect {
         family,
@@ -121,6 +128,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         _ => (text.to_owned(), vec![Vec::new()]),
     };
     Ok(Sent {
+        of_session: about_session::is_about_session(exchange.verb, text),
         sql,
         verb,
         rows,
