@@ -5,7 +5,7 @@ use wire::{Family, RowsWanted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed, put_number};
-use crate::session::StatementSpec;
+use crate::session::{StatementSpec, Way};
 
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
@@ -97,6 +97,9 @@ pub struct RecordedStatement {
     pub sql: String,
     /// Only the first row is read.
     pub first_row: bool,
+    /// How the application sent it, of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
 }
 
 impl From<&StatementSpec> for RecordedStatement {
@@ -105,6 +108,7 @@ impl From<&StatementSpec> for RecordedStatement {
             name: spec.name.clone(),
             sql: spec.sql.clone(),
             first_row: spec.rows == RowsWanted::First,
+            way: spec.way,
         }
     }
 }
@@ -113,7 +117,10 @@ impl RecordedStatement {
     /// As the session takes it.
     #[must_use]
     pub fn spec(&self) -> StatementSpec {
-        let spec = StatementSpec::new(&self.name, &self.sql);
+        let spec = StatementSpec {
+            way: self.way,
+            ..StatementSpec::new(&self.name, &self.sql)
+        };
         if self.first_row {
             spec.first_row()
         } else {

@@ -169,7 +169,7 @@ impl Workload for Replay {
 
     /// Whether the server takes every statement of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
-        for spec in &self.statements {
+        for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
             match connection.prepare(&spec.sql) {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {

@@ -6,6 +6,7 @@ use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
 use wire::sql::{bind_literals, positional};
 
+use super::ways::{Sort, is_several};
 use crate::replay::tape::Counts;
 
 /// Why a request is not in the trace.
@@ -18,8 +19,6 @@ pub enum LeftOut {
     UnknownText,
     /// A value, or text, that is not UTF-8.
     Binary,
-    /// Several statements in one text.
-    Several,
     /// It changes the session: USE, `autocommit`, another user.
     Session,
     /// COPY and LOAD DATA.
@@ -36,7 +35,6 @@ impl LeftOut {
             Self::NotCaptured => "have values that the capture does not keep",
             Self::UnknownText => "were prepared before the capture began",
             Self::Binary => "have text or values that are not UTF-8",
-            Self::Several => "have several statements in one text",
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
@@ -62,6 +60,7 @@ pub(super) struct Sent {
     /// With `?` for parameters.
     pub(super) sql: String,
     pub(super) verb: &'static str,
+    pub(super) sort: Sort,
     /// One row of values; several of a bulk execution.
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) is_bulk: bool,
@@ -80,11 +79,12 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
         _ => return Request::Implied,
     }
     match exchange.verb {
+        Some(Verb::Use) => Request::Leave(LeftOut::Session),
+        Some(Verb::Load) => Request::Leave(LeftOut::Load),
+        verb if is_several(exchange) => several(exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
-        Some(Verb::Use) => Request::Leave(LeftOut::Session),
-        Some(Verb::Load) => Request::Leave(LeftOut::Load),
         verb => {
             statement(family, exchange, name(verb)).map_or_else(Request::Leave, Request::Statement)
         }
@@ -94,9 +94,6 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
     let text = whole(text)?;
-    if exchange.results > 1 && exchange.verb != Some(Verb::Call) {
-        return Err(LeftOut::Several);
-    }
     if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
         return Err(LeftOut::Session);
     }
@@ -123,13 +120,34 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
     Ok(Sent {
         sql,
         verb,
+        sort: Sort::of(exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
-        counts: Counts {
-            rows: exchange.rows,
-            affected: exchange.affected,
-        },
+        counts: counts(exchange),
     })
+}
+
+/// Texts of several statements go as they are: what is in the middle of one could end a statement.
+fn several(exchange: &Exchange, verb: &'static str) -> Request {
+    let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
+    match text.and_then(whole) {
+        Err(why) => Request::Leave(why),
+        Ok(text) => Request::Statement(Sent {
+            sql: text.to_owned(),
+            verb,
+            sort: Sort::Several,
+            rows: vec![Vec::new()],
+            is_bulk: false,
+            counts: counts(exchange),
+        }),
+    }
+}
+
+fn counts(exchange: &Exchange) -> Counts {
+    Counts {
+        rows: exchange.rows,
+        affected: exchange.affected,
+    }
 }
 
 /// Whether a value in it can be a parameter: SHOW ... LIKE and SET want literals.

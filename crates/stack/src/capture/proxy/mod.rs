@@ -94,7 +94,7 @@ pub struct Proxy {
     poll: Poll,
     listener: Option<Socket>,
     server: SockAddr,
-    ends: Option<Arc<Ends>>,
+    tls: Option<Arc<Ends>>,
     out: Out,
     spool: Spool,
     clock: Clock,
@@ -113,15 +113,15 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Take clients of `listener` to `server` until `stop` says so, then end what is under way within `drain`. TLS ends here where there
-    /// are `ends`.
+    /// Take clients of `listener` to `server` until `stop` says so, then end what is under way within `drain`. TLS ends here where `tls`
+    /// says how.
     ///
     /// # Errors
     /// The system's, where it has no epoll for us.
     pub fn new(
         listener: Socket,
         server: SockAddr,
-        ends: Option<Ends>,
+        tls: Option<Ends>,
         spool: Spool,
         clock: Clock,
         counts: Arc<Counts>,
@@ -136,7 +136,7 @@ impl Proxy {
             poll,
             listener: Some(listener),
             server,
-            ends: ends.map(Arc::new),
+            tls: tls.map(Arc::new),
             out: Out::default(),
             spool,
             clock,
@@ -358,7 +358,7 @@ impl Proxy {
             }
         }
         self.counts.open.fetch_add(1, Relaxed);
-        let relay = self.ends.as_ref().map(Relay::new);
+        let relay = self.tls.as_ref().map(Relay::new);
         let pair = Pair::new(waiting.number, waiting.client, server, relay);
         self.slots[slot] = Slot::Open(Box::new(pair));
         self.turns.push_back(slot);
