@@ -60,6 +60,7 @@ class Client(Value):
     connections: int
     joined_late: int
     encrypted: int
+    compressed: int
     transactions: int
     time_us: int
 

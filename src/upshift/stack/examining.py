@@ -64,7 +64,10 @@ def refuse_untimed(trace: Path, evidence: Evidence) -> None:
 def _why_empty(evidence: Evidence) -> str:
     unread = evidence.trace.unread
     if unread.get("encrypted"):
-        return "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable)"
+        return (
+            "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable), "
+            "or end it in the proxy (--tls-certificate)"
+        )
     if unread:
         return f"its connections could not be read: {', '.join(sorted(unread)).replace('_', ' ')}"
     return "let the application work through the capture's address, then end the capture"

@@ -200,7 +200,7 @@ WITH used AS (
   SELECT connection, count(DISTINCT tx) AS transactions, sum(own_us + gap_us) AS time_us FROM timeline GROUP BY connection
 )
 SELECT client AS name, client_version AS version, any_value(attributes) AS attributes, count(*) AS connections,
-  count(*) FILTER (joined_late) AS joined_late, count(*) FILTER (tls) AS encrypted,
+  count(*) FILTER (joined_late) AS joined_late, count(*) FILTER (tls) AS encrypted, count(*) FILTER (compressed) AS compressed,
   coalesce(sum(transactions), 0)::BIGINT AS transactions, coalesce(sum(time_us), 0)::BIGINT AS time_us
 FROM sessions LEFT JOIN used USING (connection)
 GROUP BY client, client_version, attributes->>'$._connector_name' ORDER BY time_us DESC, name, version

@@ -164,7 +164,7 @@ impl ReplayOptions {
 /// # Errors
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
-    let target = Target::new(&options.server, &options.knobs)?;
+    let target = Target::new(&options.server, options.knobs.replay_knobs())?;
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
     let open = |file: &Option<PathBuf>| file.as_deref().map(DigestReader::open).transpose();
     let (earlier, again) = (open(&options.compare)?, open(&options.again)?);

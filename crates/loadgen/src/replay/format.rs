@@ -5,7 +5,7 @@ use wire::{Family, RowsWanted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed, put_number};
-use crate::session::StatementSpec;
+use crate::session::{StatementSpec, Way};
 
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
@@ -99,6 +99,9 @@ pub struct RecordedStatement {
     pub first_row: bool,
     /// It sets or asks the session.
     pub of_session: bool,
+    /// How the application sent it, of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
 }
 
 impl From<&StatementSpec> for RecordedStatement {
@@ -108,6 +111,7 @@ impl From<&StatementSpec> for RecordedStatement {
             sql: spec.sql.clone(),
             first_row: spec.rows == RowsWanted::First,
             of_session: spec.of_session,
+            way: spec.way,
         }
     }
 }
@@ -116,7 +120,10 @@ impl RecordedStatement {
     /// As the session takes it.
     #[must_use]
     pub fn spec(&self) -> StatementSpec {
-        let mut spec = StatementSpec::new(&self.name, &self.sql);
+        let mut spec = StatementSpec {
+            way: self.way,
+            ..StatementSpec::new(&self.name, &self.sql)
+        };
         if self.first_row {
             spec = spec.first_row();
         }

@@ -33,7 +33,7 @@ pub struct DigestHead {
 pub struct Sent {
     pub rows: RowsMode,
     pub protocol: Protocol,
-    pub fetch_size: u32,
+    pub fetch_size: Option<u32>,
     pub metadata: bool,
     pub binary_results: bool,
 }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(rows, [Some("--rows"); 2]);
         for (differs, option) in [
             (change(|sent| sent.protocol = Protocol::Text), "--protocol"),
-            (change(|sent| sent.fetch_size = 7), "--fetch-size"),
+            (change(|sent| sent.fetch_size = Some(7)), "--fetch-size"),
             (change(|sent| sent.metadata = false), "--metadata"),
             (
                 change(|sent| sent.binary_results = true),

@@ -169,8 +169,7 @@ impl Workload for Replay {
 
     /// Whether the server takes every statement of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
-        // Not all that is about the session can be prepared.
-        for spec in self.statements.iter().filter(|spec| !spec.of_session) {
+        for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
             match connection.prepare(&spec.sql) {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::{BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, Statement, Value};
 
 pub use knobs::{Isolation, Knobs, Protocol, RowsMode};
-pub use statement::{StatementId, StatementSpec};
+pub use statement::{StatementId, StatementSpec, Way};
 
 use crate::clock::Clock;
 use crate::measure::{Names, Recorder};
@@ -123,11 +123,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Done, Error> {
         let spec = &self.shared.statements[usize::from(id.0)];
-        let mut fetch = self.shared.knobs.fetch(spec.rows);
-        let mut protocol = self.shared.knobs.protocol;
-        if spec.of_session {
-            (protocol, fetch.size) = (Protocol::Text, 0);
-        }
+        let (protocol, fetch) = self.shared.knobs.way(spec, self.family);
         let name = self.shared.names.of(id);
         match protocol {
             Protocol::Text => self.measured(name, |connection, shared| {
@@ -141,7 +137,7 @@ impl Session {
                     sink,
                 )
             }),
-            Protocol::Prepared => {
+            Protocol::Prepared | Protocol::Recorded => {
                 let statement = self.take_prepared(id)?;
                 let done = self.measured(name, |connection, _| {
                     connection.execute(&statement, parameters, fetch, sink)

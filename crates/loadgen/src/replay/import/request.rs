@@ -7,6 +7,7 @@ use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
 use wire::sql::{bind_literals, positional};
 
 use super::about_session;
+use super::ways::{Sort, is_several};
 use crate::replay::tape::Counts;
 
 /// Why a request is not in the trace.
@@ -19,8 +20,6 @@ pub enum LeftOut {
     UnknownText,
     /// A value, or text, that is not UTF-8.
     Binary,
-    /// Several statements in one text.
-    Several,
     /// It changes the session: USE, `autocommit` beside other variables, another user.
     Session,
     /// COPY and LOAD DATA.
@@ -37,7 +36,6 @@ impl LeftOut {
             Self::NotCaptured => "have values that the capture does not keep",
             Self::UnknownText => "were prepared before the capture began",
             Self::Binary => "have text or values that are not UTF-8",
-            Self::Several => "have several statements in one text",
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
@@ -67,6 +65,7 @@ pub(super) struct Sent {
     pub(super) verb: &'static str,
     /// It sets or asks the session.
     pub(super) of_session: bool,
+    pub(super) sort: Sort,
     /// One row of values; several of a bulk execution.
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) is_bulk: bool,
@@ -85,11 +84,12 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
         _ => return Request::Implied,
     }
     match exchange.verb {
+        Some(Verb::Use) => Request::Leave(LeftOut::Session),
+        Some(Verb::Load) => Request::Leave(LeftOut::Load),
+        verb if is_several(exchange) => several(exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
-        Some(Verb::Use) => Request::Leave(LeftOut::Session),
-        Some(Verb::Load) => Request::Leave(LeftOut::Load),
         verb => {
             statement(family, exchange, name(verb)).map_or_else(Request::Leave, Request::Statement)
         }
@@ -98,11 +98,7 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
 
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
-    let text = whole(text)?;
-    if exchange.results > 1 && exchange.verb != Some(Verb::Call) {
-        return Err(LeftOut::Several);
-    }
-    let mut text = text;
+    let mut text = whole(text)?;
     if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
         // A replay's own BEGIN and COMMIT bound its transactions: what stays is the round trip.
         text = about_session::with_own_autocommit(text).ok_or(LeftOut::Session)?;
@@ -131,13 +127,36 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         of_session: about_session::is_about_session(exchange.verb, text),
         sql,
         verb,
+        sort: Sort::of(exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
-        counts: Counts {
-            rows: exchange.rows,
-            affected: exchange.affected,
-        },
+        counts: counts(exchange),
     })
+}
+
+/// Texts of several statements go as they are: what is in the middle of one could end a statement.
+fn several(exchange: &Exchange, verb: &'static str) -> Request {
+    let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
+    match text.and_then(whole) {
+        Err(why) => Request::Leave(why),
+        Ok(text) => Request::Statement(Sent {
+            sql: text.to_owned(),
+            verb,
+            // What stands behind the first one is not looked into.
+            of_session: false,
+            sort: Sort::Several,
+            rows: vec![Vec::new()],
+            is_bulk: false,
+            counts: counts(exchange),
+        }),
+    }
+}
+
+fn counts(exchange: &Exchange) -> Counts {
+    Counts {
+        rows: exchange.rows,
+        affected: exchange.affected,
+    }
 }
 
 /// Whether a value in it can be a parameter: SHOW ... LIKE and SET want literals.

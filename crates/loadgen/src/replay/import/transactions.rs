@@ -6,6 +6,7 @@ use wire::BatchWay;
 use wire::passive::{Exchange, Kind};
 
 use super::request::{Request, Sent};
+use super::ways::Sort;
 use crate::replay::tape::Tape;
 use crate::replay::writer::{Ended, TraceWriter};
 use crate::session::StatementId;
@@ -61,7 +62,7 @@ impl<'a> Transactions<'a> {
         connection: u32,
         exchange: &Exchange,
         request: Request,
-        id_of: impl Fn(&str) -> StatementId,
+        id_of: impl Fn(&Sent) -> StatementId,
     ) -> bool {
         if exchange.kind == Kind::Fetch {
             self.fetched(connection, exchange.rows);
@@ -149,7 +150,7 @@ impl<'a> Transactions<'a> {
                 if goes_on && !open.is_begun {
                     open.begin();
                 }
-                let id = id_of(&sent.sql);
+                let id = id_of(&sent);
                 open.add(sent, id);
                 match (is_refused, goes_on) {
                     (true, _) => Some(Ended::Refused),
@@ -255,7 +256,8 @@ impl Open {
 
     fn add(&mut self, sent: Sent, id: StatementId) {
         self.flush();
-        if !(sent.of_session || matches!(sent.verb, "select" | "show" | "set")) {
+        let reads = sent.of_session || matches!(sent.verb, "select" | "show" | "set");
+        if !reads || sent.sort == Sort::Several {
             self.kind = WRITE;
         }
         self.last = Some((sent, id));
