@@ -104,8 +104,10 @@ impl Ways {
 
 impl Habit {
     fn protocol(self, fetches: bool) -> Protocol {
-        let is_each = 2 * self.prepares > self.executes;
         let is_in_one_flight = 2 * self.shared > self.executes;
+        // What was prepared once in all, and executed once, may have been kept.
+        let is_kept = self.prepares == 1 && !is_in_one_flight;
+        let is_each = 2 * self.prepares > self.executes && !is_kept;
         match (is_each, is_in_one_flight) {
             (false, _) => Protocol::Prepared,
             (true, false) => Protocol::PreparePerRequest,
@@ -155,6 +157,9 @@ mod tests {
         let at_once = [prepare, (Kind::Execute, 0), prepare, (Kind::Execute, 0)];
         assert_eq!(protocol(&at_once, Sort::Execute), Protocol::Text);
         assert_eq!(protocol(&at_once, Sort::Cursor), Protocol::Prepared);
+        // Nobody can tell whether it was kept.
+        let first = protocol(&[prepare, execute], Sort::Execute);
+        assert_eq!(first, Protocol::Prepared);
         // It was prepared before the capture began.
         assert_eq!(protocol(&[execute], Sort::Execute), Protocol::Prepared);
     }
