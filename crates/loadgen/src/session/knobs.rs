@@ -147,13 +147,13 @@ impl Knobs {
             (Protocol::Recorded, None) => Protocol::Prepared,
             (all, _) => all,
         };
-        let recorded_size = || recorded.map_or(0, |way| way.fetch_size);
-        // MySQL has none for text, and no application of its can have asked for one.
-        let is_whole =
-            protocol == Protocol::Text && (family == Family::Mysql || statement.of_session);
-        let size = match is_whole {
-            true => 0,
-            false => self.fetch_size.unwrap_or_else(recorded_size),
+        let is_text = protocol == Protocol::Text;
+        let size = match self.fetch_size {
+            // MySQL has none for text, and no application of its can have asked for one.
+            _ if is_text && (family == Family::Mysql || statement.of_session) => 0,
+            Some(size) => size,
+            None if is_text => 0,
+            None => recorded.map_or(0, |way| way.fetch_size),
         };
         let rows = match self.rows {
             RowsMode::Stated => statement.rows,
