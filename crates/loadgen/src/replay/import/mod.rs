@@ -132,7 +132,10 @@ impl Known {
                     known.version = facts.server_version;
                 }
                 Record::Connected { .. } => known.connections += 1,
-                Record::Exchange { exchange, .. } => known.add(&exchange),
+                Record::Exchange {
+                    connection,
+                    exchange,
+                } => known.add(connection, &exchange),
                 _ => {}
             }
         }
@@ -154,8 +157,8 @@ impl Known {
         Ok(known)
     }
 
-    fn add(&mut self, exchange: &Exchange) {
-        self.ways.learn(exchange);
+    fn add(&mut self, connection: u32, exchange: &Exchange) {
+        self.ways.learn(connection, exchange);
         let (Request::Statement(sent), Some(text)) =
             (request(self.family, exchange), exchange.text.as_ref())
         else {

@@ -1,6 +1,6 @@
 //! How the application sent each statement of a capture.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::passive::{Exchange, Kind};
 
@@ -38,9 +38,13 @@ pub(super) fn is_several(exchange: &Exchange) -> bool {
 }
 
 /// What all requests of a prepared text have in common.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 struct Habit {
+    /// Connections that have prepared it.
+    connections: HashSet<u32>,
     prepares: u64,
+    /// Those of a connection that had prepared it before.
+    again: u64,
     executes: u64,
     /// Executions that share a flight with what came before them: their preparation.
     shared: u64,
@@ -54,7 +58,7 @@ pub(super) struct Ways(HashMap<Box<[u8]>, Habit>);
 
 impl Ways {
     /// Learn from a request.
-    pub(super) fn learn(&mut self, exchange: &Exchange) {
+    pub(super) fn learn(&mut self, connection: u32, exchange: &Exchange) {
         let Some(text) = exchange.text.as_ref() else {
             return;
         };
@@ -70,7 +74,10 @@ impl Ways {
             None => self.0.entry((*text.bytes).into()).or_default(),
         };
         match exchange.kind {
-            Kind::Prepare => habit.prepares += 1,
+            Kind::Prepare => {
+                habit.prepares += 1;
+                habit.again += u64::from(!habit.connections.insert(connection));
+            }
             Kind::Fetch => {}
             _ => {
                 habit.executes += 1;
@@ -85,7 +92,8 @@ impl Ways {
 
     /// How the requests of a sort and text are sent.
     pub(super) fn way(&self, sort: Sort, text: &[u8]) -> Way {
-        let habit = self.0.get(text).copied().unwrap_or_default();
+        let unknown = Habit::default();
+        let habit = self.0.get(text).unwrap_or(&unknown);
         let fetch_size = match sort {
             // A cursor of which nothing was fetched has the protocol's smallest.
             Sort::Cursor => habit.fetch_size.max(1),
@@ -103,17 +111,18 @@ impl Ways {
 }
 
 impl Habit {
-    fn protocol(self, fetches: bool) -> Protocol {
-        let is_in_one_flight = 2 * self.shared > self.executes;
-        // What was prepared once in all, and executed once, may have been kept.
-        let is_kept = self.prepares == 1 && !is_in_one_flight;
-        let is_each = 2 * self.prepares > self.executes && !is_kept;
-        match (is_each, is_in_one_flight) {
-            (false, _) => Protocol::Prepared,
-            (true, false) => Protocol::PreparePerRequest,
+    fn protocol(&self, fetches: bool) -> Protocol {
+        let most = |some: u64| 2 * some > self.executes;
+        if most(self.prepares) && most(self.shared) {
             // Prepared and executed at once: one round trip and one look at the text, as text has them.
-            (true, true) if !fetches => Protocol::Text,
-            (true, true) => Protocol::Prepared,
+            return match fetches {
+                false => Protocol::Text,
+                true => Protocol::Prepared,
+            };
+        }
+        match self.again > 0 && 2 * self.again >= self.executes {
+            true => Protocol::PreparePerRequest,
+            false => Protocol::Prepared,
         }
     }
 }
@@ -137,7 +146,7 @@ mod tests {
     fn learned(requests: &[(Kind, u32)]) -> Ways {
         let mut ways = Ways::default();
         for (kind, round_trips) in requests {
-            ways.learn(&exchange(*kind, *round_trips));
+            ways.learn(1, &exchange(*kind, *round_trips));
         }
         ways
     }
@@ -157,11 +166,16 @@ mod tests {
         let at_once = [prepare, (Kind::Execute, 0), prepare, (Kind::Execute, 0)];
         assert_eq!(protocol(&at_once, Sort::Execute), Protocol::Text);
         assert_eq!(protocol(&at_once, Sort::Cursor), Protocol::Prepared);
-        // Nobody can tell whether it was kept.
-        let first = protocol(&[prepare, execute], Sort::Execute);
-        assert_eq!(first, Protocol::Prepared);
-        // It was prepared before the capture began.
+        // It was prepared before the capture began; or it was executed once on each of two connections.
         assert_eq!(protocol(&[execute], Sort::Execute), Protocol::Prepared);
+        let mut ways = learned(&[prepare, execute]);
+        ways.learn(2, &exchange(Kind::Prepare, 1));
+        ways.learn(2, &exchange(Kind::Execute, 1));
+        let way = ways.way(Sort::Execute, b"SELECT ?");
+        assert_eq!(way.protocol, Protocol::Prepared);
+        // Executions in one flight, of a statement that was prepared before them.
+        let pipelined = [prepare, (Kind::Execute, 0), (Kind::Execute, 0)];
+        assert_eq!(protocol(&pipelined, Sort::Execute), Protocol::Prepared);
     }
 
     #[test]
@@ -170,7 +184,7 @@ mod tests {
         assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 1);
         let mut fetch = exchange(Kind::Fetch, 1);
         fetch.fetch_size = Some(50);
-        ways.learn(&fetch);
+        ways.learn(1, &fetch);
         assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 50);
         assert_eq!(ways.way(Sort::Execute, b"SELECT ?").fetch_size, 0);
         let mut execute = exchange(Kind::Execute, 1);
