@@ -106,7 +106,7 @@ def prove(
         evidence = examined(shell, lambda: programs / STACK, trace)
         try:
             outcomes = read_findings(findings, evidence) if findings else judge(evidence, thresholds)
-            finding, variants, remark = experiment_of(evidence, outcomes, suspect, given, binary.resolve())
+            finding, variants = experiment_of(evidence, outcomes, suspect, given, binary.resolve())
         except NotProvableError as why:
             if not json:
                 raise
@@ -114,8 +114,6 @@ def prove(
             return
         for variant in variants:
             console.say(described(variant))
-        if remark:
-            console.say(remark)
         if dry_run:
             return
         with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:

@@ -16,18 +16,17 @@ from upshift.stack.suspects.model import SUSPECTS, Finding, Layer
 from upshift.values import Value
 
 AS_SENT, CHANGED = "as-sent", "changed"
-_REPLAYED: Mapping[str, tuple[str, ...]] = {
-    "C1": ("--protocol", "prepared"),
-    "C2": ("--protocol", "prepared"),
-    "C3": ("--fetch-size", "0"),
-    "C5": ("--no-chatter",),
-    "C11": ("--no-reconnect",),
-    "C12": ("--no-metadata",),
-    "C13": ("--protocol", "prepared"),
+_REPLAYED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "C1": ((), ("--protocol", "recorded-kept")),
+    "C2": ((), ("--protocol", "prepared")),
+    "C3": ((), ("--fetch-size", "0")),
+    "C5": ((), ("--no-chatter",)),
+    "C11": (("--reconnect",), ("--no-reconnect",)),
+    "C12": ((), ("--no-metadata",)),
+    # A replay has parameters in place of the literals, so that its statement is one that was prepared again and again.
+    "C13": (("--protocol", "prepare-per-request"), ("--protocol", "prepared")),
 }
-"""What a replay does in place of the suspect: options of `upshift load replay`."""
-_WITHOUT: Mapping[str, str] = {"--fetch-size": "--fetch-size", "--no-reconnect": "--reconnect"}
-"""Changes that take away what only an option asks for."""
+"""Options of `upshift load replay`: those with which it sends the suspect, and those with which it then does not."""
 _CLIENT = "mysql"
 _SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
     "E3": (
@@ -107,10 +106,9 @@ def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path, given: Gi
     now = {**before, **given.settings_now}
     as_sent = Variant(name=AS_SENT, program=program, client=sent, settings=now)
     if finding.suspect in _REPLAYED:
-        change = _REPLAYED[finding.suspect]
-        if _holds(sent, change):
-            refuse_unshown(finding)
-        return as_sent, as_sent.model_copy(update={"name": CHANGED, "client": (*sent, *change)})
+        with_it, without = _REPLAYED[finding.suspect]
+        as_sent = as_sent.model_copy(update={"client": (*sent, *(each for each in with_it if each not in sent))})
+        return as_sent, as_sent.model_copy(update={"name": CHANGED, "client": (*as_sent.client, *without)})
     then = {**now, **(given.settings if given.changes else after)}
     _refuse_idle(now, then, given)
     return as_sent, as_sent.model_copy(update={"name": CHANGED, "settings": then, "sql": given.sql})
@@ -119,8 +117,8 @@ def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path, given: Gi
 def refuse_unshown(finding: Finding) -> NoReturn:
     """Raises NotProvableError: a replay as the application sent has next to nothing of the suspect."""
     raise NotProvableError(
-        f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
-        "capture the part of the application that has the fault alone",
+        f"a replay of this trace does not show {finding.suspect}: next to none of its requests are sent that way",
+        "is the report of another trace? `upshift stack examine` says what this one has",
     )
 
 
@@ -142,13 +140,6 @@ def _tools(binary: Path) -> Path | None:
             return folder
     found = shutil.which(_CLIENT)
     return Path(found).parent if found else None
-
-
-def _holds(sent: tuple[str, ...], change: tuple[str, ...]) -> bool:
-    """Whether the replay does already what the change asks for."""
-    if change[0] in _WITHOUT:
-        return _WITHOUT[change[0]] not in sent
-    return sent[-len(change) :] == change or sent[: len(change)] == change
 
 
 def described(variant: Variant) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from upshift.errors import UsageError
@@ -14,13 +14,21 @@ from upshift.server.kind import Unit
 from upshift.server.kinds import default_kind
 from upshift.stack.answers import Answers
 from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
-from upshift.stack.evidence import Evidence, TraceFacts
+from upshift.stack.evidence import Evidence, Statement, TraceFacts
 from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 
-_EACH_TIME = 0.5
-"""From this many prepares an execution on, a replay prepares for each request."""
+_SHOWN: Mapping[str, Callable[[Statement], int]] = {
+    "C1": lambda statement: statement.prepares_again,
+    "C2": lambda statement: statement.as_text,
+    "C3": lambda statement: statement.cursors,
+    "C13": lambda statement: statement.prepares,
+}
+"""What a replay of the suspect has of it."""
+_LEAST_SHOWN = 0.05
+"""Of all executions. With fewer both ways would be the same, nearly."""
+_MOST = 0.5
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
 _LOGINS, _LOGINS_SHARE = 20, 0.05
 """From so many logins on, and so many a transaction, a replay logs in for each recorded connection: as C11 is judged."""
@@ -30,8 +38,6 @@ _ASKS = ("session variables", "test query")
 """Chatter that a server counts as a select."""
 _OTHERWISE_COUNTED = ("C3", "C5", "C11")
 """Suspects whose two ways differ in what MySQL counts as a query: fetches, SETs, the end of a connection."""
-_MIXED = 0.2
-"""With this share of both, text and prepared statements are said to be mixed."""
 
 
 def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
@@ -51,8 +57,8 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
 
 def experiment_of(
     evidence: Evidence, outcomes: Sequence[Outcome], suspect: str, given: Given, binary: Path
-) -> tuple[Finding, tuple[Variant, Variant], str | None]:
-    """The finding, the two replays that prove it, and a remark where the first is not quite what the application sent.
+) -> tuple[Finding, tuple[Variant, Variant]]:
+    """The finding, and the two replays that prove it.
 
     Raises UsageError when there is nothing to prove or no change is named, NotProvableError when there is no way here.
     """
@@ -60,35 +66,13 @@ def experiment_of(
     refuse_unprovable(suspect, given)
     refuse_family(evidence.trace)
     refuse_uncounted(finding, evidence)
-    sent, remark = sent_by(evidence)
-    return finding, variants_of(finding, sent, binary, given), remark
+    return finding, variants_of(finding, sent_by(evidence), binary, given)
 
 
-def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
-    """The options with which a replay sends as the application did, and a remark where that is not quite so."""
-    statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
-    texts = sum(each.as_text for each in statements)
-    executes = sum(each.executes for each in statements)
-    prepares = sum(each.prepares for each in statements)
-    if executes < texts:
-        protocol = "text"
-    elif prepares > _EACH_TIME * executes:
-        protocol = "prepare-per-request"
-    else:
-        protocol = "prepared"
-    options: tuple[str, ...] = ("--protocol", protocol)
-    if protocol != "text" and sum(each.cursors for each in statements) > _EACH_TIME * executes:
-        sizes = [(each.fetches, each.fetch_size) for each in statements if each.fetch_size]
-        if sizes:
-            options += ("--fetch-size", str(max(1, round(max(sizes)[1] or 1))))
+def sent_by(evidence: Evidence) -> tuple[str, ...]:
+    """The options with which a replay sends as the application did. How each statement was sent is in the replay's trace."""
     logins = evidence.logins.logins
-    if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions:
-        options += ("--reconnect",)
-    least = min(texts, executes)
-    remark = None
-    if least > _MIXED * (texts + executes):
-        remark = f"{count(texts, 'statement')} came as text and {executes:,} prepared: the replay sends all as {protocol}"
-    return options, remark
+    return ("--reconnect",) if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions else ()
 
 
 def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
@@ -128,7 +112,7 @@ def _unit(suspect: str, evidence: Evidence) -> Unit:
 def _commits(evidence: Evidence) -> bool:
     """Whether most transactions end with a COMMIT, so that commits count them. A select about the session alone is none."""
     asked = sum(each.requests for each in evidence.chatter if each.what in _ASKS)
-    return evidence.commits > _EACH_TIME * (evidence.budget.transactions - asked)
+    return evidence.commits > _MOST * (evidence.budget.transactions - asked)
 
 
 def refuse_family(trace: TraceFacts) -> None:
@@ -148,6 +132,12 @@ def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
     """Raises NotProvableError where the server's counters cannot compare the two ways, or a replay sends next to nothing of the
     suspect.
     """
+    if shown := _SHOWN.get(finding.suspect):
+        statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
+        if sum(map(shown, statements)) < _LEAST_SHOWN * sum(each.executions for each in statements):
+            refuse_unshown(finding)
+    if finding.suspect == "C11" and not sent_by(evidence):
+        refuse_unshown(finding)
     if finding.suspect != "C5":
         return
     trips = {what: sum(each.round_trips for each in evidence.chatter if each.what in what) for what in (_UNSENT, _ASKS)}

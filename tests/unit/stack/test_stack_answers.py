@@ -116,7 +116,7 @@ def compared(folder: Path, monkeypatch: pytest.MonkeyPatch, shell: FakeShell) ->
         return action(Workbench(folder, shell, folder / "log", FakeProgress()))
 
     keys: list[Any] = []
-    lab: Any = SimpleNamespace(kind=FakeKind(), stages=SimpleNamespace(run=run))
+    lab: Any = SimpleNamespace(kind_of=lambda _program: FakeKind(), stages=SimpleNamespace(run=run))
     filled = {name: Filled(path=folder, sha256=name) for name in (AS_SENT, CHANGED)}
     plan: Any = SimpleNamespace(client_cpus=(1,))
     replayed = stage.Replayed(trace=folder / "replay.trace", connections=4)

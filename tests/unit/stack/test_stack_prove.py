@@ -64,15 +64,16 @@ def _send(app, number: int, fault: str) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("fault", "sent", "change"),
     [
-        ("C1", ("--protocol", "prepare-per-request"), ("--protocol", "prepared")),
-        ("C2", ("--protocol", "text"), ("--protocol", "prepared")),
-        ("C3", ("--protocol", "prepared", "--fetch-size", "2"), ("--fetch-size", "0")),
+        ("C1", (), ("--protocol", "recorded-kept")),
+        ("C2", (), ("--protocol", "prepared")),
+        ("C3", (), ("--fetch-size", "0")),
     ],
 )
 def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[str, ...], change: tuple[str, ...]) -> None:
     seen = evidence(tmp_path, fault)
-    assert sent_by(seen) == (sent, None)
+    assert sent_by(seen) == sent
     refuse_unprovable(fault, Given())
+    refuse_uncounted(finding(seen, fault), seen)
     now, then = variants_of(finding(seen, fault), sent, BINARY, Given())
     assert (now.client, then.client) == (sent, sent + change)
     assert change_of(now, then) == Change(client=change)
@@ -86,7 +87,7 @@ def test_commits_are_proven_by_the_servers_settings(tmp_path: Path) -> None:
         with app.transaction(commit_us=900):
             app.asks(f"UPDATE item SET price = {number} WHERE id = 1")
     seen = read_evidence(story.export(tmp_path))
-    sent, _remark = sent_by(seen)
+    sent = sent_by(seen)
     refuse_unprovable("E3", Given())
     now, then = variants_of(finding(seen, "E3"), sent, BINARY, Given())
     assert now.client == then.client == sent and now.program == then.program
@@ -128,12 +129,6 @@ def test_forged_evidence_of_what_the_trace_does_not_have_is_refused(tmp_path: Pa
     forged = finding(evidence(tmp_path / "guilty", "C1"), "C1").model_copy(update={"suspect": suspect, "share": 0.9})
     with pytest.raises(NotProvableError, match=f"does not show {suspect}"):
         experiment_of(seen, (forged,), suspect, Given(), BINARY)
-
-
-def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) -> None:
-    found = finding(evidence(tmp_path, "C1"), "C1")
-    with pytest.raises(UsageError, match="does not show C1"):
-        variants_of(found, ("--protocol", "prepared"), BINARY, Given())
 
 
 def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
@@ -241,8 +236,8 @@ def test_chatter_is_sent_and_then_not(tmp_path: Path, text: str | None, commits:
         return
     refuse_uncounted(found, seen)
     refuse_unprovable("C5", Given())
-    now, then = variants_of(found, ("--protocol", "text"), BINARY, Given())
-    assert (now.client, then.client) == (("--protocol", "text"), ("--protocol", "text", "--no-chatter"))
+    now, then = variants_of(found, (), BINARY, Given())
+    assert (now.client, then.client) == ((), ("--no-chatter",))
 
 
 def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
@@ -250,27 +245,15 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
     for number in range(100):
         story.connection().asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
     seen = read_evidence(story.export(tmp_path))
-    sent, _remark = sent_by(seen)
-    assert sent == ("--protocol", "text", "--reconnect")
+    sent = sent_by(seen)
+    assert sent == ("--reconnect",)
     refuse_uncounted(finding(seen, "C11"), seen)
     now, then = variants_of(finding(seen, "C11"), sent, BINARY, Given())
     assert (now.client, then.client) == (sent, (*sent, "--no-reconnect"))
-    # A pool that logs in once shows nothing of it.
-    with pytest.raises(NotProvableError, match="does not show C11"):
-        variants_of(finding(seen, "C11"), ("--protocol", "text"), BINARY, Given())
-
-
-def test_text_beside_prepared_statements_is_said(tmp_path: Path) -> None:
-    story = Story()
-    app = story.connection()
-    app.prepares(PRICE)
-    for number in range(30):
-        app.executes(PRICE, number, rows=1)
-        app.executes(PRICE, number, rows=1)
-        app.asks(f"SELECT name FROM item WHERE id = {number}", rows=1)
-    sent, remark = sent_by(read_evidence(story.export(tmp_path)))
-    assert sent == ("--protocol", "prepared")
-    assert remark and "30 statements came as text and 60 prepared" in remark
+    # Whatever the trace, a proof of literals sends what they are about.
+    now, then = variants_of(finding(seen, "C11").model_copy(update={"suspect": "C13"}), (), BINARY, Given())
+    assert now.client == ("--protocol", "prepare-per-request")
+    assert then.client == (*now.client, "--protocol", "prepared")
 
 
 def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ impl KnobOptions {
     /// # Errors
     /// What only a replay has.
     pub fn knobs(&self) -> Result<Knobs, Usage> {
-        if self.protocol == Some(Protocol::Recorded) {
+        if let Some(Protocol::Recorded | Protocol::RecordedKept) = self.protocol {
             return Err(Usage::new(
-                "--protocol recorded is a replay's: this load was not recorded",
+                "--protocol recorded and recorded-kept are a replay's: this load was not recorded",
                 "choose text, prepared or prepare-per-request",
             ));
         }

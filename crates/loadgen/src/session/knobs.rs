@@ -19,6 +19,8 @@ pub enum Protocol {
     PreparePerRequest,
     /// In a replay: each as the application sent it, where the trace says how; else prepared.
     Recorded,
+    /// The same, but what was prepared each time is prepared once a connection.
+    RecordedKept,
 }
 
 /// The isolation level of every transaction.
@@ -144,7 +146,10 @@ impl Knobs {
         let protocol = match (self.protocol, recorded) {
             _ if !statement.is_preparable() => Protocol::Text,
             (Protocol::Recorded, Some(way)) => way.protocol,
-            (Protocol::Recorded, None) => Protocol::Prepared,
+            (Protocol::RecordedKept, Some(way)) if way.protocol != Protocol::PreparePerRequest => {
+                way.protocol
+            }
+            (Protocol::Recorded | Protocol::RecordedKept, _) => Protocol::Prepared,
             (all, _) => all,
         };
         let is_text = protocol == Protocol::Text;

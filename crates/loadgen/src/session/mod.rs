@@ -137,7 +137,7 @@ impl Session {
                     sink,
                 )
             }),
-            Protocol::Prepared | Protocol::Recorded => {
+            Protocol::Prepared | Protocol::Recorded | Protocol::RecordedKept => {
                 let statement = self.take_prepared(id)?;
                 let done = self.measured(name, |connection, _| {
                     connection.execute(&statement, parameters, fetch, sink)
