@@ -49,6 +49,17 @@ def proof(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["part"], f"{one['statements']:,}", again, one.get("allowed", 0), len(one.get("wrong", ())))
 
 
+def profiles(result: dict[str, Any]) -> Iterator[str]:
+    """A row a workload: instructions a query with the server's own profile, and with one of another source."""
+    found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["counts"]}
+    yield f"{table.machine(result)}, counted by {result['source']}:"
+    yield ""
+    yield from table.head("workload", "own profile", "foreign profile", "foreign / own")
+    for workload in dict.fromkeys(workload for _, workload in found):
+        own, foreign = found["own", workload], found["foreign", workload]
+        yield table.row(workload, f"{own:,.0f}", f"{foreign:,.0f}", f"{foreign / own:.3f}")
+
+
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
     if (arm, workload) not in found or (base, workload) not in found:
         return "not counted"
@@ -56,4 +67,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (beside, patches, proof)
+KINDS = (beside, patches, profiles, proof)
