@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import table_rows as table
 import tables_of_drivers
 import tables_of_patches
+import tables_of_stack
 import tables_of_studies
 
 from upshift.card import rows
@@ -343,6 +344,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
         *tables_of_studies.KINDS,
         *tables_of_drivers.KINDS,
         *tables_of_patches.KINDS,
+        *tables_of_stack.KINDS,
     )
 }
 

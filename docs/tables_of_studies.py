@@ -147,6 +147,20 @@ def called(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(table.METRICS[metric], len(of), sum(one["called"] for one in of), *at_99, *figures)
 
 
+def proofs(result: dict[str, Any]) -> Iterator[str]:
+    """A row a finding that tests/benches/check_proofs.py had `upshift check` prove: the setting, and what its fix brings."""
+    found = result["proofs"]
+    settled = sum(one.get("verdict") in ("faster", "slower", "equivalent") for one in found)
+    yield f"{table.machine(result)}; {result['server']}; {settled} of {words.count(len(found), 'finding')} settled:"
+    yield ""
+    yield from table.head("finding", "setting, as found and fixed", "load", "throughput with the fix", "verdict", "trials")
+    for one in found:
+        changed = ", ".join(f"`{name}` {now} -> {then}" for name, (now, then) in one.get("changed", {}).items())
+        load = f"{one['workload']}, {table.connections(one['connections'])}"
+        figures = (table.ratio(one), one["verdict"], one["trials"]) if "verdict" in one else ("", "failed", "")
+        yield table.row(one["id"], changed, load, *figures)
+
+
 def _named(found: StudyResult, figure: str) -> str:
     """As the figure is called where all workloads count transactions."""
     if {load.workload for load in found.loads} <= set(found.transactions):
@@ -154,4 +168,4 @@ def _named(found: StudyResult, figure: str) -> str:
     return figure
 
 
-KINDS = (called, covariates, met, study, factors, rows, confirmed, variance, widths)
+KINDS = (called, covariates, met, proofs, study, factors, rows, confirmed, variance, widths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -18,12 +18,15 @@ from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
+from upshift.server.data import settings_of
 from upshift.server.kinds import find_program
+from upshift.stack.answers import Answers
+from upshift.stages.answers import Replayed, compare_answers
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
 from upshift.stages.card import measure_machine
 from upshift.stages.check import check_server
 from upshift.stages.count import count_instructions
-from upshift.stages.data import fill_data
+from upshift.stages.data import Filled, fill_data
 from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
@@ -117,8 +120,22 @@ def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ..
     first = variants[0]
     workloads = measuring.train_on + measuring.hold_out
     data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind_of(first.program), first))
-    carded = measure_machine(lab, measuring.options.card_s)
+    return _measured(lab, measuring, variants, templates(lab, variants, data, workloads))
+
+
+def prove_variants(
+    lab: Lab, measuring: Measuring, variants: tuple[Variant, Variant], replayed: Replayed
+) -> tuple[Answers, Result | None]:
+    """Two ways to send a trace, measured where both get the same answers; None where they do not: then nothing is measured."""
+    first, workloads = variants[0], measuring.train_on
+    data = fill_data(lab, first.program, workloads, settings=lasting_settings(lab.kind_of(first.program), first))
     filled = templates(lab, variants, data, workloads)
+    answers = compare_answers(lab, variants, filled, replayed, measuring.plan, settings_of(workloads))
+    return answers, None if answers.differ else _measured(lab, measuring, variants, filled)
+
+
+def _measured(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...], filled: Mapping[str, Filled]) -> Result:
+    carded = measure_machine(lab, measuring.options.card_s)
     experiment = measure(lab, variants, filled, measuring)
     counted = count_instructions(lab, variants, filled, measuring)
     return report_measured(lab, Judged(carded=carded, experiment=experiment, counted=counted), measuring)

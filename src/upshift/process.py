@@ -145,10 +145,20 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
+def of_threads(pid: int, name: str) -> Iterator[bytes]:
+    """What the kernel says in ``/proc/PID/task/*/NAME`` of each thread that has not ended. A server may have hundreds while it
+    is measured, and Path takes three times as long.
+    """
+    tasks = f"/proc/{pid}/task"
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(tasks):  # noqa: PTH208
+            with contextlib.suppress(OSError), open(f"{tasks}/{thread}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
+                yield file.read()
+
+
 def _children(pid: int) -> Iterator[int]:
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # it has ended
-            yield from map(int, file.read_text().split())
+    for each in of_threads(pid, "children"):
+        yield from map(int, each.split())
 
 
 def _found_children(pid: int) -> list[int]:

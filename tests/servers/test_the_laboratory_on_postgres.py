@@ -177,4 +177,6 @@ def test_a_study_measures_postgres(tmp_path: Path) -> None:
     assert result.rows[0].change.server == "postgres" and result.settings["shared_buffers"] == "32MB"
     (cell,) = result.cells
     assert cell.row == "prepared" and cell.value > 0
-    assert result.instructions.not_counted == ("a postgres is several processes, and instructions are counted of one",)
+    assert result.instructions is not None and result.instructions.not_counted == (
+        "a postgres is several processes, and instructions are counted of one",
+    )

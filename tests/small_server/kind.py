@@ -128,7 +128,7 @@ class SmallServer:
         except OSError as error:
             raise ServerFailed(f"the server does not answer STATUS: {error}", "it died or hangs") from error
         queries = int(dict(line.split("\t") for line in lines[:-1])["queries"])
-        return Counters(queries=queries, transactions=queries)
+        return Counters(queries=queries, statements=queries, transactions=queries)
 
     def forget(self, socket: Path) -> None:
         """Nothing is kept open."""

@@ -238,7 +238,7 @@ class FakeKind:
 
     def counters(self, socket: Path) -> Counters:
         queries = next(self.queries)
-        return Counters(queries=queries, transactions=queries // 10)
+        return Counters(queries=queries, statements=queries, transactions=queries // 10)
 
     def forget(self, socket: Path) -> None:
         self.forgot.append(socket)

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Map, Value};
 use wire::{Connection, Error};
 
-use crate::session::{Session, StatementSpec};
+use crate::session::{Knobs, Session, StatementSpec};
 
 /// The random numbers of a client: seeded, so that a run can be repeated. The generator is named, so that a seed means the same in
 /// every version of this program.
@@ -56,9 +56,10 @@ pub trait Workload: Send + Sync {
         Map::new()
     }
 
-    /// How many statements a connection may have prepared at once, if all are sent prepared or only what a batch needs is.
-    fn statements_prepared(&self, all: bool) -> usize {
-        if all { self.statements().len() } else { 0 }
+    /// How many statements a connection may have prepared at once when they are sent so.
+    fn statements_prepared(&self, knobs: &Knobs) -> usize {
+        let statements = self.statements().iter();
+        statements.filter(|each| knobs.keeps_prepared(each)).count()
     }
 
     /// What a reader of the result must know, one sentence each.

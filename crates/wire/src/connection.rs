@@ -199,6 +199,22 @@ pub trait Connection: Send {
     /// Any [`Error`].
     fn close(&mut self, statement: Statement) -> Result<(), Error>;
 
+    /// A round trip that asks for nothing (COM_PING).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the protocol has none; any other.
+    fn ping(&mut self) -> Result<Done, Error> {
+        Err(Error::Unsupported("a ping".to_owned()))
+    }
+
+    /// Make the session as it was after its login (COM_RESET_CONNECTION): what was open is rolled back, what was prepared is gone.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the protocol has none; any other.
+    fn reset(&mut self) -> Result<Done, Error> {
+        Err(Error::Unsupported("a reset of the session".to_owned()))
+    }
+
     /// Fill a table fast: COPY on PostgreSQL, LOAD DATA LOCAL on MySQL. Returns the number of rows.
     ///
     /// # Errors

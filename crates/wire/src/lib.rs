@@ -32,5 +32,6 @@ pub use counters::Counters;
 pub use dialect::Dialect;
 pub use error::Error;
 pub use text::render;
+pub use tls::{Tls, TlsClient, TlsServer};
 pub use url::{AuthMethod, Family, Limits, Password, PasswordRules, ServerUrl, TlsMode};
 pub use value::{Cell, Value};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -41,3 +41,7 @@ class Build(Value):
     """Sources that did not compile with a precompiled header and were compiled without."""
     patched: Annotated[Patched | None, Field(exclude_if=is_empty)] = None
     """None: its source is the one that the tree was configured for."""
+
+    def anonymous(self) -> Self:
+        """With a recipe that has no name: rows of a study that build the same share what is made of it."""
+        return self.model_copy(update={"recipe": self.recipe.anonymous()})

@@ -244,6 +244,8 @@ class Found(Value):
     """The fix as settings for my.cnf: name, value."""
     now: Mapping[str, str] = {}
     """How it is, of those settings that are no global variables."""
+    beside: tuple[str, ...] = ()
+    """Variables without whose values the fix would change nothing. Those that the server does not have do not count."""
     statements: tuple[str, ...] = ()
     """The fix as SQL."""
     commands: tuple[str, ...] = ()
@@ -269,6 +271,8 @@ class Finding(Value):
     settings_now: Mapping[str, str]
     """What ``my_cnf`` changes, as it is."""
     settings_then: Mapping[str, str]
+    settings_beside: Mapping[str, str] = {}
+    """What ``--prove`` gives both servers beside these."""
 
 
 class NotJudged(Value):

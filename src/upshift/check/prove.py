@@ -12,6 +12,7 @@ from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Program
+from upshift.server.kinds import default_kind
 
 NOW, FIXED = "now", "fixed"
 _OPTIONS = {"plugin_dir": "--plugin-dir", "lc_messages_dir": "--lc-messages-dir", "character_sets_dir": "--character-sets-dir"}
@@ -35,7 +36,7 @@ def find_finding(report: Report, id: str) -> Finding:
 
 def find_binary(facts: Facts, named: Path | None) -> Path:
     """The server's program: what ``--binary`` names, the running one's, or one in its folders. Raises UsageError."""
-    if facts.family != "mysql":
+    if facts.family != default_kind().name:
         raise UsageError(
             "the laboratory starts MySQL, and this server is a MariaDB", "change the setting, and measure it yourself"
         )
@@ -53,13 +54,14 @@ def find_binary(facts: Facts, named: Path | None) -> Path:
 
 
 def variants_of(finding: Finding, facts: Facts, binary: Path) -> tuple[Variant, Variant]:
-    """The server as it is and as it should be; all other settings are the laboratory's."""
+    """The server as it is and as it should be; settings that have nothing to do with it are the laboratory's."""
     folders = {option: facts.variables.get(name, "") for name, option in _OPTIONS.items()}
     options = tuple(f"{option}={folder}" for option, folder in folders.items() if folder and Path(folder).is_dir())
-    program = Program(kind="mysql", binary=binary, options=options)
+    program = Program(kind=default_kind().name, binary=binary, options=options)
+    beside = finding.settings_beside
     return (
-        Variant(name=NOW, program=program, settings=finding.settings_now),
-        Variant(name=FIXED, program=program, settings=finding.settings_then),
+        Variant(name=NOW, program=program, settings={**beside, **finding.settings_now}),
+        Variant(name=FIXED, program=program, settings={**beside, **finding.settings_then}),
     )
 
 

@@ -109,4 +109,5 @@ def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
         provable=rule.provable,
         settings_now=now,
         settings_then=dict(found.settings),
+        settings_beside={name: facts.variables[name] for name in found.beside if name in facts.variables},
     )

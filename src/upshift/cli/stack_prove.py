@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from upshift.measure.variant import Variant
     from upshift.options import Options
     from upshift.report.result import Result
     from upshift.run.directory import RunDirectory
     from upshift.shell import Shell
+    from upshift.stack.answers import Answers
     from upshift.stack.evidence import Evidence
     from upshift.stack.proof import Change
     from upshift.stack.suspects.model import Finding
+    from upshift.stages.answers import Replayed
 
+DIFFER = 1
 _IMPORT_TIMEOUT_S = 3600.0
 
 
@@ -81,16 +85,13 @@ def prove(
 
     from upshift import console
     from upshift.cli.programs import STACK, built_programs
-    from upshift.cli.session import session
     from upshift.errors import UsageError
-    from upshift.pipeline import measure_variants
-    from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.shell import SystemShell
     from upshift.stack.change import described, read_given
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
     from upshift.stack.proof import NotProvableError, change_of, not_provable
-    from upshift.stack.prove import experiment_of
+    from upshift.stack.prove import experiment_of, workload_text
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
@@ -118,30 +119,52 @@ def prove(
         if dry_run:
             return
         with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:
-            workload = _workload(shell, programs, Path(folder), trace, before, evidence, loop=loop.value)
-            options = _options(workload, connections or str(_connections(evidence)), trials, slice_seconds, until, budget)
-            stages = refuse_unstartable(variants)
-            measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
-            with session("prove", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-                result = measure_variants(at_work.lab, measuring, variants)
+            replayed = _replayed(shell, programs, Path(folder), trace, evidence)
+            workload = Path(folder) / f"{trace.stem}.toml"
+            sent = (before.resolve(), evidence, replayed.connections)
+            workload.write_text(workload_text(suspect, replayed.trace, *sent, loop=loop.value))
+            options = _options(workload, connections or str(replayed.connections), trials, slice_seconds, until, budget)
+            answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
     finally:
         shell.close()
-    _show(finding, change_of(*variants), result, at_work.run, as_json=json)
+    _show(finding, change_of(*variants), answers, result, run, as_json=json)
+    if answers.differ:
+        raise typer.Exit(DIFFER)
 
 
-def _show(finding: Finding, change: Change, result: Result, run: RunDirectory, *, as_json: bool) -> None:
+def _measured(
+    options: Options, variants: tuple[Variant, Variant], replayed: Replayed, *, allow_install: bool
+) -> tuple[Answers, Result | None, RunDirectory]:
+    from upshift import console
+    from upshift.cli.session import session
+    from upshift.pipeline import prove_variants
+    from upshift.plan import prepare_measuring, refuse_unstartable
+
+    # One more: the answers.
+    stages = refuse_unstartable(variants) + 1
+    measuring = prepare_measuring(options, variants, allow_install=allow_install, say=console.say)
+    with session("prove", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+        answers, result = prove_variants(at_work.lab, measuring, variants, replayed)
+    return answers, result, at_work.run
+
+
+def _show(
+    finding: Finding, change: Change, answers: Answers, result: Result | None, run: RunDirectory, *, as_json: bool
+) -> None:
     from upshift import console
     from upshift.cli.outcome import show_outcome
     from upshift.stack.proof import proof_of
     from upshift.stack.prove import of_suspect, told
 
-    comparisons = result.experiment.comparisons
+    comparisons = result.experiment.comparisons if result else ()
     if as_json:
-        console.result_json(proof_of(finding, of_suspect(comparisons), result, change).model_dump_json(indent=2))
+        proof = proof_of(finding, of_suspect(comparisons), result, change, answers)
+        console.result_json(proof.model_dump_json(indent=2))
+    if result and as_json:
         console.say(f"again: upshift report {run.name}")
-    else:
+    elif result:
         show_outcome(result, run, as_json=False)
-    for line in told(finding, comparisons):
+    for line in (*answers.remarks(), *told(finding, comparisons, answers)):
         console.say(line)
 
 
@@ -153,12 +176,12 @@ def _refuse_missing(before: Path, binary: Path) -> None:
             raise UsageError(f"there is no {what} {file}", "name a file that is there")
 
 
-def _workload(shell: Shell, programs: Path, folder: Path, trace: Path, before: Path, evidence: Evidence, *, loop: str) -> Path:
-    """The file of a workload that replays the trace. Raises UpshiftError for a trace that cannot be replayed."""
+def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, evidence: Evidence) -> Replayed:
+    """The trace as a replay takes it. Raises UpshiftError for one that cannot be replayed."""
     from upshift import console
     from upshift.shell import Command
     from upshift.stack.examining import failure_of
-    from upshift.stack.prove import workload_text
+    from upshift.stages.answers import Replayed
 
     replayable = folder / "replay.trace"
     done = shell.run(
@@ -171,13 +194,7 @@ def _workload(shell: Shell, programs: Path, folder: Path, trace: Path, before: P
     for line in done.stdout.splitlines():
         if not line.startswith("next:"):
             console.say(line)
-    file = folder / f"{trace.stem}.toml"
-    file.write_text(workload_text(replayable, before.resolve(), evidence, _connections(evidence), loop=loop))
-    return file
-
-
-def _connections(evidence: Evidence) -> int:
-    return min(64, max(1, sum(each.connections for each in evidence.clients)))
+    return Replayed(trace=replayable, connections=min(64, max(1, sum(each.connections for each in evidence.clients))))
 
 
 def _options(

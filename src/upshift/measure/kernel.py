@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import psutil
 
 from upshift.errors import ServerFailed
-from upshift.process import descendants
+from upshift.process import descendants, of_threads
 
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 # What clock_getcpuclockid(3) returns on Linux: a process's number, inverted, above three bits of which 2 means
@@ -84,8 +83,4 @@ def _of_process(pid: int) -> tuple[float, float, float, int]:
 
 def _run_delay_ns(pid: int) -> int:
     """The second field of each thread's schedstat (Linux's Documentation/scheduler/sched-stats.rst)."""
-    found = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, IndexError):  # it has ended, or the kernel counts nothing
-            found += int(file.read_text().split()[1])
-    return found
+    return sum(int(each.split()[1]) for each in of_threads(pid, "schedstat") if each)

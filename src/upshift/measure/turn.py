@@ -15,8 +15,8 @@ from upshift.measure.kernel import Usage
 from upshift.measure.schedule import Turns
 from upshift.workload.driver import LoadReport, whole_seconds
 
-CONNECT_S = 0.2
-"""An arm's first turn begins with so much more: its driver starts and connects."""
+_START_S, _CONNECTION_S = 0.2, 0.0015
+"""How long a driver starts, and makes one of its connections: sysbench had 512 after 0.7 s."""
 _ASKING_S = 0.033
 """Reading a busy server's counters once."""
 _SPARE_S = (0.2, 3.0, 30.0)
@@ -52,10 +52,20 @@ class Kept:
 class _TooShort(Exception):
     """A driver's time was over before its last turn: the machine is slower than was planned for."""
 
+    def __init__(self, late_s: float) -> None:
+        super().__init__(late_s)
+        self.late_s = late_s
+        """What the longest turn took beyond its plan: reading counters takes seconds where hundreds of threads want the CPU."""
 
-def load_s(waits: Sequence[float], turns: int, arms: int) -> float:
+
+def connect_s(connections: int) -> float:
+    """Seconds by which an arm's first turn is longer: its driver starts and connects."""
+    return _START_S + connections * _CONNECTION_S
+
+
+def load_s(waits: Sequence[float], turns: int, arms: int, connections: int = 0) -> float:
     """Seconds for so many turns of these ``waits``, in which so many arms have their first one."""
-    return turns * (sum(waits) + len(waits) * _ASKING_S) + arms * CONNECT_S
+    return turns * (sum(waits) + len(waits) * _ASKING_S) + arms * connect_s(connections)
 
 
 def take_turns(
@@ -72,11 +82,12 @@ def take_turns(
     At the end all run again, and their loads are to be reported. A load whose driver ended too early is measured again, with
     more time. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
+    late_s = 0.0
     for spare_s in _SPARE_S:
         try:
-            return _turns(bench, running, turns, waits, spare_s, clock=clock, sample=sample)
-        except _TooShort:
-            continue
+            return _turns(bench, running, turns, waits, late_s, spare_s, clock=clock, sample=sample)
+        except _TooShort as error:
+            late_s = max(late_s, error.late_s)
     raise LoadFailed(
         f"the driver of workload '{turns.load.workload}' ended before its time, three times",
         "its command must load the server for {seconds} seconds",
@@ -97,6 +108,7 @@ def _turns(
     running: Mapping[str, RunningArm],
     turns: Turns,
     waits: Sequence[float],
+    late_s: float,
     spare_s: float,
     *,
     clock: Clock,
@@ -105,6 +117,7 @@ def _turns(
     """Raises _TooShort when no driver runs any more."""
     kept: dict[str, Kept] = {}
     order = [arm.name for arm in turns.arms]
+    latest_s = 0.0
     for server in running.values():
         server.pause()
     try:
@@ -116,18 +129,21 @@ def _turns(
             if name in kept:
                 kept[name].load.resume()
             else:
-                connecting_s = CONNECT_S
-                seconds = load_s(waits, len(order) - number, len(running) - len(kept)) + spare_s
+                connecting_s = connect_s(turns.load.connections)
+                left, new = len(order) - number, len(running) - len(kept)
+                seconds = load_s(waits, left, new, turns.load.connections) + left * late_s + spare_s
                 load = bench.begin(server, turns.load, seconds, turns.load_seed)
                 kept[name] = Kept(server, load, ends_s=began_s + whole_seconds(seconds))
             one = kept[name]
             moments = []
+            planned_s = connecting_s + load_s(waits, 1, 0)
             for wait_s in waits:
                 clock.sleep(connecting_s + wait_s)
                 connecting_s = 0.0
                 moments.append(_moment(one, clock, sample))
+            latest_s = max(latest_s, clock.now_s() - began_s - planned_s)
             if one.load.ended():
-                raise _TooShort
+                raise _TooShort(latest_s)
             one.load.pause()
             server.pause()
             one.active_s += clock.now_s() - began_s
@@ -152,5 +168,6 @@ def _resume(running: Mapping[str, RunningArm], kept: Mapping[str, Kept]) -> None
 
 
 def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:
-    # Asking a busy server takes milliseconds: always in this order, so that they cancel out of a difference.
-    return Moment(queries=one.load.answered(), usage=sample(one.server.pid), at_s=clock.now_s())
+    # Asking a busy server takes milliseconds: always in this order, so that they cancel out of a difference. Usage comes last:
+    # of a server with hundreds of threads it takes longest, and by then the time is taken.
+    return Moment(queries=one.load.answered(), at_s=clock.now_s(), usage=sample(one.server.pid))

@@ -33,7 +33,7 @@ class Program(Value):
     """The folder of client programs that were built with it; None: they lie beside it."""
 
 
-Unit = Literal["query", "transaction"]
+Unit = Literal["query", "statement", "transaction"]
 """What is counted of a server's work: figures are a unit's."""
 
 
@@ -42,11 +42,13 @@ class Counters(Value):
 
     queries: int
     """Statements that clients sent (MySQL: ``Questions``)."""
+    statements: int
+    """Those of them that read or change rows (MySQL: ``Com_select``, ``Com_insert`` and the like)."""
     transactions: int
     """Transactions that clients committed with a COMMIT of their own (MySQL: ``Com_commit``)."""
 
     def of(self, unit: Unit) -> int:
-        return self.queries if unit == "query" else self.transactions
+        return {"query": self.queries, "statement": self.statements, "transaction": self.transactions}[unit]
 
 
 class Repeatable(Value):
@@ -133,7 +135,7 @@ class ServerKind(Protocol):
     def counters(self, socket: Path) -> Counters: ...
 
     def forget(self, socket: Path) -> None:
-        """The server has ended: close what ``quiet`` and ``counters`` keep open to it."""
+        """Close what ``quiet`` and ``counters`` keep open to the server."""
         ...
 
     def settings(self) -> Mapping[str, str]:

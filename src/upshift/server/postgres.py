@@ -47,7 +47,9 @@ _SETTINGS: Mapping[str, str] = {
 # What initdb decides. The server takes these from its data folder alone, and refuses them as settings.
 _LASTING = ("data_checksums", "wal_segment_size")
 _COUNTED = f"""
-SELECT coalesce(sum(calls), 0), coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(commit|end)\\M'), 0)
+SELECT coalesce(sum(calls), 0),
+coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(select|insert|update|delete|merge|with|values|table|copy)\\M'), 0),
+coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(commit|end)\\M'), 0)
 FROM {_COUNTING} JOIN pg_database ON pg_database.oid = dbid WHERE datname = %s
 """
 _BACKGROUND = """
@@ -152,8 +154,8 @@ class PostgreSQL:
 
     def counters(self, socket: Path) -> Counters:
         with self._asked(socket) as connection:
-            queries, transactions = _row(connection, _COUNTED, self.database)
-        return Counters(queries=int(queries), transactions=int(transactions))
+            queries, statements, transactions = _row(connection, _COUNTED, self.database)
+        return Counters(queries=int(queries), statements=int(statements), transactions=int(transactions))
 
     def forget(self, socket: Path) -> None:
         if connection := self._kept.pop(socket, None):

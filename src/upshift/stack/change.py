@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from upshift.errors import UsageError
 from upshift.measure.variant import Variant, find_sql
@@ -18,10 +20,15 @@ _REPLAYED: Mapping[str, tuple[str, ...]] = {
     "C1": ("--protocol", "prepared"),
     "C2": ("--protocol", "prepared"),
     "C3": ("--fetch-size", "0"),
+    "C5": ("--no-chatter",),
+    "C11": ("--no-reconnect",),
     "C12": ("--no-metadata",),
     "C13": ("--protocol", "prepared"),
 }
 """What a replay does in place of the suspect: options of `upshift load replay`."""
+_WITHOUT: Mapping[str, str] = {"--fetch-size": "--fetch-size", "--no-reconnect": "--reconnect"}
+"""Changes that take away what only an option asks for."""
+_CLIENT = "mysql"
 _SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
     "E3": (
         {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
@@ -95,21 +102,26 @@ def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path, given: Gi
 
     Raises NotProvableError.
     """
-    program = Program(kind="mysql", binary=binary)
+    program = Program(kind=default_kind().name, binary=binary, tools=_tools(binary))
     before, after = _SETTINGS.get(finding.suspect, ({}, {}))
     now = {**before, **given.settings_now}
     as_sent = Variant(name=AS_SENT, program=program, client=sent, settings=now)
     if finding.suspect in _REPLAYED:
         change = _REPLAYED[finding.suspect]
         if _holds(sent, change):
-            raise NotProvableError(
-                f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
-                "capture the part of the application that has the fault alone",
-            )
+            refuse_unshown(finding)
         return as_sent, as_sent.model_copy(update={"name": CHANGED, "client": (*sent, *change)})
     then = {**now, **(given.settings if given.changes else after)}
     _refuse_idle(now, then, given)
     return as_sent, as_sent.model_copy(update={"name": CHANGED, "settings": then, "sql": given.sql})
+
+
+def refuse_unshown(finding: Finding) -> NoReturn:
+    """Raises NotProvableError: a replay as the application sent has next to nothing of the suspect."""
+    raise NotProvableError(
+        f"a replay of this trace does not show {finding.suspect}: most of its statements are not sent that way",
+        "capture the part of the application that has the fault alone",
+    )
 
 
 def _refuse_idle(now: Mapping[str, str], then: Mapping[str, str], given: Given) -> None:
@@ -123,10 +135,19 @@ def _refuse_idle(now: Mapping[str, str], then: Mapping[str, str], given: Given) 
         )
 
 
+def _tools(binary: Path) -> Path | None:
+    """The folder of the client that restores the dump: beside the server, or as a distribution installs it. None: beside it."""
+    for folder in (binary.parent, binary.parent.parent / "bin"):
+        if (folder / _CLIENT).is_file():
+            return folder
+    found = shutil.which(_CLIENT)
+    return Path(found).parent if found else None
+
+
 def _holds(sent: tuple[str, ...], change: tuple[str, ...]) -> bool:
-    """Whether the replay does already what the change asks for. A fetch size that is not asked for is none."""
-    if change[0] == "--fetch-size":
-        return "--fetch-size" not in sent
+    """Whether the replay does already what the change asks for."""
+    if change[0] in _WITHOUT:
+        return _WITHOUT[change[0]] not in sent
     return sent[-len(change) :] == change or sent[: len(change)] == change
 
 

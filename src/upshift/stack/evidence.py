@@ -60,6 +60,7 @@ class Client(Value):
     connections: int
     joined_late: int
     encrypted: int
+    compressed: int
     transactions: int
     time_us: int
 
@@ -113,11 +114,13 @@ class Statement(Value):
 
 
 class Loop(Value):
-    """All runs of one length in which a transaction executes one statement again and again, without another between."""
+    """All runs of one length in which a transaction executes one statement again and again, by itself or among a few others."""
 
     statement: str
     verb: str
     length: int
+    body: int
+    """Statements from one execution to the next, at most: 1, where there is no other between."""
     runs: int
     time_us: int
     """Of their exchanges, and of the gaps between those."""

@@ -64,7 +64,10 @@ def refuse_untimed(trace: Path, evidence: Evidence) -> None:
 def _why_empty(evidence: Evidence) -> str:
     unread = evidence.trace.unread
     if unread.get("encrypted"):
-        return "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable)"
+        return (
+            "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable), "
+            "or end it in the proxy (--tls-certificate)"
+        )
     if unread:
         return f"its connections could not be read: {', '.join(sorted(unread)).replace('_', ' ')}"
     return "let the application work through the capture's address, then end the capture"
@@ -74,8 +77,8 @@ def failure_of(done: Completed) -> UpshiftError:
     """What a program of crates/ said when it failed, as an exception."""
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
-        return UpshiftError(f"reading the trace was ended by {name}", "memory may have run out, or the disk be full")
+        return UpshiftError(f"the trace's program was ended by {name}", "memory may have run out, or the disk be full")
     said = {key: text for line in done.stdout.splitlines() for key, _, text in [line.partition(": ")]}
-    message = said.get("ERROR") or f"reading the trace failed with exit code {done.returncode}: {done.stdout[-300:].strip()}"
+    message = said.get("ERROR") or f"the trace's program failed with exit code {done.returncode}: {done.stdout[-300:].strip()}"
     kind = UsageError if done.returncode == _USAGE_ERROR else UpshiftError
     return kind(message, said.get("hint", ""))

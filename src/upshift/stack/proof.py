@@ -10,12 +10,13 @@ from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 from upshift.measure.variant import Variant
 from upshift.report.result import Result
+from upshift.stack.answers import Answers
 from upshift.stack.suspects.model import SUSPECTS, Finding, Status
 from upshift.values import Value
 
 SCHEMA_VERSION = 1
 
-Word = Literal["proven", "refuted", "not settled", "not provable here"]
+Word = Literal["proven", "refuted", "not settled", "answers differ", "not provable here"]
 
 WORDS: Mapping[Verdict, Word] = {
     "faster": "proven",
@@ -24,6 +25,12 @@ WORDS: Mapping[Verdict, Word] = {
     "inconclusive": "not settled",
 }
 _STATUSES: Mapping[Word, Status] = {"proven": "proven", "refuted": "refuted", "not provable here": "not provable here"}
+
+
+DIFFER_HINT = (
+    "a change proves something only where all answers stay: change an index or a setting, not rows; "
+    "a LIMIT whose order leaves a choice, and a read of what another plan may lock, can differ, too"
+)
 
 
 class NotProvableError(UsageError):
@@ -64,10 +71,12 @@ class Proof(Value):
     verdict: Word
     """Of all numbers of connections; where they disagree, ``not settled``."""
     why: str | None = None
-    """Why it is not provable here; else null."""
+    """Why it is not provable here, or which answers differ; else null."""
     hint: str | None = None
     change: Change | None = None
     """None where nothing was measured."""
+    answers: Answers | None = None
+    """Of the trace sent once each way, before anything was measured; None where it was not sent."""
     measured: tuple[Measured, ...] = ()
     expected_ratio: float | None = None
     """What the finding's share comes to, were its time simply gone."""
@@ -93,8 +102,12 @@ def change_of(as_sent: Variant, changed: Variant) -> Change:
     )
 
 
-def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result | None, change: Change) -> Proof:
-    """Of the comparisons of the changed replay with the one as sent, in queries per second."""
+def proof_of(
+    finding: Finding, comparisons: Sequence[Comparison], result: Result | None, change: Change, answers: Answers
+) -> Proof:
+    """Of the comparisons of the changed replay with the one as sent, in queries per second; and of their answers, which come
+    first: a server that answers otherwise may be as fast as it likes.
+    """
     measured = tuple(
         Measured(
             connections=each.connections,
@@ -109,13 +122,18 @@ def proof_of(finding: Finding, comparisons: Sequence[Comparison], result: Result
         for each in comparisons
     )
     words = {each.verdict for each in measured}
-    verdict = words.pop() if len(words) == 1 else "not settled"
+    verdict: Word = words.pop() if len(words) == 1 else "not settled"
+    if answers.differ:
+        verdict = "answers differ"
     status = _STATUSES.get(verdict, finding.status)
     return Proof(
         suspect=finding.suspect,
         title=SUSPECTS[finding.suspect].title,
         verdict=verdict,
+        why=answers.told() if answers.differ else None,
+        hint=DIFFER_HINT if answers.differ else None,
         change=change,
+        answers=answers,
         measured=measured,
         expected_ratio=1 / max(1e-9, 1 - finding.share),
         finding=finding.model_copy(update={"status": status}),

@@ -10,17 +10,26 @@ from upshift.errors import UsageError
 from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
-from upshift.stack.change import CHANGED, Given, refuse_unprovable, variants_of
+from upshift.server.kind import Unit
+from upshift.server.kinds import default_kind
+from upshift.stack.answers import Answers
+from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
 from upshift.stack.evidence import Evidence, TraceFacts
-from upshift.stack.proof import WORDS, NotProvableError
+from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
-from upshift.values import file_sha256
 
 _EACH_TIME = 0.5
 """From this many prepares an execution on, a replay prepares for each request."""
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
-"""The dump's hash stands behind its path: data is kept by the command that fills it."""
+_LOGINS, _LOGINS_SHARE = 20, 0.05
+"""From so many logins on, and so many a transaction, a replay logs in for each recorded connection: as C11 is judged."""
+_UNSENT = ("USE", "statistics")
+"""Chatter that a replay does not send."""
+_ASKS = ("session variables", "test query")
+"""Chatter that a server counts as a select."""
+_OTHERWISE_COUNTED = ("C3", "C5", "C11")
+"""Suspects whose two ways differ in what MySQL counts as a query: fetches, SETs, the end of a connection."""
 _MIXED = 0.2
 """With this share of both, text and prepared statements are said to be mixed."""
 
@@ -72,6 +81,9 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
         sizes = [(each.fetches, each.fetch_size) for each in statements if each.fetch_size]
         if sizes:
             options += ("--fetch-size", str(max(1, round(max(sizes)[1] or 1))))
+    logins = evidence.logins.logins
+    if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions:
+        options += ("--reconnect",)
     least = min(texts, executes)
     remark = None
     if least > _MIXED * (texts + executes):
@@ -79,11 +91,8 @@ def sent_by(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
     return options, remark
 
 
-def workload_text(trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
-    """A workload file that restores the dump ``before`` and replays ``trace``.
-
-    Queries are counted, and transactions where fetches would count as queries.
-    """
+def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
+    """A workload file that restores the dump ``before`` and replays ``trace``, to prove ``suspect``."""
 
     # JSON's strings are TOML's, too.
     def words(*each: str) -> str:
@@ -96,10 +105,11 @@ def workload_text(trace: Path, before: Path, evidence: Evidence, connections: in
     return "\n".join(
         (
             f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
+            f'server = "{default_kind().name}"',
             f"connections = {connections}",
-            f'unit = "{_unit(evidence)}"',
+            f'unit = "{_unit(suspect, evidence)}"',
             "[fill]",
-            f"command = {json.dumps(fill)[:-1]}, {words(str(before), file_sha256(before))[1:-1]}]",
+            f"command = {json.dumps(fill)[:-1]}, {words(str(before))[1:-1]}]",
             "[load]",
             f"command = {json.dumps([*load, *more])[:-1]}, {words(str(trace))[1:-1]}]",
             'latency = "upshift-load"',
@@ -108,29 +118,50 @@ def workload_text(trace: Path, before: Path, evidence: Evidence, connections: in
     )
 
 
-def _unit(evidence: Evidence) -> str:
-    return "transaction" if _commits(evidence) else "query"
+def _unit(suspect: str, evidence: Evidence) -> Unit:
+    """What both ways have the same number of for the same work."""
+    if _commits(evidence):
+        return "transaction"
+    return "statement" if suspect in _OTHERWISE_COUNTED else "query"
 
 
 def _commits(evidence: Evidence) -> bool:
-    """Whether most transactions end with a COMMIT, so that commits count them."""
-    return evidence.commits > _EACH_TIME * evidence.budget.transactions
+    """Whether most transactions end with a COMMIT, so that commits count them. A select about the session alone is none."""
+    asked = sum(each.requests for each in evidence.chatter if each.what in _ASKS)
+    return evidence.commits > _EACH_TIME * (evidence.budget.transactions - asked)
 
 
 def refuse_family(trace: TraceFacts) -> None:
     """Raises NotProvableError for a trace of a server that the laboratory does not start."""
-    family = "PostgreSQL" if trace.family == "postgres" else "MariaDB"
-    if trace.family == "postgres" or "MariaDB" in (trace.server_version or ""):
+    family = "MySQL"
+    if trace.family == "postgres":
+        family = "PostgreSQL"
+    elif "MariaDB" in (trace.server_version or ""):
+        family = "MariaDB"
+    if family.lower() != default_kind().name:
         raise NotProvableError(
             f"the laboratory starts MySQL, and this trace is of a {family}", "examine it; try the fix in the application"
         )
 
 
 def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
-    """Raises NotProvableError where the server's counters cannot compare the two ways: a fetch counts as a query there."""
-    if finding.suspect == "C3" and not _commits(evidence):
+    """Raises NotProvableError where the server's counters cannot compare the two ways, or a replay sends next to nothing of the
+    suspect.
+    """
+    if finding.suspect != "C5":
+        return
+    trips = {what: sum(each.round_trips for each in evidence.chatter if each.what in what) for what in (_UNSENT, _ASKS)}
+    total = sum(each.round_trips for each in evidence.chatter)
+    if not total:
+        refuse_unshown(finding)
+    if trips[_UNSENT] > total / 2:
         raise NotProvableError(
-            "C3 cannot be proven with this trace: its statements commit by themselves, and MySQL counts fetches as queries",
+            "C5 cannot be proven with this trace: a replay sends no USE, and that is most of its chatter",
+            "name the database in the connection's address, and capture the application again",
+        )
+    if trips[_ASKS] and not _commits(evidence):
+        raise NotProvableError(
+            "C5 cannot be proven with this trace: its statements commit by themselves, and SELECT @@... counts as one",
             "capture transactions that end with COMMIT",
         )
 
@@ -140,9 +171,11 @@ def of_suspect(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(each for each in comparisons if each.metric == "qps" and each.arm == CHANGED)
 
 
-def told(finding: Finding, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """What the experiment says of the suspect, a sentence for each number of connections."""
+def told(finding: Finding, comparisons: Sequence[Comparison], answers: Answers) -> tuple[str, ...]:
+    """What the experiment says of the suspect, a sentence for each number of connections; or that the answers differ."""
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
+    if answers.differ:
+        return (f"{title}: answers differ, and nothing was measured: {answers.told()}", DIFFER_HINT)
     return tuple(
         f"{title}: {WORDS[each.verdict]}: with the change, the throughput is {each.ratio:.2f}x "
         f"at {count(each.connections, 'connection')}, {measured(each)}; "

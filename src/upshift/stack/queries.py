@@ -64,34 +64,39 @@ FROM timeline WHERE rows_examined IS NOT NULL AND about IS NOT NULL
 GROUP BY about ORDER BY sum(own_us) DESC, statement
 """
 
+_MOST_APART = 16
+"""Statements of a loop's body at most: what is further apart is no loop."""
+
 # What is sent in one flight with the request before costs no round trip: a pipeline is no loop.
 LOOPS = f"""
 WITH data AS (
   SELECT connection, tx, exchange, statement, verb, own_us, gap_us, affected,
+    row_number() OVER (PARTITION BY connection, tx ORDER BY exchange) AS place,
     CASE WHEN timeline.kind = 'execute' THEN try_cast(parameters::JSON AS VARCHAR[])
       ELSE regexp_extract_all(sql, '{_LITERAL}') END AS given
   FROM timeline JOIN (SELECT exchange, sql, parameters FROM exchanges) USING (exchange)
   WHERE timeline.kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL
     AND round_trips > 0
 ), beside AS (
-  SELECT *, lag(given) OVER w AS given_before, lag(statement) OVER w IS NOT DISTINCT FROM statement AS same
-  FROM data WINDOW w AS (PARTITION BY connection, tx ORDER BY exchange)
+  SELECT *, lag(given) OVER w AS given_before, place - lag(place) OVER w AS apart,
+    coalesce(place - lag(place) OVER w <= {_MOST_APART}, false) AS again
+  FROM data WINDOW w AS (PARTITION BY connection, tx, statement ORDER BY exchange)
 ), numbered AS (
-  SELECT *, sum(CASE WHEN same THEN 0 ELSE 1 END) OVER (PARTITION BY connection, tx ORDER BY exchange) AS run,
-    CASE WHEN same AND len(given) = len(given_before)
+  SELECT *, sum(CASE WHEN again THEN 0 ELSE 1 END) OVER (PARTITION BY connection, tx, statement ORDER BY exchange) AS run,
+    CASE WHEN again AND len(given) = len(given_before)
       THEN len(list_filter(list_zip(given, given_before), lambda pair: pair[1] IS DISTINCT FROM pair[2])) END AS changed
   FROM beside
 ), runs AS (
-  SELECT statement, any_value(verb) AS verb, count(*) AS length,
-    sum(own_us) + coalesce(sum(gap_us) FILTER (same), 0) AS time_us,
-    median(gap_us) FILTER (same) AS gap_us, median(own_us) AS exchange_us, median(changed) AS changed,
+  SELECT statement, any_value(verb) AS verb, count(*) AS length, max(apart) FILTER (again) AS body,
+    sum(own_us) + coalesce(sum(gap_us) FILTER (again), 0) AS time_us,
+    median(gap_us) FILTER (again) AS gap_us, median(own_us) AS exchange_us, median(changed) AS changed,
     median(affected) AS affected
   FROM numbered GROUP BY connection, tx, run, statement HAVING count(*) > 1
 )
-SELECT statement, any_value(verb) AS verb, length, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
+SELECT statement, any_value(verb) AS verb, length, body, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
   median(gap_us) AS gap_us_median, median(exchange_us) AS exchange_us_median,
   median(changed) AS changed_median, coalesce(median(affected), 0) AS affected_median
-FROM runs GROUP BY statement, length ORDER BY statement, length
+FROM runs GROUP BY statement, length, body ORDER BY statement, length, body
 """
 
 KINDS = """
@@ -195,7 +200,7 @@ WITH used AS (
   SELECT connection, count(DISTINCT tx) AS transactions, sum(own_us + gap_us) AS time_us FROM timeline GROUP BY connection
 )
 SELECT client AS name, client_version AS version, any_value(attributes) AS attributes, count(*) AS connections,
-  count(*) FILTER (joined_late) AS joined_late, count(*) FILTER (tls) AS encrypted,
+  count(*) FILTER (joined_late) AS joined_late, count(*) FILTER (tls) AS encrypted, count(*) FILTER (compressed) AS compressed,
   coalesce(sum(transactions), 0)::BIGINT AS transactions, coalesce(sum(time_us), 0)::BIGINT AS time_us
 FROM sessions LEFT JOIN used USING (connection)
 GROUP BY client, client_version, attributes->>'$._connector_name' ORDER BY time_us DESC, name, version

@@ -103,6 +103,7 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     trace = evidence.trace
     joined_late = sum(each.joined_late for each in evidence.clients)
     encrypted = sum(each.encrypted for each in evidence.clients)
+    compressed = sum(each.compressed for each in evidence.clients)
     found = []
     if trace.log:
         found += _of_log(trace.log)
@@ -121,6 +122,8 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
         found.append(f"{count(number, 'connection')} could not be read: {reason.replace('_', ' ')}")
     if encrypted and not trace.unread.get("encrypted"):
         found.append(f"{count(encrypted, 'connection')} asked for TLS")
+    if compressed:
+        found.append(f"{count(compressed, 'connection')} compressed the protocol: bytes are those before that")
     if joined_late and not trace.lacking("logins"):
         found.append(f"{count(joined_late, 'connection')} began before the capture: statements prepared before have no text")
     if trace.masked:

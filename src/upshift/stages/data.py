@@ -8,7 +8,7 @@ from pathlib import Path
 from upshift.errors import UsageError
 from upshift.server import data
 from upshift.server.kind import Program
-from upshift.stages.keys import program_key, workloads_key
+from upshift.stages.keys import fills_key, program_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.values import Value
@@ -76,8 +76,7 @@ def fill_data(
 
     inputs = {
         "program": program_key(program),
-        "fills": sorted({workload.fill.model_dump_json() for workload in workloads}),
-        "files": workloads_key(workloads)["files"],
+        **fills_key(workloads),
         "settings": {**kind.settings(), **data.settings_of(workloads), **settings},
     }
     return lab.stages.run(name, Filled, action, inputs=inputs)

@@ -17,8 +17,9 @@ from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
-from upshift.workload.model import Workload
+from upshift.workload.model import Fill, Workload
 
+_PROGRAMS = "{programs}"
 SOMEWHERE = Path("/somewhere")
 """Stands in keys for a folder that is named by the key itself."""
 
@@ -34,6 +35,26 @@ def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
     # What a workload says of itself, or of counting, changes nothing.
     unsaid = {"description": "", "fixed": None}
     return {"workloads": [each.model_copy(update=unsaid) for each in workloads], "files": files}
+
+
+def fills_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
+    """The commands that fill a database. In place of the files that they name stands what these hold: a copy of a dump fills it
+    with the same rows.
+    """
+    commands = [each.fill.command for each in workloads]
+    drivers = tuple(tuple(word for at, word in enumerate(each) if at == 0 or _PROGRAMS in word) for each in commands)
+    fills = {Fill(command=tuple(_contents(word) if at else word for at, word in enumerate(each))) for each in commands}
+    return {"fills": sorted(each.model_dump_json() for each in fills), "files": files_key(drivers)}
+
+
+def _contents(word: str) -> str:
+    """The word with the hash of the file that it names, alone or behind an option's name and an equals sign."""
+    option, equals, value = word.partition("=")
+    for before, path in (("", word), (option + equals, value)):
+        named = path.replace("{{", "{").replace("}}", "}")
+        if os.path.isfile(named):  # noqa: PTH113
+            return f"{before}sha256:{file_sha256(Path(named))}"
+    return word
 
 
 def files_key(commands: tuple[tuple[str, ...], ...]) -> Mapping[str, str]:

@@ -26,4 +26,6 @@ def lay_out(lab: Lab, build: Build, number: int) -> Build:
 
     if number == 1:
         return build
-    return lab.stages.run(Stage.LAYOUT, Build, action, inputs={"build": build, "number": number}, version=VERSION)
+    inputs = {"build": build.anonymous(), "number": number}
+    made = lab.stages.run(Stage.LAYOUT, Build, action, inputs=inputs, version=VERSION)
+    return made.model_copy(update={"recipe": build.recipe})

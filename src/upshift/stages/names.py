@@ -31,6 +31,7 @@ class Stage(StrEnum):
     BASELINE_DATA = "baseline data"
     CHANGED_DATA = "changed data"
     TRY = "try"
+    ANSWERS = "answers"
     MEASURE = "measure"
     INSTRUCTIONS = "instructions"
     EXPLAIN = "explain"

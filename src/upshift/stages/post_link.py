@@ -76,7 +76,7 @@ def post_link(
         return PostLinked(build=made, applied=f"bolt {toolchain.version}", reason="")
 
     inputs = {
-        "build": build,
+        "build": build.anonymous(),
         "flags": (recipe.post_link, bolt.OPTIMISE_FLAGS, recipe.post_link_flags),
         # Their functions alone are instrumented.
         "hot_set": trained.hot_set if trained else None,
@@ -87,9 +87,10 @@ def post_link(
         "seconds": seconds,
         "number": number,
     }
-    return lab.stages.run(
+    made = lab.stages.run(
         Stage.POST_LINK, PostLinked, action, inputs=inputs, version=VERSION, lasts=lambda made: not made.failed
     )
+    return made.model_copy(update={"build": made.build.model_copy(update={"recipe": build.recipe})})
 
 
 def bolt_counts(

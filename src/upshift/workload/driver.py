@@ -58,7 +58,7 @@ class RunningLoad:
 
     def answered(self) -> int:
         """What its server has done since its start, in the workload's unit. Raises ServerFailed."""
-        return self.server.counted(self.workload.unit)
+        return self.server.counted_within_a_load(self.workload.unit)
 
     def ended(self) -> bool:
         return self.process.poll() is not None

@@ -6,13 +6,14 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cards import MACHINE, card
+from examples import EXAMPLES
 from rich.console import Console
 from served import MARIADB, WELL, changed, table
 
@@ -229,6 +230,24 @@ def test_settings_that_are_no_variables_are_measured_too() -> None:
     assert now.settings == {"performance_schema_instrument": "wait/synch/%=ON"}
     assert fixed.settings == {"performance_schema_instrument": "wait/synch/%=OFF"}
     assert now.program.options == ("--plugin-dir=/usr/lib",)
+
+
+@pytest.mark.parametrize(
+    ("id", "beside"),
+    [
+        ("tmp-table-pair", {"tmp_table_size": "268435456", "internal_tmp_mem_storage_engine": "MEMORY"}),
+        ("slow-log-all", {"slow_query_log": "ON"}),
+        ("tmp-tables-on-disk", {"internal_tmp_mem_storage_engine": "TempTable"}),
+    ],
+)
+def test_both_servers_have_what_the_fix_needs_to_show(id: str, beside: Mapping[str, str]) -> None:
+    """The laboratory's own server has no slow log, and another engine for temporary tables: there the fix changed nothing."""
+    facts = EXAMPLES[id].firing
+    found = find_finding(reported(facts), id)
+    assert found.settings_beside == beside
+    now, fixed = variants_of(found, facts, Path("/bin/true"))
+    assert beside.items() <= now.settings.items() and beside.items() <= fixed.settings.items()
+    assert now.settings != fixed.settings
 
 
 def test_the_running_servers_program_is_found(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_every_shipped_workload_can_be_counted() -> None:
     ("command", "said"),
     [
         (["load", "--events=9"], "no word of it has {transactions}"),
-        (["load", "{transactions}", "{when}"], "unknown placeholder; there are {socket}"),
+        (["load", "{transactions}", "{when}"], "unknown placeholder; there are {url}, {socket}"),
         ([], "at least 1 item"),
     ],
 )

@@ -184,3 +184,17 @@ def test_what_was_called_is_counted_by_figure() -> None:
     assert table[-1] == "| QPS | 2 | 1 | 0.990 to 1.010 | 2.0 % |"
     result["comparisons"] = [{**one, "called_at_99": True}]
     assert lines("called", result)[-1] == "| QPS | 1 | 1 | 1 | 1.010 to 1.010 | 2.0 % |"
+
+
+def test_proofs_of_findings_are_drawn_with_those_that_failed() -> None:
+    machine = {"cpus": 2, "cpu": "a CPU", "memory_bytes": 2**34, "os": "Debian"}
+    one = {"id": "general-log-on", "workload": "oltp_point_select", "connections": 8}
+    settled = {**one, "verdict": "faster", "ratio": 1.25, "ci_low": 1.2, "ci_high": 1.3, "trials": 6}
+    proofs = [{**settled, "changed": {"general_log": ["ON", "OFF"]}}, {**one, "failed": ["ERROR"]}]
+    drawn = lines("proofs", {"machine": machine, "server": "9.7.4", "proofs": proofs})
+    assert drawn[0] == "2 x a CPU, 16 GiB, Debian; 9.7.4; 1 of 2 findings settled:"
+    assert (
+        "| general-log-on | `general_log` ON -> OFF | oltp_point_select, 8 connections | 1.25 (1.20 to 1.30) | faster | 6 |"
+        in drawn
+    )
+    assert "| general-log-on |  | oltp_point_select, 8 connections |  | failed |  |" in drawn

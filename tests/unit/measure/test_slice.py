@@ -9,7 +9,7 @@ from upshift.errors import LoadFailed, ServerFailed
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.slice import load_s, measure_load
-from upshift.measure.turn import CONNECT_S
+from upshift.measure.turn import connect_s
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
 from upshift.options import Options
 from upshift.workload.driver import LoadReport, whole_seconds
@@ -17,6 +17,7 @@ from upshift.workload.driver import LoadReport, whole_seconds
 A, B = arm("a"), arm("b")
 TURNS = Turns(load=READS, load_seed=42, arms=(A, B, B, A))
 LEAD_S = plan().lead_s
+CONNECT_S = connect_s(8)
 
 
 def world(**changes: object) -> World:
@@ -126,6 +127,17 @@ def test_a_load_is_measured_again_when_its_driver_ended_too_early() -> None:
     found = measured(bench)
     assert len(bench.loads) == 4 and bench.loads[2][2] > bench.loads[0][2]
     assert [each.queries for each in found] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+
+
+def test_the_time_that_turns_take_beyond_their_plan_is_learnt_for_the_next_attempt() -> None:
+    """Hundreds of connections: each turn takes seconds more than planned."""
+    bench = world()
+    sleep = bench.sleep
+    bench.sleep = lambda seconds: sleep(seconds + 5)  # type: ignore[method-assign]
+    found = measured(bench)
+    assert len(bench.loads) == 3
+    assert bench.loads[1][2] - bench.loads[0][2] > 4 * 3 * 5
+    assert len(found) == 4
 
 
 def test_a_driver_that_never_lasts_is_a_failed_load() -> None:

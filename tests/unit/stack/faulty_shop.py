@@ -11,6 +11,7 @@ from upshift.stack.evidence import BufferPool, Evidence, ServerFacts, ServerStat
 CUSTOMER = "SELECT name, discount FROM customer WHERE id = ?"
 ITEMS = "SELECT id, price FROM item WHERE id IN (?, ?, ?, ?, ?, ?, ?, ?)"
 ITEM = "SELECT price FROM item WHERE id = ?"
+LEFT = "SELECT quantity FROM stock WHERE id = ?"
 LINES = "INSERT INTO line VALUES " + ", ".join(["(?, ?, ?)"] * 8)
 LINE = "INSERT INTO line VALUES (?, ?, ?)"
 RECENT = "SELECT id, total FROM orders WHERE customer = ? ORDER BY id DESC LIMIT 30"
@@ -42,7 +43,7 @@ def shop(faults: Collection[str] = (), every: int = 1, *, client: str | None = N
 def _opened(story: Story, client: str | None, *, far: bool = False, login_us: int = 400) -> Connection:
     connection = story.connection(client, login_us=login_us)
     connection.far_us = 600 if far else 0
-    for sql in (*ALL, ITEM, LINE, OLDEST_OF_ALL) if login_us == 400 else ():
+    for sql in (*ALL, ITEM, LEFT, LINE, OLDEST_OF_ALL) if login_us == 400 else ():
         connection.prepares(sql)
     for _ in range(20):
         connection.pings() if login_us == 400 else None
@@ -92,6 +93,7 @@ def _lines(app: Connection, number: int, faults: Collection[str]) -> None:
     if "C6" in faults:
         for item in range(8):
             app.executes(ITEM, item, rows=1, wait_us=80)
+            app.executes(LEFT, item, rows=1, wait_us=80)
     else:
         app.executes(ITEMS, *range(8), rows=8, wait_us=250)
     if "C7" in faults:

@@ -231,9 +231,8 @@ def normalised(sql: str) -> str:
 
 def verb(sql: str) -> str:
     first = sql.split(maxsplit=1)[0].lower()
-    return (
-        first if first in {"select", "insert", "update", "delete", "set", "begin", "commit", "show", "savepoint"} else "other"
-    )
+    known = {"select", "insert", "update", "delete", "set", "begin", "commit", "show", "savepoint", "use"}
+    return first if first in known else "other"
 
 
 def _parquet(file: Path, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:

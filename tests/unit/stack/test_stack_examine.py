@@ -98,17 +98,19 @@ def test_a_threshold_and_a_driver_may_be_given(examine: Examine, tmp_path: Path)
 )
 def test_what_the_capture_missed_is_said(examine: Examine, facts: dict[str, Any], note: str) -> None:
     story = Story(**facts)
-    story.connection(joined_late=True, tls=True).asks("SELECT 1 FROM t")
+    story.connection(joined_late=True, tls=True, compressed=True).asks("SELECT 1 FROM t")
     code, out, _ = examine(story=story)
     flat = " ".join(out.split())
     assert code == 0 and f"NOTE {note}" in flat
     assert "1 connection began before the capture" in flat and "1 connection asked for TLS" in flat
+    assert "1 connection compressed the protocol" in flat
 
 
 @pytest.mark.parametrize(
     ("unread", "hint"),
     [
         ({"encrypted": 2}, "sslMode=DISABLED"),
+        ({"encrypted": 1}, "--tls-certificate"),
         ({"compressed": 1}, "could not be read: compressed"),
         ({}, "let the application work"),
     ],

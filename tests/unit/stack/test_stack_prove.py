@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
+from prove_examples import EQUAL, experiment, finding, scanning
 from story import Story
 
 from upshift.cli.app import main
 from upshift.errors import UsageError
-from upshift.measure.model import Comparison, Slice, Verdict
-from upshift.measure.statistics import comparisons
-from upshift.stack.change import AS_SENT, CHANGED, Given, described, read_given, refuse_unprovable, variants_of
+from upshift.measure.model import Comparison, Verdict
+from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
 from upshift.stack.proof import Change, NotProvableError, Proof, change_of, proof_of
 from upshift.stack.prove import (
+    experiment_of,
     find_finding,
     of_suspect,
     refuse_family,
@@ -28,9 +27,9 @@ from upshift.stack.prove import (
     workload_text,
 )
 from upshift.stack.read import read_evidence
-from upshift.stack.suspects.model import Finding
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import Thresholds
+from upshift.stages.answers import Replayed
 from upshift.workload.model import Workload
 
 PRICE = "SELECT price FROM item WHERE id = ?"
@@ -60,10 +59,6 @@ def _send(app, number: int, fault: str) -> None:  # type: ignore[no-untyped-def]
     app.executes(PRICE, number, rows=0 if fault == "C3" else 1, cursor=fault == "C3")
     for _ in range(10 if fault == "C3" else 0):
         app.fetches(PRICE, rows=2, size=2)
-
-
-def finding(seen: Evidence, suspect: str) -> Finding:
-    return find_finding(judge(seen, Thresholds()), suspect)
 
 
 @pytest.mark.parametrize(
@@ -126,21 +121,19 @@ def test_what_a_replay_cannot_change_is_not_provable(tmp_path: Path) -> None:
         refuse_unprovable("C6", Given())
 
 
+@pytest.mark.parametrize("suspect", ["C1", "C2", "C3", "C5", "C11", "C13"])
+def test_forged_evidence_of_what_the_trace_does_not_have_is_refused(tmp_path: Path, suspect: str) -> None:
+    """A report may say that a tuned application chats or logs in all the time: a replay of its trace does not."""
+    seen = evidence(tmp_path / "tuned", "")
+    forged = finding(evidence(tmp_path / "guilty", "C1"), "C1").model_copy(update={"suspect": suspect, "share": 0.9})
+    with pytest.raises(NotProvableError, match=f"does not show {suspect}"):
+        experiment_of(seen, (forged,), suspect, Given(), BINARY)
+
+
 def test_a_fault_of_few_statements_is_not_what_the_replay_sends(tmp_path: Path) -> None:
     found = finding(evidence(tmp_path, "C1"), "C1")
     with pytest.raises(UsageError, match="does not show C1"):
         variants_of(found, ("--protocol", "prepared"), BINARY, Given())
-
-
-def scanning(folder: Path) -> Evidence:
-    """Of an application with a statement that reads a table without an index."""
-    story = Story()
-    app = story.connection()
-    for number in range(100):
-        with app.transaction():
-            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1, wait_us=200)
-            app.asks(f"SELECT id FROM item WHERE name = '{number}'", rows=1, wait_us=9000, no_index_used=True)
-    return read_evidence(story.export(folder))
 
 
 def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
@@ -200,11 +193,71 @@ def test_a_server_that_the_laboratory_does_not_start_is_refused(tmp_path: Path, 
         refuse_family(read_evidence(story.export(tmp_path / "other")).trace)
 
 
-def test_fetches_are_compared_by_commits_alone(tmp_path: Path) -> None:
+def unit(folder: Path, suspect: str, seen: Evidence) -> str:
+    """What is counted while ``suspect`` is proven."""
+    text = workload_text(suspect, Path("app.trace"), folder / "before.sql", seen, 4, loop="reads")
+    return str(tomllib.loads(text)["unit"])
+
+
+def test_both_ways_are_compared_by_what_both_have_the_same_number_of(tmp_path: Path) -> None:
     with_commits, without = evidence(tmp_path / "a", "C3"), evidence(tmp_path / "b", "C3", commits=False)
-    refuse_uncounted(finding(with_commits, "C3"), with_commits)
-    with pytest.raises(UsageError, match="counts fetches as queries"):
-        refuse_uncounted(finding(without, "C3"), without)
+    units = [unit(tmp_path, suspect, seen) for seen in (with_commits, without) for suspect in ("C1", "C3", "C5", "C11")]
+    assert units == ["transaction"] * 4 + ["query"] + ["statement"] * 3
+
+
+def chatting(folder: Path, text: str | None, *, commits: bool = False) -> Evidence:
+    """Of an application that says ``text``, or pings, before each statement."""
+    story = Story()
+    app = story.connection()
+    for number in range(300):
+        if text:
+            app.asks(text)
+        else:
+            app.pings()
+        if commits:
+            with app.transaction():
+                app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        else:
+            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+    return read_evidence(story.export(folder))
+
+
+@pytest.mark.parametrize(
+    ("text", "commits", "said"),
+    [
+        (None, False, None),
+        ("SET NAMES utf8mb4", False, None),
+        ("SELECT @@session.tx_read_only", True, None),
+        ("SELECT @@session.tx_read_only", False, "SELECT @@\\.\\.\\. counts as one"),
+        ("USE shop", True, "a replay sends no USE"),
+    ],
+)
+def test_chatter_is_sent_and_then_not(tmp_path: Path, text: str | None, commits: bool, said: str | None) -> None:
+    seen = chatting(tmp_path, text, commits=commits)
+    found = finding(seen, "C5")
+    if said:
+        with pytest.raises(NotProvableError, match=said):
+            refuse_uncounted(found, seen)
+        return
+    refuse_uncounted(found, seen)
+    refuse_unprovable("C5", Given())
+    now, then = variants_of(found, ("--protocol", "text"), BINARY, Given())
+    assert (now.client, then.client) == (("--protocol", "text"), ("--protocol", "text", "--no-chatter"))
+
+
+def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(100):
+        story.connection().asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+    seen = read_evidence(story.export(tmp_path))
+    sent, _remark = sent_by(seen)
+    assert sent == ("--protocol", "text", "--reconnect")
+    refuse_uncounted(finding(seen, "C11"), seen)
+    now, then = variants_of(finding(seen, "C11"), sent, BINARY, Given())
+    assert (now.client, then.client) == (sent, (*sent, "--no-reconnect"))
+    # A pool that logs in once shows nothing of it.
+    with pytest.raises(NotProvableError, match="does not show C11"):
+        variants_of(finding(seen, "C11"), ("--protocol", "text"), BINARY, Given())
 
 
 def test_text_beside_prepared_statements_is_said(tmp_path: Path) -> None:
@@ -224,16 +277,12 @@ def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) ->
     dump = tmp_path / "be{fore}.sql"
     dump.write_text("SELECT 1;")
     seen = evidence(tmp_path / "export", "C1")
-    read = tomllib.loads(workload_text(tmp_path / "app.trace", dump, seen, 4, loop="reads"))
+    read = tomllib.loads(workload_text("C1", tmp_path / "app.trace", dump, seen, 4, loop="reads"))
     workload = Workload.model_validate({"name": "app", **read})
     assert workload.unit == "transaction"
     assert str(dump) in [part.format() for part in workload.fill.command if "be{{" in part]
     assert workload.load.command[-1] == str(tmp_path / "app.trace")
     assert "--loop=reads" in workload.load.command
-    alone = evidence(tmp_path / "alone", "C2", commits=False)
-    assert 'unit = "query"' in workload_text(tmp_path / "app.trace", dump, alone, 4, loop="always")
-    dump.write_text("SELECT 2;")
-    assert tomllib.loads(workload_text(tmp_path / "app.trace", dump, seen, 4, loop="reads"))["fill"] != read["fill"]
 
 
 def compared(verdict: Verdict, connections: int = 4) -> Comparison:
@@ -261,28 +310,13 @@ def compared(verdict: Verdict, connections: int = 4) -> Comparison:
 def test_what_is_said_depends_on_the_interval(tmp_path: Path, verdict: Verdict, word: str) -> None:
     found = finding(evidence(tmp_path, "C1"), "C1")
     comparison = compared(verdict)
-    (line,) = told(found, (comparison, comparison.model_copy(update={"metric": "user_cpu_us_per_query"})))
+    (line,) = told(found, (comparison, comparison.model_copy(update={"metric": "user_cpu_us_per_query"})), EQUAL)
     assert line.startswith(f"C1 (prepares each time): {word}: ") and "1.30x" in line
-    proof = proof_of(found, of_suspect((comparison,)), None, Change(sql={"fix.sql": "ANALYZE TABLE item"}))
+    proof = proof_of(found, of_suspect((comparison,)), None, Change(sql={"fix.sql": "ANALYZE TABLE item"}), EQUAL)
     assert proof.change and proof.change.sql == {"fix.sql": "ANALYZE TABLE item"}
     assert proof.verdict == word and [each.verdict for each in proof.measured] == [word]
     assert (proof.measured[0].ci_low, proof.measured[0].ci_high) == (1.2, 1.4)
     assert proof.finding and proof.finding.status == (found.status if word == "not settled" else word)
-
-
-def experiment(gain: float) -> tuple[Comparison, ...]:
-    """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
-    chance = np.random.default_rng(7)
-    slices = [
-        Slice(
-            **{name: 0 for name, field in Slice.model_fields.items() if field.is_required()}  # type: ignore[arg-type]
-            | {"trial": trial, "arm": arm, "workload": "app", "connections": 4, "wall_s": 1.0, "half_wall_s": 0.5}
-            | {"queries": round(ratio * 100_000 * math.exp(chance.normal(0, 0.005))), "half_queries": 50_000},
-        )
-        for trial in range(12)
-        for arm, ratio in ((AS_SENT, 1.0), (CHANGED, gain))
-    ]
-    return of_suspect(comparisons(slices, AS_SENT))
 
 
 @pytest.mark.parametrize(("gain", "word"), [(1.0, "refuted"), (0.7, "refuted"), (1.4, "proven")])
@@ -290,9 +324,9 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
     """The flag of a missing index and its time may mislead, or be forged: the experiment alone decides."""
     found = finding(scanning(tmp_path), "P2")
     assert found.share > 0.5
-    (line,) = told(found, experiment(gain))
+    (line,) = told(found, experiment(gain), EQUAL)
     assert line.startswith(f"P2 (no index): {word}: ")
-    proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}))
+    proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}), EQUAL)
     assert proof.verdict == word and proof.finding and proof.finding.status == word
     assert proof.expected_ratio and proof.expected_ratio > 2
 
@@ -300,10 +334,10 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
 def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> None:
     found = finding(evidence(tmp_path, "C1"), "C1")
     both = (compared("faster", 1), compared("equivalent", 8))
-    proof = proof_of(found, both, None, Change())
+    proof = proof_of(found, both, None, Change(), EQUAL)
     assert proof.verdict == "not settled" and [each.verdict for each in proof.measured] == ["proven", "refuted"]
-    assert proof_of(found, both[:1] * 2, None, Change()).verdict == "proven"
-    assert proof_of(found, (), None, Change()).verdict == "not settled"
+    assert proof_of(found, both[:1] * 2, None, Change(), EQUAL).verdict == "proven"
+    assert proof_of(found, (), None, Change(), EQUAL).verdict == "not settled"
 
 
 def prove_command(monkeypatch: pytest.MonkeyPatch, seen: Evidence, folder: Path, *more: str) -> int:
@@ -322,16 +356,34 @@ def prove_command(monkeypatch: pytest.MonkeyPatch, seen: Evidence, folder: Path,
 def test_what_is_not_provable_is_a_verdict_in_json_and_an_error_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = evidence(tmp_path / "export", "C3", commits=False)
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3") == 2
+    seen = chatting(tmp_path / "export", "SELECT @@session.tx_read_only")
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5") == 2
     said = capsys.readouterr()
-    assert said.out == "" and "counts fetches as queries" in " ".join(said.err.split())
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3", "--json") == 0
+    assert said.out == "" and "counts as one" in " ".join(said.err.split())
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5", "--json") == 0
     proof = Proof.model_validate_json(capsys.readouterr().out)
-    assert (proof.suspect, proof.verdict, proof.measured, proof.result) == ("C3", "not provable here", (), None)
+    assert (proof.suspect, proof.verdict, proof.measured, proof.result) == ("C5", "not provable here", (), None)
     assert proof.why and proof.hint
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C3", "--findings", "r", "--threshold", "C3.share=1") == 2
+    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5", "--findings", "r", "--threshold", "C5.share=1") == 2
     assert "judged already" in " ".join(capsys.readouterr().err.split())
     # Innocence is no verdict of a proof.
     assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C1", "--json") == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_answers_that_differ_end_the_command_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = scanning(tmp_path / "export")
+    (tmp_path / "fix.sql").write_text("DELETE FROM item")
+    differing = EQUAL.model_copy(update={"differ": 100})
+    monkeypatch.setattr("upshift.cli.stack_prove._replayed", lambda *_: Replayed(trace=tmp_path / "t", connections=1))
+    monkeypatch.setattr("upshift.cli.stack_prove._measured", lambda *_, **__: (differing, None, None))
+    given = ("--suspect", "P2", "--sql", str(tmp_path / "fix.sql"))
+    assert prove_command(monkeypatch, seen, tmp_path, *given, "--json") == 1
+    said = capsys.readouterr()
+    proof = Proof.model_validate_json(said.out)
+    assert (proof.verdict, proof.measured, proof.result, proof.answers) == ("answers differ", (), None, differing)
+    assert "answers differ, and nothing was measured" in " ".join(said.err.split())
+    assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
     assert capsys.readouterr().out == ""

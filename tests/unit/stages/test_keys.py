@@ -24,7 +24,7 @@ from upshift.profile.model import Gated, HotFunction, HotSet, Profile, Provenanc
 from upshift.server.kind import Program
 from upshift.shell import Command
 from upshift.source.model import Source
-from upshift.stages import builds, count, data, hot_set, measure, post_link, training, verify
+from upshift.stages import builds, count, data, hot_set, layout, measure, post_link, training, verify
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
 from upshift.stages.keys import workloads_key
@@ -97,6 +97,24 @@ def test_data_follow_the_server_s_contents_the_driver_s_the_fill_and_the_setting
     assert filling_key(server, workload(driver, description="said otherwise")) == keys[2]
 
 
+def test_data_follow_what_the_files_of_a_fill_hold_not_where_they_lie(server: Program, driver: Path, tmp_path: Path) -> None:
+    """A proof's replay lies in another temporary folder each time, and a dump may be copied."""
+
+    def key(dump: Path, load: Path) -> str:
+        named = str(dump).replace("{", "{{").replace("}", "}}")
+        fill = (str(driver), "{tools}/mysql", f"--from={named}", named)
+        return filling_key(server, workload(driver, fill={"command": fill}, load={"command": (str(driver), str(load))}))
+
+    files = [tmp_path / name for name in ("a.sql", "copy {of} a.sql", "b.sql", "one.trace", "two.trace")]
+    for file, text in zip(files, ("1", "1", "2", "3", "4"), strict=True):
+        file.write_text(text)
+    dump, copied, other, one, two = files
+    assert key(dump, one) == key(copied, one) == key(dump, two)
+    assert key(other, one) != key(dump, one)
+    # A file that is not there is a word.
+    assert key(tmp_path / "absent", one) != key(tmp_path / "gone", one)
+
+
 PLAIN = Build(
     recipe=Recipe(),
     toolchain=toolchain(),
@@ -112,7 +130,7 @@ DONE = PostLinked(build=PLAIN, applied="bolt 22", reason="")
 
 
 def trained_keys(load: Workload, filled: str = "0", kind: FakeKind | None = None, plain: Build = PLAIN) -> list[str]:
-    stages = Recorder()
+    stages = Recorder(DONE)
     lab = lab_with(stages, kind=kind)
     on = Filled(path=Path("/data"), sha256=filled)
     hot_set.find_hot_set(lab, SOURCE, plain, (load,), on, seconds=1, use_perf=True)
@@ -146,7 +164,7 @@ def test_what_is_trained_follows_the_data_the_drivers_and_how_the_server_is_star
 def post_linked_key(hot_set: HotSet, profile: str) -> str:
     gated = Gated.model_construct(profile=Profile.model_construct(kind="ir", sha256=profile))
     trained = Trained.model_construct(hot_set=hot_set, gated=gated)
-    stages = Recorder()
+    stages = Recorder(DONE)
     filled = Filled(path=Path("/data"), sha256="0")
     post_link.post_link(lab_with(stages), SOURCE, PLAIN, trained, (), filled, Recipe(post_link="bolt"), seconds=1)
     return stages.keys[0][1]
@@ -158,6 +176,20 @@ def test_bolt_follows_what_was_executed_and_its_flags(monkeypatch: pytest.Monkey
     monkeypatch.setattr(bolt, "OPTIMISE_FLAGS", ("-icf=1",))
     keys.append(post_linked_key(HOT_SET, "0"))
     assert len(set(keys)) == len(keys)
+
+
+def test_recipes_of_other_names_share_bolt_s_server_and_a_layout() -> None:
+    """Rows of a study that differ in settings alone: BOLT trained anew for each would be a difference of its own."""
+    stages = Recorder(DONE)
+    filled = Filled(path=Path("/data"), sha256="0")
+    rows = [PLAIN.model_copy(update={"recipe": Recipe(name=name, post_link="bolt")}) for name in ("off", "pool")]
+    made = [post_link.post_link(lab_with(stages), SOURCE, row, None, (), filled, row.recipe, seconds=1) for row in rows]
+    assert len({key for _name, key in stages.keys}) == 1
+    assert [each.build.recipe.name for each in made] == ["off", "pool"]
+    stages = Recorder(PLAIN)
+    laid = [layout.lay_out(lab_with(stages), row, 2) for row in rows]
+    assert len({key for _name, key in stages.keys}) == 1
+    assert [each.recipe.name for each in laid] == ["off", "pool"]
 
 
 def test_a_workload_s_files_are_known_wherever_they_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

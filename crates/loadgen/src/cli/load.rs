@@ -9,7 +9,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wire::ServerUrl;
 
-use super::options::{KnobOptions, LoadOptions, OutputOptions, ServerOptions};
+use super::options::{LoadOptions, OutputOptions, ServerOptions};
 use super::server::look;
 use crate::clock::MonotonicClock;
 use crate::drive::{self, Finished};
@@ -48,9 +48,8 @@ impl Target {
     ///
     /// # Errors
     /// A URL that cannot be used, and what the server's protocol does not have.
-    pub(super) fn new(server: &ServerOptions, options: &KnobOptions) -> Result<Self, Usage> {
+    pub(super) fn new(server: &ServerOptions, mut knobs: Knobs) -> Result<Self, Usage> {
         let mut url = parse(server)?;
-        let mut knobs = options.knobs();
         knobs.metadata &= url.metadata;
         url.metadata = knobs.metadata;
         knobs.binary_results |= url.binary_results;
@@ -88,7 +87,7 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let target = Target::new(&options.server, &options.knobs)?;
+    let target = Target::new(&options.server, options.knobs.knobs()?)?;
     let server = look(&target, &*workload, &plan)?;
     let interrupt = interrupt_flag()?;
     let writer = match &options.record {

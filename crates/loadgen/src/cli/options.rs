@@ -21,9 +21,9 @@ pub struct ServerOptions {
 /// How statements are sent.
 #[derive(Debug, Clone, Args)]
 pub struct KnobOptions {
-    /// How statements reach the server.
-    #[arg(long, value_enum, default_value_t = Protocol::Prepared)]
-    pub protocol: Protocol,
+    /// How statements reach the server; default: prepared, of a replay recorded.
+    #[arg(long, value_enum)]
+    pub protocol: Option<Protocol>,
     /// Each statement commits by itself, without BEGIN and COMMIT around a transaction.
     #[arg(long, overrides_with = "no_autocommit")]
     pub autocommit: bool,
@@ -33,9 +33,9 @@ pub struct KnobOptions {
     /// Isolation level of every transaction; `default`: the server's own.
     #[arg(long, value_enum, default_value_t = Isolation::Default)]
     pub isolation: Isolation,
-    /// Rows to fetch in a round trip; 0: all.
-    #[arg(long, default_value_t = 0)]
-    pub fetch_size: u32,
+    /// Rows to fetch in a round trip; 0: all. Default: 0, of a replay as recorded.
+    #[arg(long, value_name = "N")]
+    pub fetch_size: Option<u32>,
     /// How much of each result is read.
     #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
     pub rows: RowsMode,
@@ -54,14 +54,32 @@ pub struct KnobOptions {
 }
 
 impl KnobOptions {
-    /// How statements are sent.
+    /// How a load's statements are sent.
+    ///
+    /// # Errors
+    /// What only a replay has.
+    pub fn knobs(&self) -> Result<Knobs, Usage> {
+        if self.protocol == Some(Protocol::Recorded) {
+            return Err(Usage::new(
+                "--protocol recorded is a replay's: this load was not recorded",
+                "choose text, prepared or prepare-per-request",
+            ));
+        }
+        Ok(self.knobs_or(Protocol::Prepared, Some(0)))
+    }
+
+    /// How a replay's statements are sent.
     #[must_use]
-    pub fn knobs(&self) -> Knobs {
+    pub fn replay_knobs(&self) -> Knobs {
+        self.knobs_or(Protocol::Recorded, None)
+    }
+
+    fn knobs_or(&self, protocol: Protocol, fetch_size: Option<u32>) -> Knobs {
         Knobs {
-            protocol: self.protocol,
+            protocol: self.protocol.unwrap_or(protocol),
             autocommit: (self.autocommit || self.no_autocommit).then_some(self.autocommit),
             isolation: self.isolation,
-            fetch_size: self.fetch_size,
+            fetch_size: self.fetch_size.or(fetch_size),
             rows: self.rows,
             metadata: !self.no_metadata,
             binary_results: self.binary_results,

@@ -16,8 +16,8 @@ use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Pl
 use crate::failure::Failure;
 use crate::output::{self, About};
 use crate::replay::{
-    Answers, Choices, Differences, DigestHead, DigestReader, DigestWriter, Loop, Order, Pace,
-    Replay, Sent, Trace,
+    Answers, Choices, Differences, DigestHead, DigestReader, DigestWriter, Earlier, Loop, Order,
+    Pace, Replay, Sent, Trace,
 };
 use crate::workload::Workload;
 
@@ -68,12 +68,28 @@ pub(super) struct ReplayOptions {
     /// Compare the answers with those of this earlier digest, and list what differs.
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
+    /// The digest of one more replay, made as that of --compare was. What these two answer differently differs by itself: it is counted,
+    /// and is no difference.
+    #[arg(long, value_name = "FILE", requires = "compare")]
+    again: Option<PathBuf>,
     /// Rows may come in any order: for statements without ORDER BY.
     #[arg(long)]
     unordered: bool,
     /// Treat what two engines write differently as equal: zeros after the point, spaces at the end, errors of one class.
     #[arg(long)]
     lenient: bool,
+    /// Send what sets or asks the session: pings, resets, SET, SHOW, SAVEPOINT, `SELECT @@...` (the default).
+    #[arg(long, overrides_with = "no_chatter")]
+    chatter: bool,
+    /// Leave that out.
+    #[arg(long, overrides_with = "chatter")]
+    no_chatter: bool,
+    /// Log in anew for each recorded connection.
+    #[arg(long, overrides_with = "no_reconnect")]
+    reconnect: bool,
+    /// Log in once a connection of the replay (the default).
+    #[arg(long, overrides_with = "reconnect")]
+    no_reconnect: bool,
     /// Replay the complete part of a trace that is cut short.
     #[arg(long)]
     allow_truncated: bool,
@@ -120,6 +136,7 @@ impl ReplayOptions {
         let mut files = self.output.files();
         files.insert("digest".to_owned(), json!(self.digest));
         files.insert("compare".to_owned(), json!(self.compare));
+        files.insert("again".to_owned(), json!(self.again));
         files.insert("allow_truncated".to_owned(), self.allow_truncated.into());
         files.insert("on_difference".to_owned(), json!(self.on_difference));
         files
@@ -136,6 +153,8 @@ impl ReplayOptions {
             loops: self.loops,
             unordered: self.unordered,
             lenient: self.lenient,
+            chatter: !self.no_chatter,
+            reconnect: self.reconnect,
         }
     }
 }
@@ -145,10 +164,10 @@ impl ReplayOptions {
 /// # Errors
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
-    let target = Target::new(&options.server, &options.knobs)?;
+    let target = Target::new(&options.server, options.knobs.replay_knobs())?;
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
-    let earlier = options.compare.as_deref().map(DigestReader::open);
-    let earlier = earlier.transpose()?;
+    let open = |file: &Option<PathBuf>| file.as_deref().map(DigestReader::open).transpose();
+    let (earlier, again) = (open(&options.compare)?, open(&options.again)?);
     let replay = Arc::new(Replay::new(&trace, options.connections, options.choices())?);
     let plan = options.plan(&trace);
     let server = look(&target, &*replay, &plan)?;
@@ -162,9 +181,14 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         family: server.family.clone(),
         version: server.version.clone(),
     };
-    if let Some(earlier) = &earlier {
+    for earlier in earlier.iter().chain(&again) {
         head.check(earlier.head(), &trace)?;
     }
+    let earlier = earlier.map(|digest| Earlier {
+        likeness: head.likeness(digest.head()),
+        digest,
+        again,
+    });
     let digest = options.digest.as_deref();
     let digest = digest.map(|path| DigestWriter::create(path, &head));
     let digest = digest.transpose()?;

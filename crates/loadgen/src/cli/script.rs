@@ -92,7 +92,7 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
         ScriptAction::Run { load } => {
             let script = args.open(&load.server)?;
             script.check_connections(load.connections).map_err(Usage)?;
-            script.check_knobs(&load.knobs.knobs()).map_err(Usage)?;
+            script.check_knobs(&load.knobs.knobs()?).map_err(Usage)?;
             return run_workload(Arc::new(script), load);
         }
         ScriptAction::Cleanup { server } => {

@@ -8,7 +8,7 @@ use super::load::Target;
 use crate::drive::{Plan, refused};
 use crate::failure::{Failure, Usage};
 use crate::output::Server;
-use crate::session::{Knobs, Protocol};
+use crate::session::Knobs;
 use crate::workload::Workload;
 
 const MYSQL: &str = "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit', \
@@ -49,8 +49,7 @@ pub(super) fn look(
         settings.ask(&mut *connection, MYSQL_PREPARED)?;
     }
     settings.check_autocommit(knobs)?;
-    let all = knobs.protocol == Protocol::Prepared;
-    settings.check_prepared(workload.statements_prepared(all), plan.connections)?;
+    settings.check_prepared(workload.statements_prepared(knobs), plan.connections)?;
     Ok(Server {
         family: family.to_owned(),
         version: connection.server_version().to_owned(),

@@ -20,8 +20,21 @@ impl Names {
     pub const COMMIT: u16 = 3;
     /// ROLLBACK.
     pub const ROLLBACK: u16 = 4;
+    /// Round trips that ask for nothing.
+    pub const PING: u16 = 5;
+    /// Sessions made as they were after their login.
+    pub const RESET: u16 = 6;
 
-    const FIXED: [&str; 5] = ["connect", "prepare", "begin", "commit", "rollback"];
+    /// The names of the load client's own requests, which no statement of a workload has.
+    pub const FIXED: [&str; 7] = [
+        "connect",
+        "prepare",
+        "begin",
+        "commit",
+        "rollback",
+        "com_ping",
+        "com_reset_connection",
+    ];
 
     /// The names of a workload's statements, after the fixed ones.
     #[must_use]

@@ -27,6 +27,7 @@ pub struct Replay {
     pub counted_otherwise_overlapped: u64,
     pub differences: Option<u64>,
     pub differences_overlapped: Option<u64>,
+    pub unsteady: Option<u64>,
     pub differing: Vec<DifferingRequest>,
 }
 
@@ -89,6 +90,7 @@ pub fn replay(
         counted_otherwise_overlapped: counted.overlapped,
         differences: differences.map(|found| found.count),
         differences_overlapped: differences.map(|found| found.overlapped),
+        unsteady: differences.map(|found| found.unsteady),
         differing: differing(trace, listed)?,
     })
 }
@@ -130,6 +132,11 @@ fn describe(
         Event::Begin => ("begin".to_owned(), "BEGIN".to_owned()),
         Event::Commit => ("commit".to_owned(), "COMMIT".to_owned()),
         Event::Rollback => ("rollback".to_owned(), "ROLLBACK".to_owned()),
+        Event::Ping => ("com_ping".to_owned(), "COM_PING".to_owned()),
+        Event::Reset => (
+            "com_reset_connection".to_owned(),
+            "COM_RESET_CONNECTION".to_owned(),
+        ),
         Event::Statement { id, parameters, .. } => {
             let known = named(id);
             (

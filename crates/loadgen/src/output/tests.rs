@@ -147,6 +147,7 @@ fn the_table_says_what_differs() {
             counted_otherwise_overlapped: 1,
             differences: Some(1),
             differences_overlapped: Some(0),
+            unsteady: Some(0),
             differing: vec![DifferingRequest {
                 request: 4,
                 statement: "s".into(),

@@ -3,10 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::digest::{Answer, Difference, Differences, DigestReader, DigestWriter};
+use super::digest::{Answer, Difference, Differences, DigestReader, DigestWriter, Likeness};
 
 /// So many requests that were answered differently are kept to be listed; the others are counted.
 const LISTED_MAX: usize = 100;
+
+/// What answers are compared with.
+pub struct Earlier {
+    /// An earlier replay's.
+    pub digest: DigestReader,
+    /// Those of one more replay like it.
+    pub again: Option<DigestReader>,
+    /// When two answers are equal.
+    pub likeness: Likeness,
+}
 
 /// Puts answers in order and passes them on.
 pub struct Answers {
@@ -19,7 +29,7 @@ struct State {
     /// By their first request: answers of transactions that ended before an earlier one did.
     waiting: BTreeMap<u64, (bool, Vec<Answer>)>,
     digest: Option<DigestWriter>,
-    earlier: Option<DigestReader>,
+    earlier: Option<Earlier>,
     found: Differences,
     failure: Option<anyhow::Error>,
 }
@@ -27,7 +37,7 @@ struct State {
 impl Answers {
     /// Write them to `digest` and compare them with `earlier`, either or both.
     #[must_use]
-    pub fn new(digest: Option<DigestWriter>, earlier: Option<DigestReader>) -> Self {
+    pub fn new(digest: Option<DigestWriter>, earlier: Option<Earlier>) -> Self {
         Self {
             state: Mutex::new(State {
                 next: 1,
@@ -93,8 +103,21 @@ impl State {
         let Some(earlier) = &mut self.earlier else {
             return Ok(());
         };
-        let before = earlier.next_answer()?;
-        if now.differs(&before, earlier.head().lenient) {
+        let before = earlier.digest.next_answer()?;
+        let likeness = earlier.likeness;
+        let again = earlier.again.as_mut().map(DigestReader::next_answer);
+        let again = again.transpose()?;
+        let unsteady = again.filter(|again| again.differs(&before, likeness));
+        let differs = match &unsteady {
+            None => now.differs(&before, likeness),
+            // The time in a row may be another, and how many rows there are the same.
+            Some(again) => {
+                !again.counts_otherwise(&before, likeness)
+                    && now.counts_otherwise(&before, likeness)
+            }
+        };
+        self.found.unsteady += u64::from(unsteady.is_some() && !differs);
+        if differs {
             self.found.count += 1;
             self.found.overlapped += u64::from(overlapped);
             if self.found.listed.len() < LISTED_MAX {
@@ -106,5 +129,89 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::{DigestHead, Sent};
+    use super::super::tests::Scratch;
+    use super::*;
+    use crate::replay::State;
+    use crate::session::Knobs;
+
+    fn answer(ordinal: u64, rows: u64, hash: u64) -> Answer {
+        Answer {
+            ordinal,
+            state: State::Ok,
+            rows,
+            affected: 0,
+            warnings: 0,
+            last_insert_id: 0,
+            hash,
+        }
+    }
+
+    fn digest(name: &str, answers: &[Answer]) -> (Scratch, DigestReader) {
+        let head = DigestHead {
+            trace: "00".into(),
+            requests: answers.len() as u64,
+            unordered: true,
+            lenient: true,
+            sent: Sent::from(Knobs::default()),
+            family: "mysql".into(),
+            version: "1".into(),
+        };
+        let scratch = Scratch::new(name);
+        let mut writer = DigestWriter::create(&scratch.0, &head).expect("creates");
+        for answer in answers {
+            writer.write(answer).expect("writes");
+        }
+        writer.finish().expect("writes");
+        let reader = DigestReader::open(&scratch.0).expect("reads");
+        (scratch, reader)
+    }
+
+    #[test]
+    fn what_differs_by_itself_is_told_apart_unless_its_rows_are_not_as_many() {
+        // Equal; other rows; the time, read twice; the time, of a row that has gone; rows that come and go by themselves.
+        let before = [
+            answer(1, 1, 1),
+            answer(2, 1, 1),
+            answer(3, 1, 1),
+            answer(4, 1, 1),
+            answer(5, 1, 1),
+        ];
+        let again = [
+            answer(1, 1, 1),
+            answer(2, 1, 1),
+            answer(3, 1, 2),
+            answer(4, 1, 2),
+            answer(5, 2, 2),
+        ];
+        let now = [
+            answer(1, 1, 1),
+            answer(2, 1, 9),
+            answer(3, 1, 3),
+            answer(4, 0, 0),
+            answer(5, 0, 0),
+        ];
+        let (_first, before) = digest("answers-before", &before);
+        let (_second, again) = digest("answers-again", &again);
+        let answers = Answers::new(
+            None,
+            Some(Earlier {
+                digest: before,
+                again: Some(again),
+                likeness: Likeness::OneFamily,
+            }),
+        );
+        // The second transaction ends first.
+        answers.add(3, true, now[2..].to_vec());
+        answers.add(1, false, now[..2].to_vec());
+        let found = answers.finish().expect("reads").expect("compared");
+        let listed: Vec<u64> = found.listed.iter().map(|one| one.now.ordinal).collect();
+        assert_eq!(listed, [2, 4]);
+        assert_eq!((found.count, found.overlapped, found.unsteady), (2, 1, 2));
     }
 }

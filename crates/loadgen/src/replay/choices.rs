@@ -67,6 +67,10 @@ pub struct Choices {
     pub unordered: bool,
     /// What two engines write differently counts as equal.
     pub lenient: bool,
+    /// Requests about the session are sent: pings, resets, and statements that set or ask it.
+    pub chatter: bool,
+    /// A recorded connection begins with a login of its own.
+    pub reconnect: bool,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::session::Knobs;
 
 /// The first line; its number is raised when the canonical form or the file changes.
-const FIRST_LINE: &str = "# upshift-load digest 3";
+const FIRST_LINE: &str = "# upshift-load digest 4";
 const COLUMNS: &str = "# request\trows\taffected\twarnings\tinsert id\tanswer\thash";
 
 /// How a request was answered.
@@ -28,6 +28,8 @@ pub enum State {
     Lost,
     /// Not sent, because an earlier request of its transaction was refused.
     Skipped,
+    /// About the session: what it says is not compared, and a replay may leave it out.
+    Session,
 }
 
 /// The answer to one request.
@@ -50,7 +52,7 @@ pub struct Answer {
 }
 
 impl State {
-    /// As it stands in the file: `ok`, `error:1062:23000`, `lost`, `skipped`.
+    /// As it stands in the file: `ok`, `error:1062:23000`, `lost`, `skipped`, `session`.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -58,6 +60,7 @@ impl State {
             Self::Refused { code, sqlstate } => format!("error:{code}:{sqlstate}"),
             Self::Lost => "lost".to_owned(),
             Self::Skipped => "skipped".to_owned(),
+            Self::Session => "session".to_owned(),
         }
     }
 
@@ -66,6 +69,7 @@ impl State {
             "ok" => Some(Self::Ok),
             "lost" => Some(Self::Lost),
             "skipped" => Some(Self::Skipped),
+            "session" => Some(Self::Session),
             _ => {
                 let (code, sqlstate) = text.strip_prefix("error:")?.split_once(':')?;
                 Some(Self::Refused {
@@ -105,16 +109,40 @@ impl Answer {
         fields.next().is_none().then_some(answer)
     }
 
-    /// Whether two answers to a request differ. With `lenient` errors are equal by class, and what engines count in their own way is
-    /// left out: changed rows (MySQL counts rows that changed, `PostgreSQL` rows that were found), warnings and insert ids.
+    /// Whether two answers to a request differ.
     #[must_use]
-    pub fn differs(&self, earlier: &Self, lenient: bool) -> bool {
-        if !lenient {
-            return self != earlier;
+    pub fn differs(&self, earlier: &Self, likeness: Likeness) -> bool {
+        match likeness {
+            Likeness::Exact => self != earlier,
+            Likeness::OneFamily | Likeness::Lenient => {
+                self.counts_otherwise(earlier, likeness)
+                    || (self.ordinal, self.hash) != (earlier.ordinal, earlier.hash)
+            }
         }
-        !self.state.is_like(&earlier.state)
-            || (self.ordinal, self.rows, self.hash) != (earlier.ordinal, earlier.rows, earlier.hash)
     }
+
+    /// Whether they differ in more than what the rows hold: in how the request ended, or in how many rows it read or changed.
+    #[must_use]
+    pub fn counts_otherwise(&self, earlier: &Self, likeness: Likeness) -> bool {
+        let affected = likeness != Likeness::Lenient && self.affected != earlier.affected;
+        let state = match likeness {
+            Likeness::Exact => self.state == earlier.state,
+            Likeness::OneFamily | Likeness::Lenient => self.state.is_like(&earlier.state),
+        };
+        !state || affected || self.rows != earlier.rows
+    }
+}
+
+/// When two answers to a request are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// In everything.
+    Exact,
+    /// Lenient, of two servers of one family: they count changed rows in the same way.
+    OneFamily,
+    /// Errors by their class; without what engines count in their own way: changed rows (MySQL counts rows that changed,
+    /// `PostgreSQL` rows that were found), warnings and insert ids.
+    Lenient,
 }
 
 /// A request that was answered differently.
@@ -135,6 +163,8 @@ pub struct Differences {
     pub count: u64,
     /// How many of them belong to transactions that overlapped others when they were recorded.
     pub overlapped: u64,
+    /// Requests that two replays of the earlier kind answered differently already: they differ by themselves, and are no difference.
+    pub unsteady: u64,
     /// The first of them.
     pub listed: Vec<Difference>,
 }
@@ -333,10 +363,13 @@ mod tests {
             (change(|answer| answer.warnings = 1), false),
             (change(|answer| answer.last_insert_id = 0), false),
         ] {
-            assert!(other.differs(&one, false), "{other:?}");
-            assert_eq!(other.differs(&one, true), lenient, "{other:?}");
+            assert!(other.differs(&one, Likeness::Exact), "{other:?}");
+            assert_eq!(other.differs(&one, Likeness::Lenient), lenient, "{other:?}");
+            let changed = other.affected != one.affected;
+            let of_family = other.differs(&one, Likeness::OneFamily);
+            assert_eq!(of_family, lenient || changed, "{other:?}");
         }
-        assert!(!one.differs(&one, false));
+        assert!(!one.differs(&one, Likeness::Exact));
     }
 
     #[test]
@@ -345,9 +378,9 @@ mod tests {
         let postgres = answer(refused(0, "23505"));
         let foreign = answer(refused(1452, "23000"));
         let missing = answer(refused(1146, "42S02"));
-        assert!(!postgres.differs(&duplicate, true));
-        assert!(missing.differs(&duplicate, true));
-        assert!(foreign.differs(&duplicate, false));
+        assert!(!postgres.differs(&duplicate, Likeness::Lenient));
+        assert!(missing.differs(&duplicate, Likeness::Lenient));
+        assert!(foreign.differs(&duplicate, Likeness::Exact));
     }
 
     #[test]
@@ -358,6 +391,7 @@ mod tests {
             State::Lost,
             refused(1062, "23000"),
             State::Skipped,
+            State::Session,
         ];
         let head = DigestHead {
             trace: "00".into(),
@@ -381,7 +415,7 @@ mod tests {
         }
         let text = std::fs::read_to_string(&path).expect("text");
         for (damaged, why) in [
-            (text.replace("digest 3", "digest 2"), "begin"),
+            (text.replace("digest 4", "digest 3"), "begin"),
             (text.replace("\tlost\t", "\tgone\t"), "line"),
             (
                 text.lines()

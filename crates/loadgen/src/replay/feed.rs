@@ -1,6 +1,6 @@
 //! Hands a trace's transactions out to the connections that run them again: one pass over the file, whoever asks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub(super) struct Job {
     after: u64,
     /// The number of its first request, counted from 1 over the whole trace.
     pub(super) ordinal: u64,
+    /// The first of its recorded connection in this lap.
+    pub(super) is_first: bool,
     pub(super) kind: TransactionKind,
     /// When it began, after the first of the trace's first lap.
     pub(super) since_first: Duration,
@@ -64,6 +66,8 @@ struct State {
     reader: Reader,
     /// By connection.
     queues: Vec<VecDeque<Job>>,
+    /// The recorded connections of this lap so far.
+    begun: HashSet<u32>,
     /// The transactions that were read and have not ended: their numbers and first requests.
     unended: BTreeMap<u64, u64>,
     /// The first request that was not read.
@@ -92,6 +96,7 @@ impl Feed {
                 laps: 0,
                 reader: trace.reader()?,
                 queues: (0..connections).map(|_| VecDeque::new()).collect(),
+                begun: HashSet::new(),
                 unended: BTreeMap::new(),
                 next: 1,
                 last: 0,
@@ -181,6 +186,7 @@ impl State {
         let Some(recorded) = self.reader.next_transaction()? else {
             self.laps += 1;
             self.at_end = !self.loops;
+            self.begun.clear();
             if self.loops {
                 self.reader = self.trace.reader()?;
             }
@@ -198,6 +204,7 @@ impl State {
                 Order::Own | Order::Off => 0,
             },
             ordinal: self.laps * trace.ending.statements + recorded.ordinal,
+            is_first: self.begun.insert(recorded.connection),
             kind: recorded.kind,
             since_first: trace.lap().saturating_mul(lap) + recorded.since_first(),
             overlapped: trace.is_overlapped(recorded.number),
@@ -328,6 +335,8 @@ mod tests {
                 (job.number, job.after, job.ordinal, since_us)
             })
             .into();
+        // Each connection has one transaction a lap.
+        assert!(jobs.iter().all(|job| job.is_first));
         // Transactions began 250 us after each other, six a lap.
         assert_eq!(
             told,

@@ -5,12 +5,12 @@ use wire::{Family, RowsWanted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::codec::{Bytes, Malformed, put_number};
-use crate::session::StatementSpec;
+use crate::session::{StatementSpec, Way};
 
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
-/// Raised when an older program could not read what a newer one writes.
-pub(super) const VERSION: u32 = 4;
+/// Raised when an older program could not read what a newer one writes. Captures, which begin with the same bytes, have 5 to 19.
+pub(super) const VERSION: u32 = 20;
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Kind, length and checksum before each block's payload.
@@ -97,6 +97,11 @@ pub struct RecordedStatement {
     pub sql: String,
     /// Only the first row is read.
     pub first_row: bool,
+    /// It sets or asks the session.
+    pub of_session: bool,
+    /// How the application sent it, of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
 }
 
 impl From<&StatementSpec> for RecordedStatement {
@@ -105,6 +110,8 @@ impl From<&StatementSpec> for RecordedStatement {
             name: spec.name.clone(),
             sql: spec.sql.clone(),
             first_row: spec.rows == RowsWanted::First,
+            of_session: spec.of_session,
+            way: spec.way,
         }
     }
 }
@@ -113,12 +120,17 @@ impl RecordedStatement {
     /// As the session takes it.
     #[must_use]
     pub fn spec(&self) -> StatementSpec {
-        let spec = StatementSpec::new(&self.name, &self.sql);
+        let mut spec = StatementSpec {
+            way: self.way,
+            ..StatementSpec::new(&self.name, &self.sql)
+        };
         if self.first_row {
-            spec.first_row()
-        } else {
-            spec
+            spec = spec.first_row();
         }
+        if self.of_session {
+            spec = spec.of_session();
+        }
+        spec
     }
 }
 

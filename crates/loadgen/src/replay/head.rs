@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::digest::Likeness;
 use super::trace::Trace;
 use crate::failure::Failure;
 use crate::session::{Knobs, Protocol, RowsMode};
@@ -32,7 +33,7 @@ pub struct DigestHead {
 pub struct Sent {
     pub rows: RowsMode,
     pub protocol: Protocol,
-    pub fetch_size: u32,
+    pub fetch_size: Option<u32>,
     pub metadata: bool,
     pub binary_results: bool,
 }
@@ -69,6 +70,16 @@ impl Sent {
 }
 
 impl DigestHead {
+    /// When answers of these two are equal.
+    #[must_use]
+    pub fn likeness(&self, earlier: &Self) -> Likeness {
+        match (self.lenient, self.family == earlier.family) {
+            (false, _) => Likeness::Exact,
+            (true, true) => Likeness::OneFamily,
+            (true, false) => Likeness::Lenient,
+        }
+    }
+
     /// Whether answers that are made as `self` says can be compared with those of an earlier digest of `trace`.
     ///
     /// # Errors
@@ -127,7 +138,7 @@ mod tests {
         assert_eq!(rows, [Some("--rows"); 2]);
         for (differs, option) in [
             (change(|sent| sent.protocol = Protocol::Text), "--protocol"),
-            (change(|sent| sent.fetch_size = 7), "--fetch-size"),
+            (change(|sent| sent.fetch_size = Some(7)), "--fetch-size"),
             (change(|sent| sent.metadata = false), "--metadata"),
             (
                 change(|sent| sent.binary_results = true),

@@ -22,10 +22,10 @@ mod tests;
 mod trace;
 mod writer;
 
-pub use answers::Answers;
+pub use answers::{Answers, Earlier};
 pub use canonical::ResultHash;
 pub use choices::{Choices, Loop, Pace};
-pub use digest::{Answer, Difference, Differences, DigestReader, DigestWriter, State};
+pub use digest::{Answer, Difference, Differences, DigestReader, DigestWriter, Likeness, State};
 pub use feed::Order;
 pub use format::{Ending, Meta, RecordedStatement};
 pub use head::{DigestHead, Sent};

@@ -169,7 +169,7 @@ impl Workload for Replay {
 
     /// Whether the server takes every statement of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
-        for spec in &self.statements {
+        for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
             match connection.prepare(&spec.sql) {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {
@@ -195,6 +195,7 @@ impl Workload for Replay {
             hash: ResultHash::new(self.shared.choices.unordered, self.shared.choices.lenient),
             shared: Arc::clone(&self.shared),
             place: number as usize,
+            is_used: false,
             job: None,
             kept: Vec::new(),
             counted_otherwise: 0,
@@ -209,6 +210,8 @@ impl Workload for Replay {
             loops,
             unordered,
             lenient,
+            chatter,
+            reconnect,
         } = self.shared.choices;
         let mut options = Map::new();
         options.insert(
@@ -220,6 +223,8 @@ impl Workload for Replay {
         options.insert("loop".into(), serde_json::json!(loops));
         options.insert("unordered".into(), unordered.into());
         options.insert("lenient".into(), lenient.into());
+        options.insert("chatter".into(), chatter.into());
+        options.insert("reconnect".into(), reconnect.into());
         options
     }
 
@@ -262,6 +267,8 @@ const ONE_BY_ONE: &str = "they ran one after the other, in the order in which th
 struct Player {
     shared: Arc<Shared>,
     place: usize,
+    /// A transaction was sent on the connection.
+    is_used: bool,
     hash: ResultHash,
     job: Option<Job>,
     /// The answers to the transaction at hand.
@@ -299,13 +306,19 @@ impl Client for Player {
         self.kept.clear();
         self.counted_otherwise = 0;
         let last = job.ordinal + job.events.len() as u64 - 1;
-        let mut outcome = Ok(Outcome::Committed);
+        let mut outcome = self.log_in(session, &job).map(|()| Outcome::Committed);
         for (ordinal, event) in (job.ordinal..).zip(&job.events) {
             if outcome.is_err() {
                 self.note(ordinal, State::Skipped, Done::default());
                 continue;
             }
+            let of_session = self.is_about_session(event);
+            if of_session && !self.shared.choices.chatter {
+                self.note(ordinal, State::Session, Done::default());
+                continue;
+            }
             match self.send(session, event) {
+                Ok(_) if of_session => self.note(ordinal, State::Session, Done::default()),
                 Ok(done) => {
                     let was_refused = job.refused && ordinal == last;
                     if !was_refused && self.counts_otherwise(event, done, session) {
@@ -314,7 +327,11 @@ impl Client for Player {
                     self.note(ordinal, State::Ok, done);
                 }
                 Err(error) => {
-                    self.note(ordinal, state(&error), Done::default());
+                    let state = match of_session && !error.is_disconnect() {
+                        true => State::Session,
+                        false => state(&error),
+                    };
+                    self.note(ordinal, state, Done::default());
                     outcome = Err(error);
                     continue;
                 }
@@ -348,12 +365,34 @@ impl Client for Player {
 }
 
 impl Player {
+    /// A connection of its own for each that was recorded, where that is asked for. The first has it already.
+    fn log_in(&mut self, session: &mut Session, job: &Job) -> Result<(), Error> {
+        let was_used = std::mem::replace(&mut self.is_used, true);
+        if was_used && job.is_first && self.shared.choices.reconnect {
+            session.reconnect()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a request sets or asks the session, and no row of a table.
+    fn is_about_session(&self, event: &Event) -> bool {
+        match event {
+            Event::Ping | Event::Reset => true,
+            Event::Statement { id, .. } => {
+                self.shared.trace.meta.statements[usize::from(id.0)].of_session
+            }
+            _ => false,
+        }
+    }
+
     fn send(&mut self, session: &mut Session, event: &Event) -> Result<Done, Error> {
         let nothing = |()| Done::default();
         match event {
             Event::Begin => session.begin().map(nothing),
             Event::Commit => session.commit().map(nothing),
             Event::Rollback => session.rollback().map(nothing),
+            Event::Ping => session.ping(),
+            Event::Reset => session.reset(),
             Event::Statement { id, parameters, .. } if self.answers.is_some() => {
                 session.rows(*id, parameters, &mut self.hash)
             }

@@ -32,7 +32,10 @@ const CHANGES: [&str; 17] = [
 /// # Errors
 /// A file that has changed since it was opened.
 pub(super) fn first_change(trace: &Trace) -> anyhow::Result<Option<String>> {
-    let only_read = trace.meta.statements.iter().map(|one| only_reads(&one.sql));
+    // What sets the session sets it to the same again; what stands behind the first of several is not looked into.
+    let statements = trace.meta.statements.iter();
+    let only_read =
+        statements.map(|one| one.of_session || one.spec().is_preparable() && only_reads(&one.sql));
     let only_read: Vec<bool> = only_read.collect();
     let mut reader = trace.reader()?;
     while let Some(recorded) = reader.next_transaction()? {

@@ -8,7 +8,7 @@ use wire::{Connection, Error};
 
 use super::tape::Tape;
 use super::writer::{Ended, TraceWriter};
-use crate::session::{Session, StatementSpec};
+use crate::session::{Knobs, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// A workload whose transactions go into a trace.
@@ -65,8 +65,8 @@ impl Workload for Recording {
         self.inner.options()
     }
 
-    fn statements_prepared(&self, all: bool) -> usize {
-        self.inner.statements_prepared(all)
+    fn statements_prepared(&self, knobs: &Knobs) -> usize {
+        self.inner.statements_prepared(knobs)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -10,6 +10,8 @@ const COMMIT: u8 = 1;
 const ROLLBACK: u8 = 2;
 const STATEMENT: u8 = 3;
 const BATCH: u8 = 4;
+const PING: u8 = 5;
+const RESET: u8 = 6;
 
 const WAYS: [BatchWay; 3] = [BatchWay::Single, BatchWay::Bulk, BatchWay::Pipeline];
 
@@ -55,6 +57,16 @@ impl Tape {
         self.boundary(ROLLBACK);
     }
 
+    /// A round trip that asks for nothing.
+    pub fn ping(&mut self) {
+        self.boundary(PING);
+    }
+
+    /// The session is made as it was after its login.
+    pub fn reset(&mut self) {
+        self.boundary(RESET);
+    }
+
     /// A statement; [`Self::answered`] follows.
     pub fn statement(&mut self, id: StatementId, parameters: &[Value]) {
         self.boundary(STATEMENT);
@@ -98,6 +110,8 @@ pub enum Event {
     Begin,
     Commit,
     Rollback,
+    Ping,
+    Reset,
     Statement {
         id: StatementId,
         parameters: Vec<Value>,
@@ -118,6 +132,8 @@ impl Event {
             BEGIN => Self::Begin,
             COMMIT => Self::Commit,
             ROLLBACK => Self::Rollback,
+            PING => Self::Ping,
+            RESET => Self::Reset,
             STATEMENT => Self::Statement {
                 id: statement_id(bytes, statements)?,
                 parameters: bytes.values()?,

@@ -11,7 +11,7 @@ use wire::{BatchWay, Connection, Error, Value};
 
 use super::writer::Ended;
 use super::{Counts, Event, Meta, RecordedStatement, Recording, Tape, Trace, TraceWriter};
-use crate::session::{Session, StatementId, StatementSpec};
+use crate::session::{Knobs, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// A file of this test's own, gone with it.
@@ -34,6 +34,8 @@ fn meta() -> Meta {
         name: name.into(),
         sql: "SELECT ?".into(),
         first_row: name == "b",
+        of_session: name == "b",
+        way: None,
     };
     Meta {
         workload: "test".into(),
@@ -54,6 +56,8 @@ fn tape(events: &[Event]) -> Tape {
             Event::Begin => tape.begin(),
             Event::Commit => tape.commit(),
             Event::Rollback => tape.rollback(),
+            Event::Ping => tape.ping(),
+            Event::Reset => tape.reset(),
             Event::Statement {
                 id,
                 parameters,
@@ -139,6 +143,8 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Begin),
         Just(Event::Commit),
         Just(Event::Rollback),
+        Just(Event::Ping),
+        Just(Event::Reset),
         (id(), values(), counts()).prop_map(|(id, parameters, counts)| Event::Statement {
             id,
             parameters,
@@ -326,7 +332,7 @@ impl Workload for SlowWorkload {
     fn options(&self) -> serde_json::Map<String, serde_json::Value> {
         serde_json::Map::from_iter([("a".to_owned(), 1.into())])
     }
-    fn statements_prepared(&self, _all: bool) -> usize {
+    fn statements_prepared(&self, _knobs: &Knobs) -> usize {
         3
     }
     fn notes(&self) -> Vec<String> {
@@ -342,7 +348,7 @@ fn recording_changes_nothing_of_a_load() {
     let recording = Recording::new(Arc::new(SlowWorkload), writer);
     assert_eq!(recording.tpmc(), SlowWorkload.tpmc());
     assert_eq!(recording.options(), SlowWorkload.options());
-    assert_eq!(recording.statements_prepared(true), 3);
+    assert_eq!(recording.statements_prepared(&Knobs::default()), 3);
     assert_eq!(recording.notes(), ["slow"]);
     let mut client = recording.client(0, 1);
     let mut random = Random::seed_from_u64(1);

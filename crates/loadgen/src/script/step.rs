@@ -9,10 +9,9 @@ use wire::Dialect;
 use super::keys::{Found, Keys, integer, wrong_type};
 use super::problem::{Problems, suggestion};
 use super::variable::{Drawn, Source, Variable};
+use crate::measure::Names;
 use crate::session::{StatementId, StatementSpec};
 
-/// The names that the load client reports its own requests under.
-const OWN_NAMES: [&str; 5] = ["connect", "prepare", "begin", "commit", "rollback"];
 /// Rounds of one repeat.
 const ROUNDS_MAX: i64 = 1 << 32;
 
@@ -199,8 +198,8 @@ impl Reader<'_> {
         self.check_words(at, sql, list.bounded);
         if let Some(keys) = keys {
             if let Some(name) = keys.text("name", &mut self.problems) {
-                if name.is_empty() || OWN_NAMES.contains(&name) {
-                    let hint = format!("{} have them", OWN_NAMES.join(", "));
+                if name.is_empty() || Names::FIXED.contains(&name) {
+                    let hint = format!("{} have them", Names::FIXED.join(", "));
                     self.problems
                         .error(at, format!("no statement can be named {name:?}"), hint);
                 }

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::{Family, Fetch, RowsWanted};
 
+use super::StatementSpec;
 use crate::failure::Usage;
 
 /// How a statement with parameters reaches the server.
@@ -16,6 +17,8 @@ pub enum Protocol {
     Prepared,
     /// Prepared, executed and closed for each request: the common mistake.
     PreparePerRequest,
+    /// In a replay: each as the application sent it, where the trace says how; else prepared.
+    Recorded,
 }
 
 /// The isolation level of every transaction.
@@ -72,8 +75,8 @@ pub struct Knobs {
     pub autocommit: Option<bool>,
     /// The isolation level of every transaction.
     pub isolation: Isolation,
-    /// Rows a round trip; 0: all at once.
-    pub fetch_size: u32,
+    /// Rows a round trip; 0: all at once. `None`: as many as the application fetched, where a trace says so; else all at once.
+    pub fetch_size: Option<u32>,
     /// How much of each result is read.
     pub rows: RowsMode,
     /// Column definitions come with results.
@@ -88,7 +91,7 @@ impl Default for Knobs {
             protocol: Protocol::Prepared,
             autocommit: None,
             isolation: Isolation::Default,
-            fetch_size: 0,
+            fetch_size: Some(0),
             rows: RowsMode::Stated,
             metadata: true,
             binary_results: false,
@@ -102,7 +105,7 @@ impl Knobs {
     /// # Errors
     /// The choice that cannot be, and what to choose.
     pub fn check(&self, family: Family) -> Result<(), Usage> {
-        if family == Family::Mysql && self.protocol == Protocol::Text && self.fetch_size > 0 {
+        if family == Family::Mysql && self.protocol == Protocol::Text && self.fetch_size > Some(0) {
             return Err(Usage::new(
                 "MySQL has no fetch size for text statements",
                 "use --protocol prepared with --fetch-size, or --fetch-size 0",
@@ -135,23 +138,103 @@ impl Knobs {
         Ok(())
     }
 
-    /// What to ask of the connection for a statement that wants `stated`.
-    pub(super) fn fetch(&self, stated: RowsWanted) -> Fetch {
+    /// How a statement is sent, and what to ask of the connection for it.
+    pub(super) fn way(&self, statement: &StatementSpec, family: Family) -> (Protocol, Fetch) {
+        let recorded = statement.way;
+        let protocol = match (self.protocol, recorded) {
+            _ if !statement.is_preparable() => Protocol::Text,
+            (Protocol::Recorded, Some(way)) => way.protocol,
+            (Protocol::Recorded, None) => Protocol::Prepared,
+            (all, _) => all,
+        };
+        let is_text = protocol == Protocol::Text;
+        let size = match self.fetch_size {
+            // MySQL has none for text, and no application of its can have asked for one.
+            _ if is_text && (family == Family::Mysql || statement.of_session) => 0,
+            Some(size) => size,
+            None if is_text => 0,
+            None => recorded.map_or(0, |way| way.fetch_size),
+        };
         let rows = match self.rows {
-            RowsMode::Stated => stated,
+            RowsMode::Stated => statement.rows,
             RowsMode::All => RowsWanted::All,
             RowsMode::First => RowsWanted::First,
         };
-        Fetch {
-            size: self.fetch_size,
-            rows,
-        }
+        (protocol, Fetch { size, rows })
+    }
+
+    /// Whether a statement stays prepared on its connection.
+    #[must_use]
+    pub fn keeps_prepared(&self, statement: &StatementSpec) -> bool {
+        // What a family has no fetch size for changes nothing here.
+        self.way(statement, Family::Mysql).0 == Protocol::Prepared
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Way;
+
+    #[test]
+    fn a_statement_goes_as_it_was_recorded_unless_the_knobs_say_another_way() {
+        let spec = |way| StatementSpec {
+            way,
+            ..StatementSpec::new("a", "SELECT 1")
+        };
+        let recorded = |protocol, fetch_size| {
+            let several = false;
+            spec(Some(Way {
+                protocol,
+                fetch_size,
+                several,
+            }))
+        };
+        let as_recorded = Knobs {
+            protocol: Protocol::Recorded,
+            fetch_size: None,
+            ..Knobs::default()
+        };
+        let sent = |knobs: &Knobs, spec: &StatementSpec, family| {
+            let (protocol, fetch) = knobs.way(spec, family);
+            (protocol, fetch.size)
+        };
+        let each = Protocol::PreparePerRequest;
+        let mysql = Family::Mysql;
+        assert_eq!(
+            sent(&as_recorded, &spec(None), mysql),
+            (Protocol::Prepared, 0)
+        );
+        assert_eq!(sent(&as_recorded, &recorded(each, 7), mysql), (each, 7));
+        let text = recorded(Protocol::Text, 0);
+        assert_eq!(sent(&as_recorded, &text, mysql), (Protocol::Text, 0));
+        assert!(as_recorded.keeps_prepared(&spec(None)) && !as_recorded.keeps_prepared(&text));
+        let whole = Knobs {
+            fetch_size: Some(0),
+            ..as_recorded
+        };
+        assert_eq!(sent(&whole, &recorded(each, 7), mysql), (each, 0));
+        let fetched = Knobs {
+            fetch_size: Some(5),
+            ..as_recorded
+        };
+        assert_eq!(sent(&fetched, &text, mysql), (Protocol::Text, 0));
+        assert_eq!(sent(&fetched, &text, Family::Postgres), (Protocol::Text, 5));
+        let prepared = Knobs::default();
+        assert_eq!(
+            sent(&prepared, &recorded(each, 7), mysql),
+            (Protocol::Prepared, 0)
+        );
+        let several = Way {
+            protocol: Protocol::Text,
+            fetch_size: 0,
+            several: true,
+        };
+        assert_eq!(
+            sent(&prepared, &spec(Some(several)), mysql),
+            (Protocol::Text, 0)
+        );
+    }
 
     #[test]
     fn each_level_has_a_statement_for_a_whole_session() {

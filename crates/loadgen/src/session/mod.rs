@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::{BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, Statement, Value};
 
 pub use knobs::{Isolation, Knobs, Protocol, RowsMode};
-pub use statement::{StatementId, StatementSpec};
+pub use statement::{StatementId, StatementSpec, Way};
 
 use crate::clock::Clock;
 use crate::measure::{Names, Recorder};
@@ -122,10 +122,10 @@ impl Session {
         parameters: &[Value],
         sink: &mut dyn RowSink,
     ) -> Result<Done, Error> {
-        let spec_rows = self.shared.statements[usize::from(id.0)].rows;
-        let fetch = self.shared.knobs.fetch(spec_rows);
+        let spec = &self.shared.statements[usize::from(id.0)];
+        let (protocol, fetch) = self.shared.knobs.way(spec, self.family);
         let name = self.shared.names.of(id);
-        match self.shared.knobs.protocol {
+        match protocol {
             Protocol::Text => self.measured(name, |connection, shared| {
                 let spec = &shared.statements[usize::from(id.0)];
                 if parameters.is_empty() {
@@ -137,7 +137,7 @@ impl Session {
                     sink,
                 )
             }),
-            Protocol::Prepared => {
+            Protocol::Prepared | Protocol::Recorded => {
                 let statement = self.take_prepared(id)?;
                 let done = self.measured(name, |connection, _| {
                     connection.execute(&statement, parameters, fetch, sink)
@@ -272,6 +272,27 @@ impl Session {
             Some(true) => Ok(()),
             None | Some(false) => self.simple(Names::ROLLBACK, "ROLLBACK"),
         }
+    }
+
+    /// A round trip that asks for nothing.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn ping(&mut self) -> Result<Done, Error> {
+        self.measured(Names::PING, |connection, _| connection.ping())
+    }
+
+    /// Make the session as it was after its login; what was prepared is gone.
+    ///
+    /// # Errors
+    /// Any [`Error`]; it has been counted.
+    pub fn reset(&mut self) -> Result<Done, Error> {
+        self.prepared.fill(None);
+        self.measured(Names::RESET, |connection, shared| {
+            let done = connection.reset()?;
+            set_up(connection, &shared.knobs)?;
+            Ok(done)
+        })
     }
 
     /// Drop the connection and make a new one; what was prepared is gone.

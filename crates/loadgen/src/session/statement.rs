@@ -1,6 +1,9 @@
 //! The statements of a workload.
 
+use serde::{Deserialize, Serialize};
 use wire::RowsWanted;
+
+use super::Protocol;
 
 /// Which of [`crate::workload::Workload::statements`] one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +18,23 @@ pub struct StatementSpec {
     pub sql: String,
     /// How much of its result the workload needs.
     pub rows: RowsWanted,
+    /// It sets or asks the session and touches no row of a table. It goes as text in every protocol, as drivers send it.
+    pub of_session: bool,
+    /// How an application sent it, where that is known.
+    pub way: Option<Way>,
+}
+
+/// How an application sent a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Text or prepared.
+    pub protocol: Protocol,
+    /// Rows a round trip; 0: all at once.
+    #[serde(default)]
+    pub fetch_size: u32,
+    /// Its text holds several statements, which no server prepares.
+    #[serde(default)]
+    pub several: bool,
 }
 
 impl StatementSpec {
@@ -25,13 +45,28 @@ impl StatementSpec {
             name: name.into(),
             sql: sql.into(),
             rows: RowsWanted::All,
+            of_session: false,
+            way: None,
         }
+    }
+
+    /// Whether a server can prepare it: not several statements, nor all that is about the session.
+    #[must_use]
+    pub fn is_preparable(&self) -> bool {
+        !self.of_session && !self.way.is_some_and(|way| way.several)
     }
 
     /// The same, of whose result only the first row is read.
     #[must_use]
     pub fn first_row(mut self) -> Self {
         self.rows = RowsWanted::First;
+        self
+    }
+
+    /// The same, about the session.
+    #[must_use]
+    pub fn of_session(mut self) -> Self {
+        self.of_session = true;
         self
     }
 }

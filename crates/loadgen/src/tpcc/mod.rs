@@ -39,7 +39,7 @@ pub use choice::Choice;
 pub use pace::Pace;
 
 use crate::failure::Usage;
-use crate::session::StatementSpec;
+use crate::session::{Knobs, Protocol, StatementSpec};
 use crate::workload::{Client, Random, TransactionKind, Workload};
 use catalog::Key;
 use config::Config;
@@ -179,7 +179,8 @@ impl Workload for Tpcc {
         own.into_iter().chain(self.choice.options()).collect()
     }
 
-    fn statements_prepared(&self, all: bool) -> usize {
+    fn statements_prepared(&self, knobs: &Knobs) -> usize {
+        let all = knobs.protocol == Protocol::Prepared;
         let batch = self.how.batch;
         let sent = Key::ALL.into_iter().filter(|&key| {
             if all {

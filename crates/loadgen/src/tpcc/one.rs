@@ -19,7 +19,7 @@ use super::scale::{DISTRICTS, LINES_MAX, LINES_MIN};
 use super::statements::{Runner, Statements};
 use crate::cli::{LoadOptions, run_workload};
 use crate::failure::Usage;
-use crate::session::{Session, StatementSpec};
+use crate::session::{Knobs, Protocol, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// Orders that a statement inserts get numbers from here on, one for each connection.
@@ -133,8 +133,8 @@ impl Workload for One {
     }
 
     /// Only this one: for each number of rows, if it takes a batch.
-    fn statements_prepared(&self, all: bool) -> usize {
-        if all {
+    fn statements_prepared(&self, knobs: &Knobs) -> usize {
+        if knobs.protocol == Protocol::Prepared {
             self.statements.sizes(self.key)
         } else {
             0

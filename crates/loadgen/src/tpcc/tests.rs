@@ -15,7 +15,7 @@ use super::terminal::{Drawn, Home, Terminal};
 use super::{BatchMode, Choice, How, Pace, Tpcc, Transaction, Warehouses, scale};
 use crate::clock::MonotonicClock;
 use crate::measure::{Collector, Names, Recorder};
-use crate::session::{Knobs, Session, Shared};
+use crate::session::{Knobs, Protocol, Session, Shared};
 use crate::workload::{Client, Outcome, Random, Workload};
 
 const TRANSACTIONS: u64 = 100_000;
@@ -124,8 +124,17 @@ fn how(batch: BatchMode) -> How {
 #[test]
 fn a_batch_prepares_only_the_statements_that_it_sends() {
     let prepared = |batch, all| {
+        let protocol = if all {
+            Protocol::Prepared
+        } else {
+            Protocol::Text
+        };
+        let knobs = Knobs {
+            protocol,
+            ..Knobs::default()
+        };
         let tpcc = Tpcc::new(&choice(), how(batch), 1, 1).expect("a flavour that is there");
-        (tpcc.statements_prepared(all), tpcc.statements().len())
+        (tpcc.statements_prepared(&knobs), tpcc.statements().len())
     };
     let (single, every) = prepared(BatchMode::None, true);
     assert!(single < every - 28, "{single} of {every}");

@@ -16,6 +16,10 @@ pub struct Counts {
     pub unreached: AtomicU64,
     /// Clients who could not be taken yet, for want of descriptors.
     pub refused: AtomicU64,
+    /// Connections whose TLS failed.
+    pub tls_broken: AtomicU64,
+    /// Why the first of them did.
+    pub tls_why: OnceLock<String>,
     /// Bytes of clients.
     pub sent: AtomicU64,
     /// Bytes of servers.

@@ -9,7 +9,8 @@ use wire::ServerUrl;
 use super::identity::{self, User};
 use super::options::Options;
 use super::place::{Place, inode};
-use super::probe::probe;
+use super::probe::{Wanted, probe};
+use super::proxy::tls::Ends;
 use super::take::{self, Taken};
 use crate::failure::Failure;
 
@@ -40,23 +41,26 @@ impl Listening {
     ///
     /// # Errors
     /// A server that is not there or speaks another protocol, a place that cannot be had, clients who would become somebody else.
-    pub fn open(options: &Options, url: &ServerUrl) -> Result<(Self, Socket), Failure> {
-        let server = Place::of(url);
+    pub fn open(
+        options: &Options,
+        url: &ServerUrl,
+        ends: Option<&Ends>,
+    ) -> Result<(Self, Socket), Failure> {
+        let server = Wanted {
+            place: Place::of(url),
+            family: url.family,
+            tls: ends.and_then(Ends::client),
+        };
         match &options.listen {
-            Some(listen) => Self::beside(listen, &server, url, options.share_identity),
-            None => Self::instead(&server, url, options.share_identity),
+            Some(listen) => Self::beside(listen, &server, options.share_identity),
+            None => Self::instead(&server, options.share_identity),
         }
     }
 
-    fn beside(
-        listen: &Place,
-        server: &Place,
-        url: &ServerUrl,
-        share: bool,
-    ) -> Result<(Self, Socket), Failure> {
+    fn beside(listen: &Place, server: &Wanted, share: bool) -> Result<(Self, Socket), Failure> {
         let others = share || User::own().is_root();
-        identity::check(listen, server, others, share)?;
-        let address = probe(server, url.family)?;
+        identity::check(listen, &server.place, others, share)?;
+        let address = probe(server)?;
         let listener = listen.listen(if others { EVERYBODY } else { ONLY_US })?;
         let leave = match listen {
             Place::File(path) => {
@@ -73,21 +77,22 @@ impl Listening {
         Ok((listening, listener))
     }
 
-    fn instead(server: &Place, url: &ServerUrl, share: bool) -> Result<(Self, Socket), Failure> {
-        let Place::File(path) = server else {
+    fn instead(server: &Wanted, share: bool) -> Result<(Self, Socket), Failure> {
+        let place = &server.place;
+        let Place::File(path) = place else {
             return Err(Failure::usage(
                 "--take-socket takes the place of a socket, and --server names none",
                 "name the server's socket: mysql://?socket=PATH, or use --listen",
             ));
         };
         let (found, word) = take::check(path)?;
-        identity::check(server, server, true, share)?;
-        probe(server, url.family)?;
+        identity::check(place, place, true, share)?;
+        probe(server)?;
         let aside = Place::File(take::aside(path)).addresses()?.remove(0);
         let (listener, taken) = take::take(path, &found)?;
         let listening = Self {
             words: word.into_iter().collect(),
-            place: server.clone(),
+            place: place.clone(),
             server: aside,
             leave: Leave::GiveBack(taken),
         };

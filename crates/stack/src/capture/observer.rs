@@ -27,6 +27,7 @@ pub struct Observer {
     watched: HashMap<u32, Watched>,
     counts: Arc<Counts>,
     seen: Seen,
+    decrypts: bool,
 }
 
 /// What a capture could not read, and what it did.
@@ -50,7 +51,13 @@ impl Observer {
             watched: HashMap::new(),
             counts,
             seen: Seen::default(),
+            decrypts: false,
         }
+    }
+
+    /// What comes behind a request for TLS has been decrypted.
+    pub fn decrypts(&mut self) {
+        self.decrypts = true;
     }
 
     /// Why nothing is written any more.
@@ -96,11 +103,14 @@ impl Observer {
 
 impl Taker for Observer {
     fn open(&mut self, connection: u32, at_ns: u64, joined_late: bool) {
-        let stream = if joined_late {
+        let mut stream = if joined_late {
             Stream::joined_late(self.family)
         } else {
             Stream::new(self.family)
         };
+        if self.decrypts {
+            stream.decrypts();
+        }
         let number = self.writer.connected(at_ns, joined_late);
         let watched = Watched {
             stream,

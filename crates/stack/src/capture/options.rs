@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args};
 use wire::ServerUrl;
 
 use super::place::Place;
+use super::proxy::tls::Ends;
 use crate::failure::Failure;
 
 /// What to capture, and into which trace.
@@ -31,6 +32,12 @@ pub struct Options {
     /// Where the server is: <mysql://host:port>, mysql://?socket=PATH or postgres://... No login is needed, clients bring theirs.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    /// End TLS in the proxy: the certificate, in PEM format, that clients who ask for TLS see. Without it TLS passes through unread.
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["pcap", "interface"])]
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, in PEM format and without a passphrase.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
     /// The server's port in the packets; without it that of --server, or 3306 or 5432, whichever comes first.
     #[arg(long, value_name = "N", conflicts_with_all = ["listen", "take_socket"])]
     pub port: Option<u16>,
@@ -70,6 +77,17 @@ impl Options {
                 "write mysql://HOST:PORT, mysql://?socket=PATH or postgres://...",
             )
         })
+    }
+
+    /// How TLS ends in the proxy, if it does.
+    ///
+    /// # Errors
+    /// Files that cannot be used; a server that is to be reached by TLS where it does not end here.
+    pub fn tls_ends(&self, url: &ServerUrl) -> Result<Option<Ends>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) else {
+            return Ends::are_not_asked_for(url).map(|()| None);
+        };
+        Ends::new(certificate, key, url).map(Some)
     }
 
     /// When to end.

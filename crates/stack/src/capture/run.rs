@@ -16,6 +16,7 @@ use super::observer::Observer;
 use super::options::Options;
 use super::proxy::batch::{Batch, Batches, What, spool};
 use super::proxy::clock::Clock;
+use super::proxy::tls::Ends;
 use super::proxy::{Proxy, Stop};
 use super::summary::{Summary, family_name};
 use super::taker::Taker;
@@ -94,6 +95,7 @@ pub fn is_full(options: &Options) -> bool {
 
 fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Captured, Failure> {
     sys::raise_file_limit();
+    let ends = options.tls_ends(url)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -101,20 +103,27 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
     let clock = Clock::start();
     let writer = trace(options, url, Capture::Proxy, began_unix_us, 0)?;
     // A trace of nothing would stand in the way of the next attempt.
-    let opened = Listening::open(options, url).inspect_err(|_| {
+    let opened = Listening::open(options, url, ends.as_ref()).inspect_err(|_| {
         let _ = fs::remove_file(&options.trace);
     });
     let (listening, listener) = opened?;
     for word in &listening.words {
         eprintln!("{word}");
     }
+    for word in ends.iter().flat_map(Ends::words) {
+        eprintln!("{word}");
+    }
     let counts = Arc::new(Counts::default());
     let (spool, batches) = spool(options.lossy);
     let drain = Duration::from_secs(options.drain_seconds);
     let server = listening.server.clone();
-    let (proxy, stop) = Proxy::new(listener, server, spool, clock, Arc::clone(&counts), drain)
+    let mut observer = Observer::new(url.family, writer, Arc::clone(&counts));
+    if ends.is_some() {
+        observer.decrypts();
+    }
+    let (counted, ends_tls) = (Arc::clone(&counts), ends.is_some());
+    let (proxy, stop) = Proxy::new(listener, server, ends, spool, clock, counted, drain)
         .map_err(|error| Failure::failed(format!("epoll: {error}"), ""))?;
-    let observer = Observer::new(url.family, writer, Arc::clone(&counts));
     let observing = thread::spawn({
         let counts = Arc::clone(&counts);
         move || observe(observer, &batches, &counts)
@@ -149,7 +158,7 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
     if let Some(word) = left? {
         eprintln!("{word}");
     }
-    Ok((summary.proxied(&forwarded, &counts), failed))
+    Ok((summary.proxied(&forwarded, &counts, ends_tls), failed))
 }
 
 /// Read what was forwarded, until there is no more.

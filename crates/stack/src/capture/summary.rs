@@ -53,6 +53,10 @@ pub struct Proxied {
     pub unreached: u64,
     /// Connections that came and went unseen (--lossy).
     pub unseen: u64,
+    /// Connections whose TLS failed; null where TLS does not end in the proxy.
+    pub tls_broken: Option<u64>,
+    /// Why the first of them did.
+    pub tls_why: Option<String>,
 }
 
 /// What only a file of packets has.
@@ -113,13 +117,15 @@ impl Summary {
 
     /// With what a proxy measured.
     #[must_use]
-    pub fn proxied(mut self, forwarded: &Forwarded, counts: &Counts) -> Self {
+    pub fn proxied(mut self, forwarded: &Forwarded, counts: &Counts, ends_tls: bool) -> Self {
         self.proxy = Some(Proxied {
             added_us_p50: forwarded.added_us(0.5),
             added_us_p99: forwarded.added_us(0.99),
             waited_s: forwarded.waited.as_secs_f64(),
             unreached: counts.unreached.load(Relaxed),
             unseen: forwarded.unseen,
+            tls_broken: ends_tls.then(|| counts.tls_broken.load(Relaxed)),
+            tls_why: counts.tls_why.get().cloned(),
         });
         self
     }
@@ -195,6 +201,11 @@ impl Summary {
             }
             if proxy.unseen > 0 {
                 say(format!("{} connections came and went unseen", proxy.unseen));
+            }
+            if let (Some(broken @ 1..), Some(why)) = (proxy.tls_broken, &proxy.tls_why) {
+                say(format!(
+                    "{broken} connections broke in TLS; the first: {why}"
+                ));
             }
         }
         if let Some(packets) = &self.packets {
@@ -276,7 +287,10 @@ mod tests {
         };
         let summary = summary.of_packets(read, Some(11), Some("it is cut off".to_owned()));
         let forwarded = Forwarded::of(&[2000, 2000, 2000, 90_000]);
-        let summary = summary.proxied(&forwarded, &counts);
+        counts.tls_broken.store(2, Relaxed);
+        let why = "TLS with a client: received fatal alert: UnknownCa";
+        counts.tls_why.set(why.to_owned()).expect("none yet");
+        let summary = summary.proxied(&forwarded, &counts, true);
         let text = summary.text();
         for line in [
             "2 connections, 0 requests, 0 B sent, 0 B received in 1.5 s; 0 B in /no/app.trace",
@@ -286,6 +300,7 @@ mod tests {
             "5 requests could not be written in time",
             "the proxy added 2.0 us (median), 90.0 us (p99) to each message",
             "4 clients came while the server could not be reached",
+            "2 connections broke in TLS; the first: TLS with a client: received fatal alert: UnknownCa",
             "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
             "11 packets were dropped before they could be captured: what is missing by that is gaps",
             "the packets are not whole: it is cut off",

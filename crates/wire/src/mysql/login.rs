@@ -18,6 +18,8 @@ const PROTOCOL_41: u64 = 1 << 9;
 const SSL: u64 = 1 << 11;
 const TRANSACTIONS: u64 = 1 << 13;
 const SECURE_CONNECTION: u64 = 1 << 15;
+/// A text may hold several statements.
+const MULTI_STATEMENTS: u64 = 1 << 16;
 const MULTI_RESULTS: u64 = 1 << 17;
 const PS_MULTI_RESULTS: u64 = 1 << 18;
 const PLUGIN_AUTH: u64 = 1 << 19;
@@ -37,6 +39,7 @@ const WANTED: u64 = NEEDED
     | LONG_FLAG
     | LOCAL_FILES
     | TRANSACTIONS
+    | MULTI_STATEMENTS
     | MULTI_RESULTS
     | PS_MULTI_RESULTS
     | PLUGIN_AUTH_LENENC

@@ -16,7 +16,7 @@ use crate::connection::one_by_one;
 use crate::transport::Transport;
 use crate::{
     BatchWay, Connection, Counters, Dialect, Done, Error, Family, Feature, Fetch, RowSink,
-    ServerUrl, Statement, Value,
+    RowsWanted, ServerUrl, Statement, Value,
 };
 use ids::ById;
 use login::{Agreement, BULK, CACHE_METADATA, OPTIONAL_METADATA};
@@ -26,8 +26,10 @@ use statement::Prepared;
 
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
+const COM_PING: u8 = 0x0E;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_CLOSE: u8 = 0x19;
+const COM_RESET_CONNECTION: u8 = 0x1F;
 
 /// Connect and log in.
 pub(crate) fn connect(url: &ServerUrl) -> Result<Box<dyn Connection>, Error> {
@@ -169,6 +171,18 @@ impl Connection for Mysql {
         })
     }
 
+    fn ping(&mut self) -> Result<Done, Error> {
+        self.command(COM_PING)
+    }
+
+    fn reset(&mut self) -> Result<Done, Error> {
+        let done = self.command(COM_RESET_CONNECTION)?;
+        self.prepared = ById::default();
+        // Its variable resultset_metadata is FULL again.
+        self.definitions = self.definitions.map(|_| true);
+        Ok(done)
+    }
+
     fn load(
         &mut self,
         table: &str,
@@ -176,6 +190,22 @@ impl Connection for Mysql {
         rows: &mut dyn Iterator<Item = Vec<Value>>,
     ) -> Result<u64, Error> {
         load::load(&mut self.packets, table, columns, rows)
+    }
+}
+
+impl Mysql {
+    /// A command without anything behind it, answered by an OK.
+    fn command(&mut self, command: u8) -> Result<Done, Error> {
+        self.packets.command(|out| out.push(command))?;
+        let mut done = Done::default();
+        self.results.read(
+            &mut self.packets,
+            Encoding::Text,
+            RowsWanted::All,
+            &mut (),
+            &mut done,
+        )?;
+        Ok(done)
     }
 }
 

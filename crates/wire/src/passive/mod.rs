@@ -31,6 +31,17 @@ pub enum Side {
     Server,
 }
 
+impl Side {
+    /// Whom it speaks to.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// What a [`Stream`] tells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observed {

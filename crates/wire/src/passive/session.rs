@@ -54,7 +54,7 @@ pub enum Compression {
 pub enum Why {
     /// TLS or GSSAPI encryption that nobody here ends.
     Encrypted,
-    /// MySQL's compressed packets by a method that is not read here.
+    /// MySQL's compressed packets, in traces of captures that could not read them.
     Compressed,
     /// A replication stream, a clone of the data, or another command after which the protocol is another one.
     Replication,

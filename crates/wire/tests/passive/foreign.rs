@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use testserver::{Kind, MYSQLD, Server};
 use wire::Family;
-use wire::passive::{Kind as Request, Verb};
+use wire::passive::{Compression, Kind as Request, Verb};
 
 use crate::relay::Relay;
 use crate::{Told, text, told};
@@ -29,24 +29,67 @@ fn run(command: &mut Command, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn only(relay: &Relay, family: Family) -> Told {
+fn only(relay: &Relay) -> Told {
     let mut passed = relay.passed();
-    let told = told(family, &passed.pop().expect("a connection"));
+    let told = told(Family::Postgres, &passed.pop().expect("a connection"));
     assert!(passed.is_empty());
     told.is_whole();
     told
 }
 
-/// MariaDB's client, or the one that was built beside the MySQL under test.
+/// MariaDB's client, or the one that was built beside the MySQL under test; without compression and with it.
 pub fn mysql(server: &Server) {
+    let Some(plain) = script(server, &[]) else {
+        return;
+    };
+    plain.is_whole();
+    learned(&plain);
+    let methods: &[(&str, Compression)] = match server.kind() {
+        Kind::MySql => &[
+            ("--compression-algorithms=zlib", Compression::Zlib),
+            ("--compression-algorithms=zstd", Compression::Zstd),
+        ],
+        _ => &[("--compress", Compression::Zlib)],
+    };
+    for (option, method) in methods {
+        let packed = script(server, &[option]).expect("a client");
+        assert_eq!(packed.broken, None, "{option}: {packed:#?}");
+        assert_eq!(packed.sessions[0].compression, *method);
+        assert_eq!(packed.totals.unread, 0);
+        learned(&packed);
+        // The same, whatever it was packed in.
+        let all = |told: &Told| -> Vec<_> {
+            let each = told.exchanges.iter().map(|each| {
+                let counts = [each.packets_sent, each.packets_received, each.bytes_sent];
+                (
+                    text(each),
+                    each.kind,
+                    each.rows,
+                    each.answer,
+                    counts,
+                    each.bytes_received,
+                )
+            });
+            each.collect()
+        };
+        assert_eq!(all(&packed), all(&plain), "{option}");
+        assert_eq!(packed.round_trips(), plain.round_trips());
+        let [_, _, sent, received] = packed.sums();
+        let totals = packed.totals;
+        assert!(totals.bytes_sent + totals.bytes_received < sent + received);
+    }
+}
+
+/// What a client says that runs a script; none where there is no client.
+fn script(server: &Server, options: &[&str]) -> Option<Told> {
     let built = std::env::var_os(MYSQLD).map(|path| PathBuf::from(path).with_file_name("mysql"));
-    let (client, name) = match (server.kind(), built) {
-        (Kind::MySql, Some(built)) if built.exists() => (built, "libmysql"),
-        (Kind::MySql, _) => return,
-        _ => ("mariadb".into(), "libmariadb"),
+    let client = match (server.kind(), built) {
+        (Kind::MySql, Some(built)) if built.exists() => built,
+        (Kind::MySql, _) => return None,
+        _ => "mariadb".into(),
     };
     let relay = Relay::start(server);
-    let file = relay.folder().join("rows");
+    let file = std::env::temp_dir().join(format!("relay-rows-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n3\n").expect("room");
     let said = run(
         Command::new(client)
@@ -58,20 +101,35 @@ pub fn mysql(server: &Server) {
                 "root",
                 "-N",
             ])
+            .args(options)
             .arg(format!("--socket={}", relay.socket().display()))
             .arg("passive"),
         &format!(
             "CREATE TABLE f (id INT);\nLOAD DATA LOCAL INFILE '{}' INTO TABLE f;\nSELEC 1;\nSELECT COUNT(*) FROM f;\n\
              delimiter //\nSELECT 1; SET @a = 2; SELECT @a, 3 UNION ALL SELECT 4, 5;\n//\n\
              CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nCALL p()//\n\
-             SET PASSWORD = PASSWORD('geheim')//\nSET PASSWORD = ''//\nuse mysql\n",
-            file.display()
+             SET PASSWORD = PASSWORD('geheim')//\nSET PASSWORD = ''//\n\
+             SELECT SEQ FROM (WITH RECURSIVE n AS (SELECT 1 AS seq UNION ALL SELECT seq + 1 FROM n WHERE seq < 900) SELECT * FROM n) AS numbers//\n\
+             SELECT LENGTH('{}')//\nDROP TABLE f//\nDROP PROCEDURE p//\nuse mysql\n",
+            file.display(),
+            "long ".repeat(200_000),
         ),
     );
     assert!(said.contains('3'), "{said}");
-    let told = only(&relay, Family::Mysql);
+    let mut passed = relay.passed();
+    let told = told(Family::Mysql, &passed.pop().expect("a connection"));
+    assert!(passed.is_empty());
+    Some(told)
+}
+
+/// What of the script's statements is known.
+fn learned(told: &Told) {
     let facts = &told.sessions[0];
-    assert_eq!(facts.client.as_deref(), Some(name));
+    let client = facts.client.as_deref();
+    assert!(
+        matches!(client, Some("libmysql" | "libmariadb")),
+        "{client:?}"
+    );
     let version = facts.client_version.as_deref().unwrap_or_default();
     assert!(version.starts_with(char::is_numeric), "{facts:?}");
     assert!(facts.attributes.iter().any(|(name, _)| name == "_os"));
@@ -132,7 +190,7 @@ pub fn postgres(server: &Server) {
          COPY f FROM STDIN;\nx\n\\.\nALTER ROLE postgres PASSWORD 'geheim';\n;\n",
     );
     assert!(said.contains('3'), "{said}");
-    let told = only(&relay, Family::Postgres);
+    let told = only(&relay);
     assert_eq!(told.sessions[0].client.as_deref(), Some("shop"));
     assert!(
         told.sessions[0]

@@ -8,6 +8,7 @@ mod held;
 mod made;
 mod offline;
 mod ours;
+mod packed;
 mod raw;
 mod relay;
 

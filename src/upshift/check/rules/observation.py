@@ -24,6 +24,7 @@ def _slow_all(facts: Facts) -> Found | None:
     return Found(
         evidence="slow_query_log is ON and long_query_time 0: each statement is written to a log.",
         settings={"long_query_time": "1"},
+        beside=("slow_query_log",),
     )
 
 

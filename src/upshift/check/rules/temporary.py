@@ -11,10 +11,11 @@ _MERGES = 0.1
 _SOME = 1000
 _MOST_OF_MEMORY = 8
 _FULL_JOINS = 0.01
+_ENGINE = "internal_tmp_mem_storage_engine"
 
 
 def _in_memory_engine(facts: Facts) -> str:
-    return facts.variables.get("internal_tmp_mem_storage_engine", "MEMORY").upper()
+    return facts.variables.get(_ENGINE, "MEMORY").upper()
 
 
 def _pair(facts: Facts) -> Found | None:
@@ -22,7 +23,7 @@ def _pair(facts: Facts) -> Found | None:
     if wanted <= most or _in_memory_engine(facts) == "TEMPTABLE":
         return None
     told = f"tmp_table_size is {size(wanted)}, max_heap_table_size {size(most)}: the smaller one holds."
-    return Found(evidence=told, settings={"max_heap_table_size": amount(wanted)})
+    return Found(evidence=told, settings={"max_heap_table_size": amount(wanted)}, beside=("tmp_table_size", _ENGINE))
 
 
 def _engine(facts: Facts) -> Found | None:
@@ -62,7 +63,7 @@ def _on_disk(facts: Facts) -> Found | None:
         return None
     told = f"{disk:,} of {max(all_, disk):,} temporary tables went to the disk ({share(disk, max(all_, disk))})."
     double = amount(2 * now)
-    return Found(evidence=told, settings={"tmp_table_size": double, "max_heap_table_size": double})
+    return Found(evidence=told, settings={"tmp_table_size": double, "max_heap_table_size": double}, beside=(_ENGINE,))
 
 
 def _merges(facts: Facts) -> Found | None:

@@ -41,6 +41,7 @@ def _guilty(evidence: Evidence, thresholds: Thresholds, *, batch: bool) -> list[
         each
         for each in evidence.loops
         if each.length >= max(2, thresholds["C6.statements"])
+        and each.body <= max(1, thresholds["C6.body"])
         and _one_row_each(each, evidence.trace.masked)
         and _is_batch(each, thresholds) == batch
     ]
@@ -64,7 +65,7 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
         if evidence.widest_transaction < 2:
             return unseen(suspect, "no transaction of several statements: independent requests look like a loop")
         return innocent(
-            suspect, f"no transaction repeats a statement {thresholds['C6.statements']:.0f} times in a row for one row each"
+            suspect, f"no transaction repeats a statement {thresholds['C6.statements']:.0f} times in a loop for one row each"
         )
     time_us = {each.statement: 0.0 for each in guilty}
     by_statement: defaultdict[str, list[Loop]] = defaultdict(list)
@@ -82,6 +83,7 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
             figure("runs", runs),
             figure("executions", executions),
             figure("executions_of_a_run", executions / runs, "", "C6.statements"),
+            figure("statements_of_its_body", max(each.body for each in guilty), "", "C6.body"),
             figure("client_gap_us_median", max(each.gap_us_median for each in guilty), "us", "C7.gap_per_exchange"),
             figure("exchange_us_median", max(each.exchange_us_median for each in guilty), "us"),
         ),

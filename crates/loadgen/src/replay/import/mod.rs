@@ -3,10 +3,12 @@
 //! The way of an import: a capture's [`trace::Record`]s -> [`request`] (what the load client has to send for each) -> [`transactions`]
 //! (requests of one connection, put together) -> [`super::TraceWriter`]. The capture is read twice: a trace names its statements first.
 
+mod about_session;
 mod request;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod ways;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -17,8 +19,9 @@ use trace::{Record, TraceReader};
 use wire::Family;
 use wire::passive::Exchange;
 
-use self::request::{Request, request};
+use self::request::{Request, Sent, request};
 use self::transactions::{KINDS, Transactions};
+use self::ways::{Sort, Ways};
 use super::format::{Ending, Meta, RecordedStatement};
 use super::writer::TraceWriter;
 use crate::failure::Failure;
@@ -69,8 +72,8 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
                     }
                     asked => asked,
                 };
-                let ids = &known.ids;
-                if !transactions.take(connection, &exchange, asked, |sql| ids[sql]) {
+                let id_of = |sent: &Sent| known.ids[&(sent.sql.clone(), sent.sort)];
+                if !transactions.take(connection, &exchange, asked, id_of) {
                     *left_out.entry(LeftOut::Refused).or_insert(0) += 1;
                 }
             }
@@ -94,9 +97,11 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
 struct Known {
     family: Family,
     version: String,
-    ids: HashMap<String, StatementId>,
-    /// In the order of their numbers.
-    statements: Vec<RecordedStatement>,
+    /// Numbers of statements: one that was sent in two ways is two.
+    ids: HashMap<(String, Sort), StatementId>,
+    /// In the order of their numbers, with the text as it was sent.
+    statements: Vec<(RecordedStatement, Sort, Box<[u8]>)>,
+    ways: Ways,
     connections: u32,
 }
 
@@ -118,6 +123,7 @@ impl Known {
             version: String::new(),
             ids: HashMap::new(),
             statements: Vec::new(),
+            ways: Ways::default(),
             connections: 0,
         };
         while let Some(record) = next(&mut capture)? {
@@ -149,21 +155,38 @@ impl Known {
     }
 
     fn add(&mut self, exchange: &Exchange) {
-        let Request::Statement(sent) = request(self.family, exchange) else {
+        self.ways.learn(exchange);
+        let (Request::Statement(sent), Some(text)) =
+            (request(self.family, exchange), exchange.text.as_ref())
+        else {
             return;
         };
-        if self.ids.contains_key(&sent.sql) {
+        let key = (sent.sql, sent.sort);
+        if self.ids.contains_key(&key) {
             return;
         }
         let number = self.ids.len();
         // One too many is enough to know that there are too many.
         let id = StatementId(u16::try_from(number).unwrap_or(u16::MAX));
-        self.statements.push(RecordedStatement {
+        let statement = RecordedStatement {
             name: format!("{}_{}", sent.verb, number + 1),
-            sql: sent.sql.clone(),
+            sql: key.0.clone(),
             first_row: false,
-        });
-        self.ids.insert(sent.sql, id);
+            of_session: sent.of_session,
+            way: None,
+        };
+        self.statements
+            .push((statement, key.1, (*text.bytes).into()));
+        self.ids.insert(key, id);
+    }
+
+    /// A statement with the way in which the application sent it.
+    fn sent(&self, statement: &(RecordedStatement, Sort, Box<[u8]>)) -> RecordedStatement {
+        let (statement, sort, text) = statement;
+        RecordedStatement {
+            way: Some(self.ways.way(*sort, text)),
+            ..statement.clone()
+        }
     }
 
     fn meta(&self, from: &Path) -> Meta {
@@ -179,7 +202,7 @@ impl Known {
             seed: 0,
             knobs: serde_json::json!({}),
             transactions: KINDS.iter().map(ToString::to_string).collect(),
-            statements: self.statements.clone(),
+            statements: self.statements.iter().map(|each| self.sent(each)).collect(),
         }
     }
 }

@@ -6,6 +6,8 @@ use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
 use wire::sql::{bind_literals, positional};
 
+use super::about_session;
+use super::ways::{Sort, is_several};
 use crate::replay::tape::Counts;
 
 /// Why a request is not in the trace.
@@ -18,9 +20,7 @@ pub enum LeftOut {
     UnknownText,
     /// A value, or text, that is not UTF-8.
     Binary,
-    /// Several statements in one text.
-    Several,
-    /// It changes the session: USE, `autocommit`, another user.
+    /// It changes the session: USE, `autocommit` beside other variables, another user.
     Session,
     /// COPY and LOAD DATA.
     Load,
@@ -36,7 +36,6 @@ impl LeftOut {
             Self::NotCaptured => "have values that the capture does not keep",
             Self::UnknownText => "were prepared before the capture began",
             Self::Binary => "have text or values that are not UTF-8",
-            Self::Several => "have several statements in one text",
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
@@ -50,6 +49,8 @@ pub(super) enum Request {
     Begin,
     Commit,
     Rollback,
+    Ping,
+    Reset,
     Statement(Sent),
     /// The load client sends it by itself where its options ask for it.
     Implied,
@@ -62,6 +63,9 @@ pub(super) struct Sent {
     /// With `?` for parameters.
     pub(super) sql: String,
     pub(super) verb: &'static str,
+    /// It sets or asks the session.
+    pub(super) of_session: bool,
+    pub(super) sort: Sort,
     /// One row of values; several of a bulk execution.
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) is_bulk: bool,
@@ -73,18 +77,19 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
     match exchange.kind {
         Kind::Query | Kind::Execute | Kind::BulkExecute => {}
         Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
-        Kind::ChangeUser | Kind::InitDb | Kind::ResetConnection => {
-            return Request::Leave(LeftOut::Session);
-        }
+        Kind::Ping if family == Family::Mysql => return Request::Ping,
+        Kind::ResetConnection => return Request::Reset,
+        Kind::ChangeUser | Kind::InitDb => return Request::Leave(LeftOut::Session),
         Kind::Copy => return Request::Leave(LeftOut::Load),
         _ => return Request::Implied,
     }
     match exchange.verb {
+        Some(Verb::Use) => Request::Leave(LeftOut::Session),
+        Some(Verb::Load) => Request::Leave(LeftOut::Load),
+        verb if is_several(exchange) => several(exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
-        Some(Verb::Use) => Request::Leave(LeftOut::Session),
-        Some(Verb::Load) => Request::Leave(LeftOut::Load),
         verb => {
             statement(family, exchange, name(verb)).map_or_else(Request::Leave, Request::Statement)
         }
@@ -93,12 +98,10 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
 
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
-    let text = whole(text)?;
-    if exchange.results > 1 && exchange.verb != Some(Verb::Call) {
-        return Err(LeftOut::Several);
-    }
+    let mut text = whole(text)?;
     if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
-        return Err(LeftOut::Session);
+        // A replay's own BEGIN and COMMIT bound its transactions: what stays is the round trip.
+        text = about_session::with_own_autocommit(text).ok_or(LeftOut::Session)?;
     }
     let dialect = wire::Dialect {
         family,
@@ -121,15 +124,39 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         _ => (text.to_owned(), vec![Vec::new()]),
     };
     Ok(Sent {
+        of_session: about_session::is_about_session(exchange.verb, text),
         sql,
         verb,
+        sort: Sort::of(exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
-        counts: Counts {
-            rows: exchange.rows,
-            affected: exchange.affected,
-        },
+        counts: counts(exchange),
     })
+}
+
+/// Texts of several statements go as they are: what is in the middle of one could end a statement.
+fn several(exchange: &Exchange, verb: &'static str) -> Request {
+    let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
+    match text.and_then(whole) {
+        Err(why) => Request::Leave(why),
+        Ok(text) => Request::Statement(Sent {
+            sql: text.to_owned(),
+            verb,
+            // What stands behind the first one is not looked into.
+            of_session: false,
+            sort: Sort::Several,
+            rows: vec![Vec::new()],
+            is_bulk: false,
+            counts: counts(exchange),
+        }),
+    }
+}
+
+fn counts(exchange: &Exchange) -> Counts {
+    Counts {
+        rows: exchange.rows,
+        affected: exchange.affected,
+    }
 }
 
 /// Whether a value in it can be a parameter: SHOW ... LIKE and SET want literals.

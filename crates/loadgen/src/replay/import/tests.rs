@@ -11,6 +11,7 @@ use wire::{Family, Value};
 
 use super::request::{LeftOut, Request, request};
 use super::transactions::{KINDS, Transactions};
+use super::ways::Sort;
 use crate::replay::tests::Scratch;
 use crate::replay::{Event, Meta, RecordedStatement, Trace, TraceWriter};
 use crate::session::StatementId;
@@ -48,6 +49,8 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
                     name: sent.verb.to_owned(),
                     sql: sent.sql,
                     first_row: false,
+                    of_session: sent.of_session,
+                    way: None,
                 });
                 id
             });
@@ -69,7 +72,7 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
     let mut left_out = 0;
     for (connection, exchange) in exchanges {
         let asked = request(Family::Mysql, exchange);
-        let taken = transactions.take(*connection, exchange, asked, |sql| ids[sql]);
+        let taken = transactions.take(*connection, exchange, asked, |sent| ids[&sent.sql]);
         left_out += usize::from(!taken);
     }
     transactions.finish();
@@ -130,6 +133,8 @@ fn told(event: &Event, meta: &Meta) -> String {
         Event::Begin => "BEGIN".to_owned(),
         Event::Commit => "COMMIT".to_owned(),
         Event::Rollback => "ROLLBACK".to_owned(),
+        Event::Ping => "ping".to_owned(),
+        Event::Reset => "reset".to_owned(),
         Event::Statement {
             id,
             parameters,
@@ -273,11 +278,28 @@ fn what_cannot_be_sent_again_is_named() {
     assert_eq!(why(&unknown), Some(LeftOut::UnknownText));
     let mut several = query("SELECT 1; SELECT 2", Verb::Select, (0, 1), false);
     several.results = 2;
-    assert_eq!(why(&several), Some(LeftOut::Several));
+    several.rows = 2;
+    let Request::Statement(sent) = request(Family::Mysql, &several) else {
+        panic!("several statements of one text are sent");
+    };
+    // As it is: a value in the middle of it is no parameter.
+    assert_eq!(
+        (sent.sql.as_str(), sent.rows),
+        ("SELECT 1; SELECT 2", vec![vec![]])
+    );
+    assert_eq!((sent.sort, sent.counts.rows), (Sort::Several, 2));
+    several.verb = Some(Verb::Begin);
+    assert!(matches!(
+        request(Family::Mysql, &several),
+        Request::Statement(_)
+    ));
     let mut cut = query("SELECT 1", Verb::Select, (0, 1), false);
     cut.text.as_mut().unwrap().length = 1 << 20;
     assert_eq!(why(&cut), Some(LeftOut::NotCaptured));
-    for (sql, verb) in [("USE other", Verb::Use), ("SET autocommit=0", Verb::Set)] {
+    for (sql, verb) in [
+        ("USE other", Verb::Use),
+        ("SET NAMES utf8mb4, autocommit=0", Verb::Set),
+    ] {
         assert_eq!(
             why(&query(sql, verb, (0, 1), false)),
             Some(LeftOut::Session),
@@ -291,8 +313,54 @@ fn what_cannot_be_sent_again_is_named() {
         false,
     );
     assert_eq!(why(&load), Some(LeftOut::Load));
-    assert_eq!(
-        request(Family::Mysql, &Exchange::new(Kind::Ping, 0)),
-        Request::Implied
+    for (family, asked) in [
+        (Family::Mysql, Request::Ping),
+        (Family::Postgres, Request::Implied),
+    ] {
+        assert_eq!(request(family, &Exchange::new(Kind::Ping, 0)), asked);
+    }
+}
+
+#[test]
+fn what_is_about_the_session_goes_with_the_transaction_behind_it() {
+    let one = |kind, ms: (u64, u64)| {
+        let mut exchange = Exchange::new(kind, ms.0 * 1_000_000);
+        exchange.answer_ns = Some((ms.1 * 1_000_000, ms.1 * 1_000_000));
+        exchange
+    };
+    let select = |ms| query("SELECT a FROM t WHERE id = 1", Verb::Select, ms, false);
+    let update = |ms| query("UPDATE t SET a = 3 WHERE id = 1", Verb::Update, ms, true);
+    let same = "SET @@session.autocommit = @@session.autocommit";
+    let (found, lost, left_out) = imported(
+        "import-session",
+        &[
+            (1, one(Kind::Ping, (0, 1))),
+            // Ends between the ping and the select of the other connection.
+            (2, select((2, 3))),
+            (1, query("SET time_zone = 'UTC'", Verb::Set, (4, 5), false)),
+            (1, select((6, 7))),
+            (1, query("SET autocommit=0", Verb::Set, (8, 9), false)),
+            (1, update((10, 11))),
+            (1, one(Kind::Ping, (12, 13))),
+            // Rolls back.
+            (1, one(Kind::ResetConnection, (14, 15))),
+            (1, update((16, 17))),
+            // Commits.
+            (1, query("SET autocommit = 1;", Verb::Set, (18, 19), false)),
+            (1, query("SHOW WARNINGS", Verb::Show, (20, 21), false)),
+        ],
     );
+    assert_eq!(
+        found,
+        [
+            "1 read after 0: SELECT a FROM t WHERE id = 1".to_owned(),
+            "0 read after 1: ping; SET time_zone = 'UTC'; SELECT a FROM t WHERE id = 1".to_owned(),
+            format!(
+                "0 write after 2: {same}; BEGIN; UPDATE t SET a = 3 WHERE id = 1; ping; ROLLBACK; reset"
+            ),
+            format!("0 write after 3: BEGIN; UPDATE t SET a = 3 WHERE id = 1; {same}; COMMIT"),
+            "0 read after 4: SHOW WARNINGS".to_owned(),
+        ]
+    );
+    assert_eq!((lost, left_out), (0, 0));
 }

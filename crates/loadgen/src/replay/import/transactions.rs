@@ -6,6 +6,7 @@ use wire::BatchWay;
 use wire::passive::{Exchange, Kind};
 
 use super::request::{Request, Sent};
+use super::ways::Sort;
 use crate::replay::tape::Tape;
 use crate::replay::writer::{Ended, TraceWriter};
 use crate::session::StatementId;
@@ -31,6 +32,8 @@ struct Connection {
     open: Option<Open>,
     /// Has ended with a cursor, whose rows may still come.
     ended: Option<(Open, Ended, u64)>,
+    /// What was about the session since the last transaction, and when it ended: it goes with the next one.
+    before: Option<(Open, u64)>,
 }
 
 /// A transaction that has not ended.
@@ -59,7 +62,7 @@ impl<'a> Transactions<'a> {
         connection: u32,
         exchange: &Exchange,
         request: Request,
-        id_of: impl Fn(&str) -> StatementId,
+        id_of: impl Fn(&Sent) -> StatementId,
     ) -> bool {
         if exchange.kind == Kind::Fetch {
             self.fetched(connection, exchange.rows);
@@ -73,6 +76,7 @@ impl<'a> Transactions<'a> {
             number: next,
             open: None,
             ended: None,
+            before: None,
         });
         let number = at.number;
         if request == Request::Begin
@@ -94,7 +98,17 @@ impl<'a> Transactions<'a> {
             Some(open) => open,
             // A COMMIT of nothing.
             None if matches!(request, Request::Commit | Request::Rollback) => return true,
-            None => Open::at(exchange.request_ns),
+            None => {
+                let before = at.before.take().map(|(open, _)| open);
+                let mut open = before.unwrap_or_else(Open::new);
+                open.began_ns = exchange.request_ns;
+                open
+            }
+        };
+        let of_session = match &request {
+            Request::Ping | Request::Reset => true,
+            Request::Statement(sent) => sent.of_session,
+            _ => false,
         };
         let ended = match request {
             Request::Begin => {
@@ -115,11 +129,28 @@ impl<'a> Transactions<'a> {
                 open.tape.rollback();
                 Some(Ended::RolledBack)
             }
+            Request::Ping => {
+                open.flush();
+                open.tape.ping();
+                (!was_open).then_some(Ended::Committed)
+            }
+            Request::Reset => {
+                open.flush();
+                if was_open {
+                    open.tape.rollback();
+                }
+                open.tape.reset();
+                Some(if was_open {
+                    Ended::RolledBack
+                } else {
+                    Ended::Committed
+                })
+            }
             Request::Statement(sent) => {
                 if goes_on && !open.is_begun {
                     open.begin();
                 }
-                let id = id_of(&sent.sql);
+                let id = id_of(&sent);
                 open.add(sent, id);
                 match (is_refused, goes_on) {
                     (true, _) => Some(Ended::Refused),
@@ -137,6 +168,9 @@ impl<'a> Transactions<'a> {
             Request::Implied | Request::Leave(_) => None,
         };
         match ended {
+            Some(Ended::Committed) if of_session && !was_open => {
+                at.before = Some((open, end_ns(exchange)));
+            }
             Some(ended) if exchange.cursor => at.ended = Some((open, ended, end_ns(exchange))),
             Some(ended) => self.write(number, open, ended, end_ns(exchange)),
             None => at.open = Some(open),
@@ -171,9 +205,14 @@ impl<'a> Transactions<'a> {
     /// Nobody knows how the connection's transaction ended.
     pub(super) fn lose(&mut self, connection: u32) {
         self.close(connection);
-        let at = self.connections.get_mut(&connection);
-        if at.and_then(|at| at.open.take()).is_some() {
+        let Some(at) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        if at.open.take().is_some() {
             self.writer.lost();
+        }
+        if let (number, Some((before, end_ns))) = (at.number, at.before.take()) {
+            self.write(number, before, Ended::Committed, end_ns);
         }
     }
 
@@ -199,9 +238,9 @@ impl<'a> Transactions<'a> {
 }
 
 impl Open {
-    fn at(began_ns: u64) -> Self {
+    fn new() -> Self {
         Self {
-            began_ns,
+            began_ns: 0,
             tape: Tape::default(),
             is_begun: false,
             kind: READ,
@@ -210,13 +249,15 @@ impl Open {
     }
 
     fn begin(&mut self) {
+        self.flush();
         self.tape.begin();
         self.is_begun = true;
     }
 
     fn add(&mut self, sent: Sent, id: StatementId) {
         self.flush();
-        if !matches!(sent.verb, "select" | "show" | "set") {
+        let reads = sent.of_session || matches!(sent.verb, "select" | "show" | "set");
+        if !reads || sent.sort == Sort::Several {
             self.kind = WRITE;
         }
         self.last = Some((sent, id));

@@ -168,6 +168,14 @@ impl Spool {
         self.note(connection, at_ns, What::Bytes(side, start, len));
     }
 
+    /// Keep bytes that were received elsewhere.
+    pub fn put(&mut self, connection: u32, at_ns: u64, side: Side, bytes: &[u8]) {
+        for piece in bytes.chunks(RECEIVE_BYTES) {
+            self.room()[..piece.len()].copy_from_slice(piece);
+            self.keep(connection, at_ns, side, piece.len());
+        }
+    }
+
     /// Keep what else happened.
     pub fn note(&mut self, connection: u32, at_ns: u64, what: What) {
         self.current.pieces.push(Piece {
@@ -311,6 +319,20 @@ mod tests {
         assert_eq!(batch.pieces()[0].what, What::Open);
         assert_eq!(batch.pieces()[3].what, What::End);
         assert!(batches.full.recv().is_err());
+    }
+
+    #[test]
+    fn what_was_received_elsewhere_is_read_whatever_its_length() {
+        let (mut spool, batches) = spool(false);
+        let bytes: Vec<u8> = (0..3 * RECEIVE_BYTES + 7).map(|at| at as u8).collect();
+        spool.put(1, 5, Side::Server, &bytes);
+        spool.finish();
+        let batch = batches.full.recv().expect("a batch");
+        let pieces = batch.pieces().iter().map(|piece| match piece.what {
+            What::Bytes(Side::Server, start, len) => batch.bytes(start, len),
+            _ => panic!("{piece:?}"),
+        });
+        assert_eq!(pieces.collect::<Vec<_>>().concat(), bytes);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod batch;
 pub mod clock;
 mod pair;
 mod stop;
+pub mod tls;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -24,6 +25,7 @@ use batch::{Spool, What};
 use clock::Clock;
 use pair::{Pair, Turn, Turned};
 pub use stop::Stop;
+use tls::{Ends, Out, Relay};
 use wire::passive::Side;
 
 const LISTENER: Token = Token(usize::MAX - 1);
@@ -92,6 +94,8 @@ pub struct Proxy {
     poll: Poll,
     listener: Option<Socket>,
     server: SockAddr,
+    tls: Option<Arc<Ends>>,
+    out: Out,
     spool: Spool,
     clock: Clock,
     counts: Arc<Counts>,
@@ -109,13 +113,15 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Take clients of `listener` to `server` until `stop` says so, then end what is under way within `drain`.
+    /// Take clients of `listener` to `server` until `stop` says so, then end what is under way within `drain`. TLS ends here where `tls`
+    /// says how.
     ///
     /// # Errors
     /// The system's, where it has no epoll for us.
     pub fn new(
         listener: Socket,
         server: SockAddr,
+        tls: Option<Ends>,
         spool: Spool,
         clock: Clock,
         counts: Arc<Counts>,
@@ -130,6 +136,8 @@ impl Proxy {
             poll,
             listener: Some(listener),
             server,
+            tls: tls.map(Arc::new),
+            out: Out::default(),
             spool,
             clock,
             counts,
@@ -350,7 +358,8 @@ impl Proxy {
             }
         }
         self.counts.open.fetch_add(1, Relaxed);
-        let pair = Pair::new(waiting.number, waiting.client, server);
+        let relay = self.tls.as_ref().map(Relay::new);
+        let pair = Pair::new(waiting.number, waiting.client, server, relay);
         self.slots[slot] = Slot::Open(Box::new(pair));
         self.turns.push_back(slot);
     }
@@ -370,6 +379,11 @@ impl Proxy {
                     counts.held.fetch_add(1, Relaxed);
                 }
             },
+            broken: &mut |why| {
+                counts.tls_broken.fetch_add(1, Relaxed);
+                let _ = counts.tls_why.set(why.0);
+            },
+            out: &mut self.out,
         };
         let left = pair.turn(&mut turned);
         for side in [Side::Client, Side::Server] {
@@ -393,7 +407,8 @@ impl Proxy {
 
     /// Both sockets go.
     fn close(&mut self, slot: usize) {
-        if let Slot::Open(pair) = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+        if let Slot::Open(mut pair) = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+            pair.farewell();
             self.counts.open.fetch_sub(1, Relaxed);
             self.end(slot, pair.number);
         }

@@ -9,6 +9,7 @@ use socket2::Socket;
 
 use super::batch::{RECEIVE_BYTES, Spool};
 use super::clock::Clock;
+use super::tls::{Broken, Out, Relay};
 use wire::passive::Side;
 
 /// One of the two sockets.
@@ -81,6 +82,15 @@ impl End {
         Ok(true)
     }
 
+    /// Send behind what was kept.
+    fn send_after(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        if !self.is_blocked() {
+            return self.send(bytes);
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(false)
+    }
+
     /// Send what was kept.
     fn flush(&mut self) -> io::Result<()> {
         while self.is_blocked() {
@@ -117,6 +127,10 @@ pub struct Turned<'a> {
     pub woke: Instant,
     /// Takes how many nanoseconds bytes took that were forwarded; none where the receiver was not ready for all of them.
     pub forwarded: &'a mut dyn FnMut(Option<u64>),
+    /// Takes why a connection's TLS broke.
+    pub broken: &'a mut dyn FnMut(Broken),
+    /// For what a relay says.
+    pub out: &'a mut Out,
 }
 
 /// Both ends.
@@ -126,16 +140,19 @@ pub struct Pair {
     pub server: End,
     /// The side that spoke last, and when.
     pub last: (Side, Instant),
+    /// Where TLS ends here.
+    relay: Option<Box<Relay>>,
 }
 
 impl Pair {
     /// Nothing has passed yet.
-    pub fn new(number: u32, client: Socket, server: Socket) -> Self {
+    pub fn new(number: u32, client: Socket, server: Socket, relay: Option<Relay>) -> Self {
         Self {
             number,
             client: End::new(client),
             server: End::new(server),
             last: (Side::Server, Instant::now()),
+            relay: relay.map(Box::new),
         }
     }
 
@@ -147,11 +164,12 @@ impl Pair {
         }
     }
 
-    /// From the side that speaks to the other.
-    fn from(&mut self, side: Side) -> (&mut End, &mut End) {
+    /// From the side that speaks to the other, and what lies between them.
+    fn from(&mut self, side: Side) -> (&mut End, &mut End, Option<&mut Relay>) {
+        let relay = self.relay.as_deref_mut();
         match side {
-            Side::Client => (&mut self.client, &mut self.server),
-            Side::Server => (&mut self.server, &mut self.client),
+            Side::Client => (&mut self.client, &mut self.server, relay),
+            Side::Server => (&mut self.server, &mut self.client, relay),
         }
     }
 
@@ -174,12 +192,12 @@ impl Pair {
     /// Whether there may be more of this side.
     fn forward(&mut self, side: Side, turned: &mut Turned) -> bool {
         let number = self.number;
-        let (source, target) = self.from(side);
+        let (source, target, mut relay) = self.from(side);
         if target.is_blocked() && target.flush().is_err() {
             break_off(source, target);
         }
         if source.ended || target.is_blocked() {
-            finish(source, target);
+            finish(source, target, relay, side);
             return false;
         }
         if !source.readable {
@@ -189,7 +207,7 @@ impl Pair {
         let len = match received {
             Ok(0) => {
                 source.ended = true;
-                finish(source, target);
+                finish(source, target, relay, side);
                 return false;
             }
             Ok(len) => len,
@@ -201,7 +219,7 @@ impl Pair {
             // Reset, or gone in another way: the other side sees an end, as it would have without us.
             Err(_) => {
                 source.ended = true;
-                finish(source, target);
+                finish(source, target, relay, side);
                 return false;
             }
         };
@@ -209,7 +227,10 @@ impl Pair {
         // again.
         source.readable = len == RECEIVE_BYTES || source.hung_up;
         let began = Instant::now();
-        let sent = target.send(turned.spool.received(len));
+        let sent = match &mut relay {
+            None => target.send(turned.spool.received(len)),
+            Some(relay) => relayed(source, target, relay, side, len, turned),
+        };
         let now = Instant::now();
         let added = matches!(sent, Ok(true)).then(|| nanos(now - turned.woke));
         if sent.is_err() {
@@ -217,11 +238,28 @@ impl Pair {
         }
         let more = source.readable && !source.ended && !target.is_blocked();
         (turned.forwarded)(added);
-        turned
-            .spool
-            .keep(number, turned.clock.at_ns(began), side, len);
-        self.last = (side, now);
+        let at_ns = turned.clock.at_ns(began);
+        if relay.is_none() {
+            turned.spool.keep(number, at_ns, side, len);
+            self.last = (side, now);
+            return more;
+        }
+        for (side, piece) in turned.out.seen() {
+            turned.spool.put(number, at_ns, side, piece);
+            self.last = (side, now);
+        }
         more
+    }
+
+    /// The connection is about to be closed: whoever reads encrypted bytes learns that these were the last ones.
+    pub fn farewell(&mut self) {
+        for side in [Side::Client, Side::Server] {
+            let (_, target, relay) = self.from(side);
+            if !target.closed {
+                // Whoever takes no more has to do without it.
+                let _ = say_farewell(target, relay, side);
+            }
+        }
     }
 
     /// Whether a request may be on its way: the client spoke last, or what was said has not arrived.
@@ -230,13 +268,47 @@ impl Pair {
     }
 }
 
+/// What was received of a side goes through the relay; whether all that this made for the other side is sent.
+fn relayed(
+    source: &mut End,
+    target: &mut End,
+    relay: &mut Relay,
+    side: Side,
+    len: usize,
+    turned: &mut Turned,
+) -> io::Result<bool> {
+    let out = &mut *turned.out;
+    out.clear();
+    let taken = relay.take(side, turned.spool.received(len), out);
+    // The TLS protocol's own answers. A source that does not take them shows that by its end.
+    let _ = source.send_after(out.to(side));
+    let sent = target.send(out.to(side.other()));
+    if let Err(broken) = taken {
+        (turned.broken)(broken);
+        (source.ended, target.ended) = (true, true);
+    }
+    sent
+}
+
 /// The source has ended: say so to the target, once it has all that came before.
-fn finish(source: &End, target: &mut End) {
+fn finish(source: &End, target: &mut End, relay: Option<&mut Relay>, side: Side) {
     if source.ended && !target.is_blocked() && !target.closed {
+        if let Ok(false) = say_farewell(target, relay, side) {
+            return;
+        }
         target.closed = true;
         // It may have gone already.
         let _ = target.socket.shutdown(Shutdown::Write);
     }
+}
+
+/// The last words of TLS, once; whether they are sent.
+fn say_farewell(target: &mut End, relay: Option<&mut Relay>, side: Side) -> io::Result<bool> {
+    let mut words = Vec::new();
+    if let Some(relay) = relay {
+        relay.close(side.other(), &mut words);
+    }
+    target.send_after(&words)
 }
 
 /// The target takes no more: the source's bytes have nowhere to go, and it gets to know.

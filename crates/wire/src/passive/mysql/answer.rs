@@ -84,9 +84,7 @@ impl Mysql {
                 let compression = self.facts.compression;
                 self.tell(at_ns, out);
                 self.phase = Phase::Commands;
-                if compression != Compression::None {
-                    return Err(Why::Compressed);
-                }
+                self.is_packed = compression != Compression::None;
             }
             _ => {}
         }
@@ -106,10 +104,12 @@ impl Mysql {
             return Ok(());
         };
         if !self.is_answering && !request.is_over {
+            // Where packets are compressed, servers and clients number the ordinary ones by the others.
             let due = request.sequence.wrapping_add(1);
             // An error may come at any time, and the EOF packet that a stream joined late did not wait for.
             let is_late = self.agreed.old_eof.is_none() && first == END;
-            if request.is_whole && message.sequence != due && first != ERROR {
+            let is_due = message.sequence == due || self.is_packed;
+            if request.is_whole && !is_due && first != ERROR {
                 return if is_late {
                     Ok(())
                 } else {
@@ -123,7 +123,7 @@ impl Mysql {
             request.exchange.answer_ns = Some((message.began_ns, message.began_ns));
             self.held -= request.payload.len();
             request.read(self.backslash_escapes, self.agreed, &mut self.statements);
-        } else if message.sequence != self.due && first != ERROR {
+        } else if message.sequence != self.due && !self.is_packed && first != ERROR {
             return Err(Why::NotTheProtocol);
         }
         let is_last = first == ERROR || (first == END && !message.is_long);

@@ -3,6 +3,7 @@
 mod answer;
 mod frames;
 mod login;
+mod packed;
 mod parameters;
 mod request;
 mod statements;
@@ -16,6 +17,7 @@ use super::{Exchange, Kind, Observed, SessionFacts, Side, Why};
 use frames::{Frames, Message, Piece};
 use login::Agreed;
 pub use login::names_a_user;
+use packed::Packed;
 use request::{Expect, Request, begins_commands};
 pub(super) use request::{PARAMETERS_BYTES_MAX, TEXT_BYTES_MAX};
 use statements::Statements;
@@ -44,6 +46,9 @@ pub(super) struct Mysql {
     phase: Phase,
     client: Frames,
     server: Frames,
+    /// Both have agreed on compression, and the login is over.
+    is_packed: bool,
+    packed: Option<Box<Packed>>,
     agreed: Agreed,
     offered: u64,
     facts: SessionFacts,
@@ -88,6 +93,8 @@ impl Mysql {
             },
             client: Frames::default(),
             server: Frames::default(),
+            is_packed: false,
+            packed: None,
             agreed: Agreed::default(),
             offered: 0,
             facts: SessionFacts {
@@ -127,39 +134,88 @@ impl Mysql {
         out: Out<'_>,
     ) -> Result<(), Why> {
         self.facts.began_ns = self.facts.began_ns.min(at_ns);
-        if self.phase == Phase::Lost {
-            if side == Side::Server || !begins_commands(bytes) {
-                self.unread += bytes.len() as u64;
-                return Ok(());
-            }
-            self.find(at_ns, out);
+        if self.phase == Phase::Lost && !(side == Side::Client && self.join(bytes, at_ns, out)) {
+            self.unread += bytes.len() as u64;
+            return Ok(());
         }
         let mut input = bytes;
         loop {
             let before = input.len();
-            let frames = match side {
-                Side::Client => &mut self.client,
-                Side::Server => &mut self.server,
+            let step = match self.is_packed {
+                false => self.step(side, &mut input, at_ns, out),
+                true => self.unpack(side, &mut input, at_ns, out),
             };
-            let Some(piece) = frames.next(&mut input, at_ns) else {
-                return Ok(());
-            };
-            let message = frames.message;
-            let step = match side {
-                Side::Client => self.client_step(piece, message, at_ns, out),
-                Side::Server => self.server_step(piece, message, at_ns, out),
-            };
-            if let Err(why) = step {
-                if why == Why::NotTheProtocol && self.was_lost {
+            match step {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(Why::NotTheProtocol) if self.was_lost => {
                     self.lose(at_ns, out);
                     self.unread += before as u64;
                     return Ok(());
                 }
-                self.unread += input.len() as u64;
-                self.flush(false, at_ns, out);
-                return Err(why);
+                Err(why) => {
+                    self.unread += input.len() as u64;
+                    self.flush(false, at_ns, out);
+                    return Err(why);
+                }
             }
         }
+    }
+
+    /// One step through a message; whether there was one.
+    fn step(
+        &mut self,
+        side: Side,
+        input: &mut &[u8],
+        at_ns: u64,
+        out: Out<'_>,
+    ) -> Result<bool, Why> {
+        let frames = match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        };
+        let Some(piece) = frames.next(input, at_ns) else {
+            return Ok(false);
+        };
+        let message = frames.message;
+        match side {
+            Side::Client => self.client_step(piece, message, at_ns, out)?,
+            Side::Server => self.server_step(piece, message, at_ns, out)?,
+        }
+        Ok(true)
+    }
+
+    /// All that can be unpacked.
+    fn unpack(
+        &mut self,
+        side: Side,
+        input: &mut &[u8],
+        at_ns: u64,
+        out: Out<'_>,
+    ) -> Result<bool, Why> {
+        let mut packed = self.packed.take().unwrap_or_default();
+        let read = self.unpack_by(&mut packed, side, input, at_ns, out);
+        self.packed = Some(packed);
+        read.map(|()| false)
+    }
+
+    fn unpack_by(
+        &mut self,
+        packed: &mut Packed,
+        side: Side,
+        input: &mut &[u8],
+        at_ns: u64,
+        out: Out<'_>,
+    ) -> Result<(), Why> {
+        let unpacker = match side {
+            Side::Client => &mut packed.client,
+            Side::Server => &mut packed.server,
+        };
+        while let Some(plain) = unpacker.next(input)? {
+            let mut plain = plain;
+            while self.step(side, &mut plain, at_ns, out)? {}
+        }
+        Ok(())
     }
 
     /// Bytes are missing.
@@ -182,10 +238,31 @@ impl Mysql {
         self.was_lost = true;
     }
 
-    /// A request begins here, after packets that were lost.
+    /// Whether a request begins here, after packets that were lost.
+    fn join(&mut self, bytes: &[u8], at_ns: u64, out: Out<'_>) -> bool {
+        if !self.is_packed && begins_commands(bytes) {
+            self.find(at_ns, out);
+            return true;
+        }
+        // Without its login nobody knows whether a connection is compressed.
+        let may_be_packed = self.is_packed || !self.is_told;
+        match may_be_packed.then(|| packed::joined(bytes)).flatten() {
+            Some((plain, compression)) if begins_commands(&plain) => {
+                if !self.is_packed {
+                    self.is_packed = true;
+                    self.facts.compression = compression;
+                }
+                self.find(at_ns, out);
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn find(&mut self, at_ns: u64, out: Out<'_>) {
         self.client = Frames::default();
         self.server = Frames::default();
+        self.packed = None;
         self.phase = Phase::Commands;
         self.tell(at_ns, out);
     }

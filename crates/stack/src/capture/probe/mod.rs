@@ -1,18 +1,29 @@
 //! Looks at the server before anything is changed for it: that it is there, and that it speaks the protocol of its URL.
 
+mod encrypted;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 use socket2::{SockAddr, Socket, Type};
-use wire::Family;
+use wire::{Family, TlsClient};
 
 use super::place::Place;
+use super::proxy::tls::TLS_REQUEST;
 use crate::failure::Failure;
 
 /// So long a server may take to say its first word.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// PostgreSQL's question for TLS, which is answered before any login.
-const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// A server as its URL describes it.
+pub struct Wanted<'a> {
+    /// Where it is.
+    pub place: Place,
+    /// Which protocol it speaks.
+    pub family: Family,
+    /// How connections to it are encrypted, if they are.
+    pub tls: Option<&'a TlsClient>,
+}
 
 /// What a server's first words are.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,14 +36,19 @@ enum Spoken {
 /// The first of the server's addresses that answers in the protocol of the URL.
 ///
 /// # Errors
-/// A server that is not there, or speaks the other protocol.
-pub fn probe(place: &Place, family: Family) -> Result<SockAddr, Failure> {
+/// A server that is not there, speaks the other protocol, or cannot be encrypted to.
+pub fn probe(wanted: &Wanted) -> Result<SockAddr, Failure> {
+    let (place, family) = (&wanted.place, wanted.family);
     let mut refused = None;
     for address in place.addresses()? {
         match connect(&address) {
             Ok(socket) => {
-                let spoken = ask(&socket, family).unwrap_or(Spoken::Other);
-                return judge(place, family, &spoken).map(|()| address);
+                let said = ask(&socket, family).unwrap_or_default();
+                judge(place, family, &spoken(&said))?;
+                if let Some(tls) = wanted.tls {
+                    encrypted::try_it(&socket, wanted, tls, &said)?;
+                }
+                return Ok(address);
             }
             Err(error) => refused = Some(error),
         }
@@ -52,18 +68,18 @@ fn connect(address: &SockAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// MySQL speaks first, PostgreSQL answers.
-fn ask(mut socket: &Socket, family: Family) -> io::Result<Spoken> {
+/// MySQL speaks first, PostgreSQL answers. The first bytes of what the server says.
+fn ask(mut socket: &Socket, family: Family) -> io::Result<Vec<u8>> {
     let mut said = [0; 5];
     if family == Family::Mysql {
         match read(socket, &mut said) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            read => return Ok(spoken(&said[..read?])),
+            read => return Ok(said[..read?].to_vec()),
         }
     }
-    socket.write_all(&SSL_REQUEST)?;
+    socket.write_all(&TLS_REQUEST)?;
     let read = read(socket, &mut said)?;
-    Ok(spoken(&said[..read]))
+    Ok(said[..read].to_vec())
 }
 
 /// Until the buffer is full or the server pauses.
@@ -123,6 +139,14 @@ mod tests {
 
     use super::*;
 
+    fn look(place: Place, family: Family) -> Result<SockAddr, Failure> {
+        probe(&Wanted {
+            place,
+            family,
+            tls: None,
+        })
+    }
+
     /// A server that says something, after it has heard so many bytes.
     fn server(hears: usize, says: &'static [u8]) -> Place {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -141,16 +165,16 @@ mod tests {
     #[test]
     fn each_is_known_by_its_first_words() {
         let greeting = b"\x4a\0\0\0\x0a9.7.4\0";
-        assert!(probe(&server(0, greeting), Family::Mysql).is_ok());
-        assert!(probe(&server(0, b"\x17\0\0\0\xff\x10\x04Too many"), Family::Mysql).is_ok());
-        assert!(probe(&server(8, b"N"), Family::Postgres).is_ok());
-        assert!(probe(&server(8, b"S"), Family::Postgres).is_ok());
-        let failure = probe(&server(0, greeting), Family::Postgres).expect_err("MySQL");
+        assert!(look(server(0, greeting), Family::Mysql).is_ok());
+        assert!(look(server(0, b"\x17\0\0\0\xff\x10\x04Too many"), Family::Mysql).is_ok());
+        assert!(look(server(8, b"N"), Family::Postgres).is_ok());
+        assert!(look(server(8, b"S"), Family::Postgres).is_ok());
+        let failure = look(server(0, greeting), Family::Postgres).expect_err("MySQL");
         assert!(failure.message.contains("speaks MySQL's"), "{failure:?}");
         assert!(failure.hint.contains("mysql://"));
-        let failure = probe(&server(8, b"N"), Family::Mysql).expect_err("PostgreSQL");
+        let failure = look(server(8, b"N"), Family::Mysql).expect_err("PostgreSQL");
         assert!(failure.message.contains("speaks PostgreSQL's"));
-        let failure = probe(&server(0, b"SSH-2.0-x"), Family::Mysql).expect_err("neither");
+        let failure = look(server(0, b"SSH-2.0-x"), Family::Mysql).expect_err("neither");
         assert!(failure.message.contains("does not speak MySQL's"));
     }
 
@@ -160,7 +184,7 @@ mod tests {
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
         let place = Place::Port("127.0.0.1".to_owned(), port);
-        let failure = probe(&place, Family::Mysql).expect_err("gone");
+        let failure = look(place, Family::Mysql).expect_err("gone");
         assert!(failure.message.starts_with("no server at 127.0.0.1:"));
     }
 }

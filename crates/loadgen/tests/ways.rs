@@ -1,0 +1,335 @@
+//! A captured application, replayed: each statement goes to the server as the application sent it. What both say is captured on the way.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use common::{Ran, file, load, path};
+use testserver::{ALL, Kind, Server, run};
+use trace::{Begin, Capture, Ending, Record, TraceReader, TraceWriter};
+use wire::passive::{Kind as Request, Observed, Side, Stream, Verb};
+use wire::{BatchWay, Connection, Fetch, RowsWanted, ServerUrl, Value};
+
+/// A relay before a server's socket, that captures what passes.
+struct Relay {
+    socket: PathBuf,
+    seen: Arc<Mutex<Seen>>,
+    copies: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+struct Seen {
+    writer: Option<TraceWriter>,
+    began: Instant,
+}
+
+/// One connection of it.
+struct Watched {
+    stream: Stream,
+    number: u32,
+}
+
+impl Relay {
+    fn start(server: &Server, trace: &Path) -> Self {
+        let (name, family) = match server.kind() {
+            Kind::Postgres => (".s.PGSQL.5432", "postgres"),
+            _ => ("s", "mysql"),
+        };
+        let folder = trace.with_extension("relay");
+        std::fs::create_dir(&folder).expect("a folder");
+        let (socket, target) = (folder.join(name), server.folder().join(name));
+        let begin = Begin {
+            family: family.to_owned(),
+            began_unix_us: 0,
+            capture: Capture::Proxy,
+            masked: false,
+            log: None,
+        };
+        let writer = TraceWriter::create(trace, &begin, 0).expect("a trace");
+        writer.waits();
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let relay = Self {
+            socket,
+            seen: Arc::new(Mutex::new(Seen {
+                writer: Some(writer),
+                began: Instant::now(),
+            })),
+            copies: Arc::default(),
+        };
+        let (seen, copies) = (Arc::clone(&relay.seen), Arc::clone(&relay.copies));
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.expect("a client");
+                let server = UnixStream::connect(&target).expect("a server");
+                let number = seen.lock().expect("no panic").connected();
+                let watched = Arc::new(Mutex::new(Watched {
+                    stream: Stream::new(begin.family()),
+                    number,
+                }));
+                let back = (
+                    server.try_clone().expect("a copy"),
+                    client.try_clone().expect("a copy"),
+                );
+                let ways = [
+                    (Side::Client, client, server),
+                    (Side::Server, back.0, back.1),
+                ];
+                for (side, from, to) in ways {
+                    let (seen, watched) = (Arc::clone(&seen), Arc::clone(&watched));
+                    let copied = std::thread::spawn(move || copy(side, from, to, &seen, &watched));
+                    copies.lock().expect("no panic").push(copied);
+                }
+            }
+        });
+        relay
+    }
+
+    /// What passed is in the trace; clients have gone.
+    fn finish(&self) {
+        let copies: Vec<_> = self.copies.lock().expect("no panic").drain(..).collect();
+        for copy in copies {
+            copy.join().expect("no panic");
+        }
+        let writer = self.seen.lock().expect("no panic").writer.take();
+        let finished = writer.expect("not finished").finish(Ending::default());
+        finished.expect("written");
+    }
+
+    fn url(&self, server: &Server) -> String {
+        let own = server.url("t");
+        let (begin, _) = own.split_once("?socket=").expect("a socket");
+        format!("{begin}?socket={}", self.socket.display())
+    }
+}
+
+impl Seen {
+    fn connected(&self) -> u32 {
+        let writer = self.writer.as_ref().expect("not finished");
+        writer.connected(self.at_ns(), false)
+    }
+
+    fn at_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).expect("a short test")
+    }
+
+    fn tell(
+        &self,
+        watched: &mut Watched,
+        tell: impl FnOnce(&mut Stream, u64, &mut dyn FnMut(Observed)),
+    ) {
+        let writer = self.writer.as_ref().expect("not finished");
+        let (at_ns, number) = (self.at_ns(), watched.number);
+        tell(&mut watched.stream, at_ns, &mut |observed| {
+            assert!(!matches!(observed, Observed::Broken { .. }), "{observed:?}");
+            writer.observed(number, &observed);
+        });
+    }
+}
+
+fn copy(
+    side: Side,
+    mut from: UnixStream,
+    mut to: UnixStream,
+    seen: &Mutex<Seen>,
+    watched: &Mutex<Watched>,
+) {
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        let read = from.read(&mut bytes).unwrap_or(0);
+        // Seen before it is sent on: no answer comes before its request.
+        {
+            let seen = seen.lock().expect("no panic");
+            let watched = &mut *watched.lock().expect("no panic");
+            match (read, side) {
+                (0, Side::Client) => {
+                    seen.tell(watched, |stream, at_ns, out| stream.end(at_ns, out));
+                    let writer = seen.writer.as_ref().expect("not finished");
+                    writer.closed(watched.number, seen.at_ns(), watched.stream.totals());
+                }
+                (0, Side::Server) => {}
+                (_, side) => seen.tell(watched, |stream, at_ns, out| {
+                    stream.bytes(side, &bytes[..read], at_ns, out);
+                }),
+            }
+        }
+        if read == 0 || to.write_all(&bytes[..read]).is_err() {
+            let _ = to.shutdown(Shutdown::Write);
+            return;
+        }
+    }
+}
+
+/// A request as it was sent: which, its text, the rows of a fetch.
+type Sent = (Request, String, Option<u64>, u64);
+
+/// What the connection asked that did the work: others look at the server before it and after it.
+fn sent(trace: &Path) -> Vec<Sent> {
+    let mut reader = TraceReader::open(trace).expect("a trace");
+    let mut found: Vec<(u32, Sent)> = Vec::new();
+    while let Some(record) = reader.next().expect("a record") {
+        let Record::Exchange {
+            connection,
+            exchange,
+        } = record
+        else {
+            continue;
+        };
+        let is_work = !matches!(exchange.kind, Request::Quit | Request::Other)
+            && exchange.verb != Some(Verb::Set);
+        if is_work {
+            let text = exchange
+                .text
+                .as_ref()
+                .map(|text| String::from_utf8_lossy(&text.bytes).into_owned());
+            let text = text.unwrap_or_default();
+            found.push((
+                connection,
+                (exchange.kind, text, exchange.fetch_size, exchange.rows),
+            ));
+        }
+    }
+    let works = found.iter().find(|(_, sent)| sent.1 == "COMMIT");
+    let works = works.expect("a transaction").0;
+    let its = found
+        .into_iter()
+        .filter(|(connection, _)| *connection == works);
+    its.map(|(_, sent)| sent).collect()
+}
+
+/// The table as it is before each of the two.
+fn fill(server: &Server) {
+    let connection = &mut *server.connect("t").expect("a login");
+    run(connection, "DROP TABLE IF EXISTS t");
+    run(
+        connection,
+        "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(20))",
+    );
+    let rows: Vec<String> = (1..=30)
+        .map(|number| format!("({number}, 'row {number}')"))
+        .collect();
+    run(
+        connection,
+        &format!("INSERT INTO t VALUES {}", rows.join(", ")),
+    );
+}
+
+/// An application that sends statements in all ways.
+fn application(connection: &mut dyn Connection, has_bulk: bool) {
+    run(connection, "BEGIN");
+    run(connection, "SELECT a, b FROM t WHERE a = 9");
+    let once = connection
+        .prepare("SELECT a, b FROM t WHERE a = ?")
+        .expect("prepares");
+    for number in 1..=3 {
+        let done = connection.execute(&once, &[Value::Int(number)], ALL, &mut ());
+        assert_eq!(done.expect("a row").rows, 1);
+    }
+    for _ in 0..3 {
+        let each = connection
+            .prepare("SELECT b FROM t WHERE a > ?")
+            .expect("prepares");
+        let done = connection.execute(&each, &[Value::Int(27)], ALL, &mut ());
+        assert_eq!(done.expect("rows").rows, 3);
+        connection.close(each).expect("closes");
+    }
+    let cursor = connection
+        .prepare("SELECT a FROM t ORDER BY a")
+        .expect("prepares");
+    let fetch = Fetch {
+        size: 7,
+        rows: RowsWanted::All,
+    };
+    let done = connection.execute(&cursor, &[], fetch, &mut ());
+    assert_eq!(done.expect("rows").rows, 30);
+    let several = "SELECT 1; SELECT 2, ';' AS b; UPDATE t SET b = 'new' WHERE a = 1";
+    let done = connection
+        .query(several, ALL, &mut ())
+        .expect("three answers");
+    assert_eq!((done.rows, done.affected), (2, 1));
+    run(connection, "COMMIT");
+    run(connection, "UPDATE t SET b = 'newer' WHERE a = 2");
+    if has_bulk {
+        let insert = connection
+            .prepare("INSERT INTO t VALUES (?, ?)")
+            .expect("prepares");
+        let row = |number| vec![Value::Int(number), Value::Text(format!("row {number}"))];
+        let rows: Vec<_> = (100..105).map(row).collect();
+        let done = connection.execute_batch(&insert, &rows, BatchWay::Bulk);
+        assert_eq!(done.expect("a batch").affected, 5);
+    }
+}
+
+fn replayed(server: &Server, replay: &Path, name: &str, more: &str) -> (Ran, Vec<Sent>) {
+    fill(server);
+    let trace = file(server, name);
+    let relay = Relay::start(server, &trace);
+    let ran = load(
+        &format!("replay {} --json {more}", path(replay)),
+        &relay.url(server),
+    );
+    relay.finish();
+    (ran, sent(&trace))
+}
+
+fn each_way(server: &Server, has_bulk: bool) {
+    drop(server.create("t"));
+    fill(server);
+    let (capture, replay) = (file(server, "app.trace"), file(server, "app.replay"));
+    let relay = Relay::start(server, &capture);
+    let url = ServerUrl::parse(&relay.url(server)).expect("valid");
+    application(&mut *wire::connect(&url).expect("a login"), has_bulk);
+    relay.finish();
+    let original = sent(&capture);
+    let mut import = common::command("import", &[path(&capture), path(&replay), "--json"]);
+    import.env_remove("UPSHIFT_LOAD_SERVER");
+    let made = common::ended(import).json(0);
+    assert_eq!(made["left_out"], serde_json::json!({}), "{made}");
+    // Each as it was sent, answered with as many rows.
+    let (ran, again) = replayed(server, &replay, "again.trace", "");
+    let result = ran.json(0);
+    assert_eq!(result["options"]["protocol"], "recorded");
+    assert_eq!(result["options"]["fetch_size"], serde_json::Value::Null);
+    assert_eq!(again, original);
+    let kinds = |sent: &[Sent], kind| sent.iter().filter(|each| each.0 == kind).count();
+    assert!(
+        kinds(&original, Request::Execute) >= 7 && original.iter().any(|each| each.2 == Some(7))
+    );
+    // One way for all: only what no server prepares, and the boundaries, come as text.
+    let (ran, all) = replayed(
+        server,
+        &replay,
+        "all.trace",
+        "--protocol prepared --fetch-size 0",
+    );
+    ran.json(0);
+    assert_eq!(kinds(&all, Request::Query), 3, "{all:?}");
+    assert!(all.iter().all(|each| each.2.is_none()), "{all:?}");
+    let (ran, text) = replayed(server, &replay, "text.trace", "--protocol text");
+    ran.json(0);
+    assert_eq!(kinds(&text, Request::Execute), 0, "{text:?}");
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn mariadb() {
+    each_way(&Server::mariadb(&[]), true);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn mysql() {
+    if let Some(server) = Server::mysql(&[]) {
+        each_way(&server, false);
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn postgres() {
+    each_way(&Server::postgres(&[]), false);
+}

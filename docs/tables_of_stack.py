@@ -1,0 +1,50 @@
+"""The tables of what `upshift stack examine` and `prove` said of a client."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import table_rows as table
+
+
+def investigated(result: dict[str, Any]) -> Iterator[str]:
+    """A row a capture: what was mended before, what `examine` named, and which of these was mended next."""
+    yield f"{table.machine(result)}."
+    yield ""
+    yield from table.head(
+        "capture", "named, with its share at most", "mended next", "round trips a transaction", "a replay of it"
+    )
+    for number, step in enumerate(result["steps"]):
+        named = ", ".join(f"{suspect} {100 * share:.0f} %" for suspect, share in step["named"].items())
+        trips = step["budget"]["round_trips"] / step["budget"]["transactions"]
+        proof = result["proofs"].get(step["next"])
+        yield table.row(number + 1, named or "nobody", step["next"] or "–", f"{trips:.1f}", _proof(proof) if proof else "–")
+
+
+def innocents(result: dict[str, Any]) -> Iterator[str]:
+    """How many runs named whom, in sentences."""
+    runs = result["runs"]
+    least = min(each["transactions"] for each in runs)
+    yield (
+        f"{table.machine(result)}; {len(runs)} runs of {result['seconds']} s with {table.connections(result['connections'])}, "
+        f"{result['busy_loops']} busy loops besides; at least {least} transactions each."
+    )
+    yield ""
+    named = Counter(suspect for each in runs for suspect in each["named"])
+    if not named:
+        yield f"No suspect was named in any of the {len(runs)} runs."
+        return
+    yield from table.head("suspect", "runs that named it", "largest share")
+    for suspect, count in sorted(named.items()):
+        largest = max(each["named"].get(suspect, 0.0) for each in runs)
+        yield table.row(suspect, f"{count} of {len(runs)}", f"{100 * largest:.0f} %")
+
+
+def _proof(said: dict[str, Any]) -> str:
+    ratios = (f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})" for one in said["measured"] or ())
+    return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
+
+
+KINDS = (investigated, innocents)

@@ -1,0 +1,191 @@
+"""The talk, again: from a naive Java client to a tuned one, each step named by `upshift stack examine`.
+
+    PYTHONPATH=src .venv/bin/python tests/benches/talk.py --binary PATH/mysqld --folder FOLDER
+
+The client is drivers/java's `upshift.talk.Talk`: TPC-C's NewOrder over JDBC, four connections, two warehouses. It begins with
+options that cost round trips. Each time, a proxy captures it for a few seconds, and `examine` names suspects; the first one
+for which the client has a fix is mended, until none is left. `prove` replays the trace of each step with its fault and
+without, where a replay can tell. Then a study measures each step beside the one before it, with the client itself. FOLDER
+keeps `steps.json` (what was named, in which order, and the proofs), the traces, `study.toml`, and `study.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from upshift import console
+from upshift.machine import describe_machine
+from upshift.native.programs import programs_dir
+from upshift.shell import SystemShell
+from upshift.stack.driver_matrix.servers import find_kind, free_port, running
+from upshift.stack.driver_matrix.toolkit import Workshop, prepare
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+CONNECTIONS, WAREHOUSES = 4, 2
+CAPTURE_S = 8
+DRIVER = "connector-j"
+# Prepared for each call, ten rows a fetch, and in the program a statement for each line.
+NAIVE = ("useServerPrepStmts=true", "useCursorFetch=true", "defaultFetchSize=10")
+
+
+def options(*pairs: str) -> tuple[str, ...]:
+    return tuple(word for pair in pairs for word in ("--option", pair))
+
+
+# What a person changes who reads the fix of the suspect.
+FIXES: Mapping[str, tuple[str, ...]] = {
+    "C1": options("cachePrepStmts=true", "prepStmtCacheSize=500", "prepStmtCacheSqlLimit=8192"),
+    "C2": options("useServerPrepStmts=true", "cachePrepStmts=true"),
+    "C3": options("useCursorFetch=false", "defaultFetchSize=0"),
+    "C5": options("useLocalSessionState=true", "elideSetAutoCommits=true", "cacheServerConfiguration=true"),
+    "C6": ("--keys", "in"),
+    "C7": ("--writes", "joined"),
+}
+
+
+def upshift(*words: str | Path) -> str:
+    command = [str(CHECKOUT / "upshift"), *map(str, words)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@contextmanager
+def capturing(server: str, place: str, trace: Path) -> Iterator[None]:
+    """A proxy at ``place``, HOST:PORT, that writes ``trace``."""
+    program = programs_dir() / "upshift-stack"
+    process = subprocess.Popen((program, "capture", "--listen", place, "--server", server, trace))
+    try:
+        time.sleep(1.0)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def named(client: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
+    """What `examine` says of some seconds of a client."""
+    place = f"127.0.0.1:{free_port()}"
+    database = url.rpartition("/")[2]
+    with capturing(url.rpartition("/")[0], place, trace):
+        words = ("--address", place, "--database", database, "--seconds", str(CAPTURE_S))
+        said = subprocess.run((*client, *words), check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = json.loads(upshift("stack", "examine", trace, "--json"))
+    return {"client": json.loads(said.splitlines()[-1]), "findings": found["findings"], "budget": found["budget"]}
+
+
+def dumped(binary: Path, url: str, folder: Path) -> Path:
+    """The database as it is, by the mysqldump that lies beside the server."""
+    parts = urlsplit(url)
+    login = (f"--host={parts.hostname}", f"--port={parts.port}", f"--user={parts.username}")
+    dump = folder / "before.sql"
+    with dump.open("wb") as out:
+        words = (binary.with_name("mysqldump"), "--no-defaults", *login, "--skip-lock-tables", parts.path.strip("/"))
+        subprocess.run(words, check=True, stdout=out)
+    return dump
+
+
+def investigate(java: tuple[str, ...], url: str, folder: Path) -> list[dict[str, Any]]:
+    """Capture, examine, mend, and again."""
+    steps: list[dict[str, Any]] = []
+    words: tuple[str, ...] = options(*NAIVE)
+    mended: list[str] = []
+    while True:
+        base = (*java, "--driver", DRIVER, "--connections", str(CONNECTIONS), "--warehouses", str(WAREHOUSES))
+        seen = named((*base, *words), url, folder / f"step-{len(steps)}.trace")
+        suspects = [each["suspect"] for each in seen["findings"]]
+        following = next((each for each in suspects if each in FIXES and each not in mended), None)
+        shares = {each["suspect"]: round(each["share"], 3) for each in seen["findings"]}
+        steps.append({"mended": list(mended), "named": shares, "next": following, **seen})
+        console.say(f"step {len(steps) - 1}: {seen['client']} {shares}: next {following}")
+        if following is None:
+            return steps
+        mended.append(following)
+        words += FIXES[following]
+
+
+def proofs(steps: list[dict[str, Any]], binary: Path, dump: Path, folder: Path) -> dict[str, Any]:
+    """What a replay says of each step's suspect: a word, and the ratio where there is one."""
+    said = {}
+    for number, each in enumerate(steps):
+        if each["next"]:
+            words = ("--suspect", each["next"], "--before", dump, "--binary", binary, "--loop", "always")
+            found = json.loads(upshift("stack", "prove", folder / f"step-{number}.trace", *words, "--no-install", "--json"))
+            said[each["next"]] = {name: found[name] for name in ("verdict", "why", "change", "measured")}
+            console.say(f"{each['next']}: {said[each['next']]}")
+    return said
+
+
+def study_text(java: tuple[str, ...], binary: Path, workload: Path, order: list[str], budget: str) -> str:
+    """A study of these steps."""
+
+    def words(values: tuple[str, ...]) -> str:
+        return "[" + ", ".join(json.dumps(each) for each in values) + "]"
+
+    address = ("--address", "{socket}", "--database", "{database}", "--connections", "{connections}", "--seconds", "{seconds}")
+    fixed = ("--driver", DRIVER, "--warehouses", str(WAREHOUSES), "--seed", "{seed}")
+    load = (*java, *fixed, *address)
+    url = "mysql://root@localhost/{database}?socket={socket}"
+    fill = ("{programs}/upshift-load", "tpcc", "prepare", "--server", url, "--warehouses", str(WAREHOUSES), "--drop")
+    workload.write_text(
+        'description = "NewOrder over JDBC."\nserver = "mysql"\nunit = "transaction"\n'
+        f'[fill]\ncommand = {words(fill)}\n[load]\ncommand = {words(load)}\nlatency = "json"\n'
+    )
+    lines = [
+        'description = "From a naive Java client to a tuned one, in the order in which examine named the steps."',
+        'design = "steps"',
+        'metric = "qps"',
+        f"workloads = [{json.dumps(str(workload))}]",
+        f"connections = [{CONNECTIONS}]",
+        f'budget = "{budget}"',
+        # The JVM starts, and compiles what it runs.
+        "lead_s = 3.0",
+        "slice_s = 2.0",
+        "[base]",
+        f"binary = {json.dumps(str(binary))}",
+        f"client = {words(options(*NAIVE))}",
+    ]
+    for each in order:
+        lines += [f"[factors.{each}.mended]", f"client = {words(FIXES[each])}"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--budget", default="12m", help="for the study")
+    parser.add_argument("--no-proofs", action="store_true")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    folder.mkdir(parents=True)
+    shell = SystemShell(folder / "commands.log")
+    try:
+        java = (*prepare("java", Workshop(shell=shell, binary=None, say=console.say)).argv[:-1], "upshift.talk.Talk")
+        with running(shell, find_kind("mysql", given.binary), folder / "server", None) as ground:
+            upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(WAREHOUSES), "--drop")
+            dump = dumped(given.binary, ground.url, folder)
+            steps = investigate(java, ground.url, folder)
+    finally:
+        shell.close()
+    machine = describe_machine().model_dump(mode="json")
+    found = {} if given.no_proofs else proofs(steps, given.binary, dump, folder)
+    result = {"schema_version": 1, "machine": machine, "steps": steps, "proofs": found}
+    (folder / "steps.json").write_text(json.dumps(result, indent=1) + "\n")
+    order = [each["next"] for each in steps if each["next"]]
+    study = folder / "study.toml"
+    study.write_text(study_text(java, given.binary, folder / "java-new-order.toml", order, given.budget))
+    (folder / "study.json").write_text(upshift("study", study, "--no-install", "--json"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""A trace with a missing index, and what an experiment of such a gain measures."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from story import Story
+
+from upshift.measure.model import Comparison, Slice
+from upshift.measure.statistics import comparisons
+from upshift.stack.answers import Answers
+from upshift.stack.change import AS_SENT, CHANGED
+from upshift.stack.evidence import Evidence
+from upshift.stack.prove import find_finding, of_suspect
+from upshift.stack.read import read_evidence
+from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.rules import judge
+from upshift.stack.suspects.thresholds import Thresholds
+
+EQUAL = Answers(requests=300, differ=0, unsteady=0, otherwise=0, otherwise_overlapped=0, first=None)
+
+
+def finding(seen: Evidence, suspect: str) -> Finding:
+    return find_finding(judge(seen, Thresholds()), suspect)
+
+
+def scanning(folder: Path) -> Evidence:
+    """Of an application with a statement that reads a table without an index."""
+    story = Story()
+    app = story.connection()
+    for number in range(100):
+        with app.transaction():
+            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1, wait_us=200)
+            app.asks(f"SELECT id FROM item WHERE name = '{number}'", rows=1, wait_us=9000, no_index_used=True)
+    return read_evidence(story.export(folder))
+
+
+def experiment(gain: float) -> tuple[Comparison, ...]:
+    """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
+    chance = np.random.default_rng(7)
+    slices = [
+        Slice(
+            **{name: 0 for name, field in Slice.model_fields.items() if field.is_required()}  # type: ignore[arg-type]
+            | {"trial": trial, "arm": arm, "workload": "app", "connections": 4, "wall_s": 1.0, "half_wall_s": 0.5}
+            | {"queries": round(ratio * 100_000 * math.exp(chance.normal(0, 0.005))), "half_queries": 50_000},
+        )
+        for trial in range(12)
+        for arm, ratio in ((AS_SENT, 1.0), (CHANGED, gain))
+    ]
+    return of_suspect(comparisons(slices, AS_SENT))
