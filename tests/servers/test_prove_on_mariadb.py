@@ -66,7 +66,7 @@ class Shop:
         replay = trace.with_suffix(".replay")
         subprocess.run((program("upshift-load"), "import", trace, replay), check=True, capture_output=True)
         url = f"mysql://root@/shop?socket={self.server.socket}"
-        words = ("replay", replay, "--server", url, "--json", "--on-difference", "count", *options)
+        words: tuple[str | Path, ...] = ("replay", replay, "--server", url, "--json", "--on-difference", "count", *options)
         done = subprocess.run((program("upshift-load"), *words), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return {name: each["count"] for name, each in json.loads(done.stdout)["statements"].items()}

@@ -63,7 +63,12 @@ def printed(*, differences: int | None = None, **more: Any) -> str:
     now = {"answer": "error:1146:42S02", "rows": 0, "affected": 0, "warnings": 0, "last_insert_id": 0, "hash": "0"}
     one = {"request": 4, "statement": "update_1", "sql": "UPDATE item SET a = 1", "overlapped": False}
     listed = [{**one, "earlier": {**now, "answer": "ok", "affected": 2}, "now": now}] if differences else []
-    replay = {"requests": 9, "counted_otherwise": 2, "counted_otherwise_overlapped": 1, "differences": differences}
+    replay: dict[str, Any] = {
+        "requests": 9,
+        "counted_otherwise": 2,
+        "counted_otherwise_overlapped": 1,
+        "differences": differences,
+    }
     replay |= {"unsteady": None if differences is None else 1, "differing": listed, "laps": 1, **more}
     return f"3 s\n{json.dumps({'qps': 1, 'replay': replay}, indent=1)}\nWARNING: behind it\n"
 
