@@ -24,7 +24,10 @@ from upshift.native.programs import programs_are_built
 from upshift.paths import CHECKOUT
 
 KIND = Path(__file__).with_name("mariadb_kind.py")
-NUMBERS = "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 5000) SELECT n, n MOD 1000, 0 FROM s"
+TABLE = (
+    "CREATE TABLE orders (id INT PRIMARY KEY, customer INT, paid INT)",
+    "INSERT INTO orders SELECT seq, seq MOD 1000, 0 FROM seq_1_to_5000",
+)
 COM_RESET_CONNECTION = 0x1F
 SETTLED = ("proven", "refuted", "not settled")
 
@@ -54,13 +57,9 @@ class Shop:
 
     def upshift(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """A command of ``upshift stack``, with the server's kind."""
-        own = {
-            "PYTHONPATH": str(CHECKOUT / "src"),
-            "UPSHIFT_SERVER_KIND": str(KIND),
-            "UPSHIFT_CACHE": str(self.folder / "cache"),
-        }
+        own = {"PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_SERVER_KIND": str(KIND)}
         argv = [sys.executable, "-m", "upshift", "stack", *map(str, words)]
-        return subprocess.run(argv, env={**os.environ, **own}, capture_output=True, text=True, timeout=300)
+        return subprocess.run(argv, env={**os.environ, **own}, capture_output=True, text=True, timeout=600)
 
     def replayed(self, trace: Path, *options: str) -> dict[str, Any]:
         """How often each statement was sent in a replay, by its name."""
@@ -82,11 +81,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
     subprocess.run((*command, f"--datadir={folder}/data"), check=True, capture_output=True)
     with started("mariadbd", folder / "data", ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")) as server:
-        table = "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer INT, paid INT)"
-        server.run("CREATE DATABASE shop", table, f"INSERT INTO shop.orders {NUMBERS}")
-        with (dump := folder / "before.sql").open("wb") as out:
-            words = ("mariadb-dump", "--no-defaults", f"--socket={server.socket}", "--user=root", "shop")
-            subprocess.run(words, check=True, stdout=out)
+        server.run("CREATE DATABASE shop")
+        with pymysql.connect(unix_socket=str(server.socket), user="root", database="shop", autocommit=True) as connection:
+            for statement in TABLE:
+                connection.cursor().execute(statement)
+        # What a dump would hold: mariadb-dump is in a package of its own.
+        (dump := folder / "before.sql").write_text("".join(f"{statement};\n" for statement in TABLE))
         yield Shop(server, folder, dump)
 
 

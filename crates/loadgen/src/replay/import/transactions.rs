@@ -218,7 +218,9 @@ impl<'a> Transactions<'a> {
 
     /// How many connections sent something; what is open is lost.
     pub(super) fn finish(mut self) -> u32 {
-        let numbers: Vec<u32> = self.connections.keys().copied().collect();
+        let mut numbers: Vec<u32> = self.connections.keys().copied().collect();
+        // What is still to be written stands in the same order every time.
+        numbers.sort_unstable();
         for number in &numbers {
             self.lose(*number);
         }
