@@ -163,9 +163,16 @@ def main() -> int:
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--budget", default="12m", help="for the study")
-    parser.add_argument("--no-proofs", action="store_true")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--no-proofs", action="store_true", help="leave the replays out")
+    what.add_argument("--proofs-alone", action="store_true", help="replay the traces that an earlier run left in FOLDER")
     given = parser.parse_args()
     folder: Path = given.folder
+    if given.proofs_alone:
+        kept = json.loads((folder / "steps.json").read_text())
+        kept["proofs"] = proofs(kept["steps"], given.binary, folder / "before.sql", folder)
+        (folder / "steps.json").write_text(json.dumps(kept, indent=1) + "\n")
+        return 0
     folder.mkdir(parents=True)
     shell = SystemShell(folder / "commands.log")
     try:
