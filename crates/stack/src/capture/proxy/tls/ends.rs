@@ -66,7 +66,7 @@ impl Ends {
         };
         let mut words = vec![format!(
             "TLS ends here: clients that ask for it see the certificate in {} in place of the server's, and what they send is {towards}; times \
-             include the encryption, which takes CPU time of this thread",
+             include the encryption, which takes CPU time of the proxy",
             self.certificate.display()
         )];
         let logins = match (self.family, self.dials()) {
