@@ -60,16 +60,29 @@ impl Ends {
     /// What is said before the capture begins.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let towards = match &self.client {
-            Some(_) => "encrypted again towards the server",
-            None => "not encrypted towards the server",
+        let towards = match self.dials() {
+            true => "encrypted again towards the server",
+            false => "not encrypted towards the server",
         };
         let mut words = vec![format!(
             "TLS ends here: clients that ask for it see the certificate in {} in place of the server's, and what they send is {towards}; times \
-             include the encryption",
+             include the encryption, which takes CPU time of the proxy",
             self.certificate.display()
         )];
-        if self.client.is_none() && self.is_remote {
+        let logins = match (self.family, self.dials()) {
+            (Family::Mysql, false) if self.is_remote => {
+                "a user's first login by caching_sha2_password fails: the server takes the password only over TLS or its unix socket"
+            }
+            (Family::Mysql, _) => "the server does not see certificates of clients (REQUIRE X509)",
+            (Family::Postgres, false) => {
+                "the server does not offer SCRAM-SHA-256-PLUS: clients with channel_binding=require refuse"
+            }
+            (Family::Postgres, true) => {
+                "a login by SCRAM-SHA-256-PLUS is bound to the server's certificate: clients with TLS need that one here, or channel_binding=disable"
+            }
+        };
+        words.push(format!("logins: {logins}"));
+        if !self.dials() && self.is_remote {
             words.push(
                 "WARNING: a client that trusts TLS may send its password as it is, and it goes on to the server in the clear: \
                  tls=required, verify-ca or verify in --server encrypts"

@@ -257,9 +257,13 @@ fn what_changes_is_said_before_the_capture_begins() {
         ends.words().join("\n")
     };
     let remote = words("mysql://db:3306");
+    assert!(remote.contains("caching_sha2_password fails"), "{remote}");
     assert!(remote.contains("not encrypted towards the server") && remote.contains("WARNING"));
     let local = words("mysql://?socket=/s");
     assert!(local.contains("not encrypted") && !local.contains("WARNING"));
+    assert!(!local.contains("caching_sha2_password") && local.contains("X509"));
+    assert!(words("postgres://db").contains("does not offer SCRAM-SHA-256-PLUS"));
+    assert!(words("postgres://db?tls=required").contains("channel_binding=disable"));
     let both = words("mysql://db:3306?tls=required");
     assert!(both.contains("encrypted again") && !both.contains("WARNING"));
 }
