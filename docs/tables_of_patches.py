@@ -49,6 +49,37 @@ def proof(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["part"], f"{one['statements']:,}", again, one.get("allowed", 0), len(one.get("wrong", ())))
 
 
+def allocations(result: dict[str, Any]) -> Iterator[str]:
+    """A row a server and workload: how often it allocates and frees."""
+    made, freed = ("malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign"), ("free",)
+    yield from table.head("server", "workload", "queries a transaction", "allocations a transaction", "freed a transaction")
+    for one in result["rows"]:
+        calls = one["calls_per_transaction"]
+        sums = (f"{abs(sum(calls[name] for name in names)):.1f}" for names in (made, freed))
+        yield table.row(one["server"], one["workload"], f"{one['queries_per_transaction']:.0f}", *sums)
+
+
+def allocators(result: dict[str, Any]) -> Iterator[str]:
+    """A row a function that allocates in the first server: its calls a transaction of each workload."""
+    first = result["rows"][0]["server"]
+    rows = [one for one in result["rows"] if one["server"] == first]
+    found: dict[str, dict[str, float]] = {}
+    for one in rows:
+        for caller in one["callers"]:
+            name, *chain = caller["chain"]
+            if name != "free" and caller["calls_per_transaction"] > 0:
+                who = next(each for each in chain if not each.startswith(_PASSED_THROUGH))
+                of = found.setdefault(f"`{who}`", dict.fromkeys((each["workload"] for each in rows), 0.0))
+                of[one["workload"]] += caller["calls_per_transaction"]
+    yield from table.head(f"allocates in {first}", *(one["workload"] for one in rows))
+    for who, of in sorted(found.items(), key=lambda item: (-sum(item[1].values()), item[0])):
+        if sum(of.values()) >= 1:
+            yield table.row(who, *(f"{calls:.1f}" for calls in of.values()))
+
+
+_PASSED_THROUGH = ("my_internal_malloc", "std::", "ut::", "MEM_ROOT::", "mem_heap_", "bitmap_init", "String::")
+
+
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
     if (arm, workload) not in found or (base, workload) not in found:
         return "not counted"
@@ -56,4 +87,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (beside, patches, proof)
+KINDS = (beside, patches, proof, allocations, allocators)
