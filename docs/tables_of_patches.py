@@ -60,23 +60,23 @@ def allocations(result: dict[str, Any]) -> Iterator[str]:
 
 
 def allocators(result: dict[str, Any]) -> Iterator[str]:
-    """A row a function that allocates in the first server: its calls a transaction of each workload."""
-    first = result["rows"][0]["server"]
-    rows = [one for one in result["rows"] if one["server"] == first]
-    found: dict[str, dict[str, float]] = {}
-    for one in rows:
+    """A row a function that allocates: its calls a transaction, by server and workload."""
+    rows = result["rows"]
+    found: dict[str, list[float]] = {}
+    for place, one in enumerate(rows):
         for caller in one["callers"]:
             name, *chain = caller["chain"]
             if name != "free" and caller["calls_per_transaction"] > 0:
                 who = next(each for each in chain if not each.startswith(_PASSED_THROUGH))
-                of = found.setdefault(f"`{who}`", dict.fromkeys((each["workload"] for each in rows), 0.0))
-                of[one["workload"]] += caller["calls_per_transaction"]
-    yield from table.head(f"allocates in {first}", *(one["workload"] for one in rows))
-    for who, of in sorted(found.items(), key=lambda item: (-sum(item[1].values()), item[0])):
-        if sum(of.values()) >= 1:
-            yield table.row(who, *(f"{calls:.1f}" for calls in of.values()))
+                found.setdefault(f"`{who}`", [0.0] * len(rows))[place] += caller["calls_per_transaction"]
+    yield from table.head("allocates", *(f"{one['server']}, {one['workload']}" for one in rows))
+    for who, calls in sorted(found.items(), key=lambda item: (-max(item[1]), item[0])):
+        if max(calls) >= _FEWEST or calls[0] >= 1:
+            yield table.row(who, *(f"{each:.1f}" for each in calls))
 
 
+_FEWEST = 4
+"""Calls a transaction with which a function gets a row; in the first row of the result, one is enough."""
 _PASSED_THROUGH = ("my_internal_malloc", "std::", "ut::", "MEM_ROOT::", "mem_heap_", "bitmap_init", "String::")
 
 
