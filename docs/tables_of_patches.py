@@ -60,6 +60,37 @@ def profiles(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(workload, f"{own:,.0f}", f"{foreign:,.0f}", f"{foreign / own:.3f}")
 
 
+def allocations(result: dict[str, Any]) -> Iterator[str]:
+    """A row a server and workload: how often it allocates and frees."""
+    made, freed = ("malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign"), ("free",)
+    yield from table.head("server", "workload", "queries a transaction", "allocations a transaction", "freed a transaction")
+    for one in result["rows"]:
+        calls = one["calls_per_transaction"]
+        sums = (f"{abs(sum(calls[name] for name in names)):.1f}" for names in (made, freed))
+        yield table.row(one["server"], one["workload"], f"{one['queries_per_transaction']:.0f}", *sums)
+
+
+def allocators(result: dict[str, Any]) -> Iterator[str]:
+    """A row a function that allocates: its calls a transaction, by server and workload."""
+    rows = result["rows"]
+    found: dict[str, list[float]] = {}
+    for place, one in enumerate(rows):
+        for caller in one["callers"]:
+            name, *chain = caller["chain"]
+            if name != "free" and caller["calls_per_transaction"] > 0:
+                who = next(each for each in chain if not each.startswith(_PASSED_THROUGH))
+                found.setdefault(f"`{who}`", [0.0] * len(rows))[place] += caller["calls_per_transaction"]
+    yield from table.head("allocates", *(f"{one['server']}, {one['workload']}" for one in rows))
+    for who, calls in sorted(found.items(), key=lambda item: (-max(item[1]), item[0])):
+        if max(calls) >= _FEWEST or calls[0] >= 1:
+            yield table.row(who, *(f"{each:.1f}" for each in calls))
+
+
+_FEWEST = 4
+"""Calls a transaction with which a function gets a row; in the first row of the result, one is enough."""
+_PASSED_THROUGH = ("my_internal_malloc", "std::", "ut::", "MEM_ROOT::", "mem_heap_", "bitmap_init", "String::")
+
+
 def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: str) -> str:
     if (arm, workload) not in found or (base, workload) not in found:
         return "not counted"
@@ -67,4 +98,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (beside, patches, profiles, proof)
+KINDS = (allocations, allocators, beside, patches, profiles, proof)
