@@ -15,7 +15,7 @@ from upshift.measure.kernel import Usage
 from upshift.measure.schedule import Turns
 from upshift.workload.driver import LoadReport, whole_seconds
 
-_START_S, _CONNECTION_S = 0.2, 0.005
+_START_S, _CONNECTION_S = 0.2, 0.008
 """How long a driver starts, and makes one of its connections. sysbench had 512 of them 0.7 s after its start on an idle server;
 the server is busy until all have sent their first request."""
 _ASKING_S = 0.033
