@@ -43,8 +43,6 @@ def test_a_rule_names_what_it_is_for_with_a_fix(rule: Rule) -> None:
     assert EXAMPLES[rule.id].fix in (*finding.my_cnf, *finding.sql, *finding.shell)
     assert finding.evidence.endswith(".")
     assert not rule.provable or finding.settings_then, "what is measured is a setting"
-    changed = finding.settings_now.items() - finding.settings_then.items()
-    assert not rule.provable or changed, "it is changed from something"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
