@@ -250,6 +250,14 @@ def test_both_servers_have_what_the_fix_needs_to_show(id: str, beside: Mapping[s
     assert now.settings != fixed.settings
 
 
+def test_an_option_that_the_server_shows_under_another_name_is_measured_as_it_is() -> None:
+    named = {name: value for name, value in MARIADB.variables.items() if name != "transaction_isolation"}
+    facts = MARIADB.model_copy(update={"variables": {**named, "tx_isolation": "SERIALIZABLE"}})
+    now, fixed = variants_of(find_finding(reported(facts), "isolation-serializable"), facts, Path("/bin/true"))
+    assert now.settings == {"transaction_isolation": "SERIALIZABLE"}
+    assert fixed.settings == {"transaction_isolation": "REPEATABLE-READ"}
+
+
 def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "mysqld"

@@ -11,6 +11,7 @@ _LONG_HISTORY = 1_000_000
 
 
 def _isolation(facts: Facts) -> str:
+    # MariaDB before 11.1 has the option under the one name and the variable under the other.
     return facts.variables.get("transaction_isolation", facts.variables.get("tx_isolation", "")).upper()
 
 
@@ -20,6 +21,7 @@ def _serializable(facts: Facts) -> Found | None:
     return Found(
         evidence="The isolation level is SERIALIZABLE: each SELECT in a transaction locks what it reads.",
         settings={"transaction_isolation": "REPEATABLE-READ"},
+        now={"transaction_isolation": _isolation(facts)},
     )
 
 
@@ -29,6 +31,7 @@ def _uncommitted(facts: Facts) -> Found | None:
     return Found(
         evidence="The isolation level is READ-UNCOMMITTED: statements see rows that may never be committed.",
         settings={"transaction_isolation": "READ-COMMITTED"},
+        now={"transaction_isolation": _isolation(facts)},
     )
 
 
