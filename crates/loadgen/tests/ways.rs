@@ -309,7 +309,12 @@ fn each_way(server: &Server, has_bulk: bool) {
     ran.json(0);
     assert_eq!(kinds(&all, Request::Query), 3, "{all:?}");
     assert!(all.iter().all(|each| each.2.is_none()), "{all:?}");
-    let (ran, text) = replayed(server, &replay, "text.trace", "--protocol text");
+    let (ran, text) = replayed(
+        server,
+        &replay,
+        "text.trace",
+        "--protocol text --fetch-size 0",
+    );
     ran.json(0);
     assert_eq!(kinds(&text, Request::Execute), 0, "{text:?}");
 }
