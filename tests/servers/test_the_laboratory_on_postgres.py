@@ -56,8 +56,8 @@ budget = "5m"
 [base]
 server = "postgres"
 settings = { shared_buffers = "32MB" }
-[factors.prepared.once]
-client = ["--protocol", "prepared"]
+[factors.extended.each]
+client = ["--protocol", "extended"]
 """
 
 
@@ -173,10 +173,10 @@ def test_a_study_measures_postgres(tmp_path: Path) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         result = StudyResult.model_validate(json.loads(done.stdout))
-    assert [row.name for row in result.rows] == ["off", "prepared"] and not any(row.died for row in result.rows)
+    assert [row.name for row in result.rows] == ["off", "extended"] and not any(row.died for row in result.rows)
     assert result.rows[0].change.server == "postgres" and result.settings["shared_buffers"] == "32MB"
     (cell,) = result.cells
-    assert cell.row == "prepared" and cell.value > 0
+    assert cell.row == "extended" and cell.value > 0
     assert result.instructions is not None and result.instructions.not_counted == (
         "a postgres is several processes, and instructions are counted of one",
     )
