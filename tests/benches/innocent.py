@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,24 +23,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pymysql
+from _proxied import captured, upshift
 
 from upshift.machine import describe_machine
-from upshift.native.programs import programs_dir
 from upshift.shell import SystemShell
-from upshift.stack.driver_matrix.servers import find_kind, free_port, running
+from upshift.stack.driver_matrix.servers import find_kind, running
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 # All data fit into the pool, and a commit waits for no disk: the faults E4 and E3 are none of this server's.
 SETTINGS = (
     "SET GLOBAL innodb_buffer_pool_size = 1073741824",
     "SET GLOBAL innodb_flush_log_at_trx_commit = 2",
     "SET GLOBAL sync_binlog = 0",
 )
-
-
-def upshift(*words: str | Path) -> str:
-    command = [str(CHECKOUT / "upshift"), *map(str, words)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @contextmanager
@@ -60,18 +52,9 @@ def busy(loops: int, at_most_s: float) -> Iterator[None]:
 
 def run(url: str, trace: Path, seconds: int, connections: int) -> dict[str, Any]:
     """The suspects that one capture named, with their shares, and how many transactions it has."""
-    parts = urlsplit(url)
-    place = f"127.0.0.1:{free_port()}"
-    through = url.replace(f"{parts.hostname}:{parts.port}", place)
-    proxy = (programs_dir() / "upshift-stack", "capture", "--listen", place, "--server", url.rpartition("/")[0])
-    capture = subprocess.Popen((*proxy, trace), stderr=subprocess.DEVNULL)
-    try:
-        time.sleep(1.0)
+    with captured(url, trace) as through:
         words = ("--batch", "rewritten", "--connections", str(connections), "--seconds", str(seconds))
         upshift("load", "tpcc", "run", "--server", through, *words)
-    finally:
-        capture.send_signal(signal.SIGINT)
-        capture.wait(60)
     found = json.loads(upshift("stack", "examine", trace, "--server", url, "--json"))
     return {
         "named": {each["suspect"]: round(each["share"], 4) for each in found["findings"]},

@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from _proxied import captured, upshift
+
 from upshift import console
 from upshift.machine import describe_machine
-from upshift.native.programs import programs_dir
 from upshift.shell import SystemShell
-from upshift.stack.driver_matrix.servers import find_kind, free_port, running
+from upshift.stack.driver_matrix.servers import find_kind, running
 from upshift.stack.driver_matrix.toolkit import Workshop, prepare
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 CONNECTIONS, WAREHOUSES = 4, 2
 CAPTURE_S = 8
 DRIVER = "connector-j"
@@ -53,29 +50,10 @@ FIXES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def upshift(*words: str | Path) -> str:
-    command = [str(CHECKOUT / "upshift"), *map(str, words)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-@contextmanager
-def capturing(server: str, place: str, trace: Path) -> Iterator[None]:
-    """A proxy at ``place``, HOST:PORT, that writes ``trace``."""
-    program = programs_dir() / "upshift-stack"
-    process = subprocess.Popen((program, "capture", "--listen", place, "--server", server, trace))
-    try:
-        time.sleep(1.0)
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-
-
 def named(client: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
     """What `examine` says of some seconds of a client."""
-    place = f"127.0.0.1:{free_port()}"
-    database = url.rpartition("/")[2]
-    with capturing(url.rpartition("/")[0], place, trace):
+    with captured(url, trace) as through:
+        place, _, database = through.rpartition("@")[2].partition("/")
         words = ("--address", place, "--database", database, "--seconds", str(CAPTURE_S))
         said = subprocess.run((*client, *words), check=True, stdout=subprocess.PIPE, text=True).stdout
     found = json.loads(upshift("stack", "examine", trace, "--json"))

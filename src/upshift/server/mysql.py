@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pymysql
@@ -15,6 +14,7 @@ import pymysql
 from upshift.errors import ServerFailed
 from upshift.paths import shipped
 from upshift.server import mtr
+from upshift.server import mysql_asking as asking
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.mysql_change import change
@@ -203,23 +203,8 @@ _STILL = "upshift_still"
 _HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
 _EVENT_TIMEOUT_S = 120.0  # under valgrind, beside other work
 
-# What tells background work: flushing, loading the buffer pool, the log, purge.
-_BACKGROUND = ("Innodb_buffer_pool_pages_dirty", "Innodb_data_reads", "Innodb_data_written", "Innodb_os_log_written")
 _FEW_DIRTY_PAGES = 16
 _BETWEEN_LOOKS_S = 0.1
-
-# Each is counted for text and for prepared statements; a fetch is none of them.
-_STATEMENTS = (
-    "Com_select",
-    "Com_insert",
-    "Com_insert_select",
-    "Com_replace",
-    "Com_replace_select",
-    "Com_update",
-    "Com_update_multi",
-    "Com_delete",
-    "Com_delete_multi",
-)
 
 # Tables and indexes, not redo and undo logs, doublewrite or binary logs.
 _DATA_FILES = ("*/*.ibd",)
@@ -246,7 +231,7 @@ class MySQL:
     database = "upshift"
 
     def __init__(self) -> None:
-        self._kept: dict[Path, pymysql.Connection[pymysql.cursors.Cursor]] = {}
+        self._kept: dict[Path, asking.Connection] = {}
         """By socket, for counters: where hundreds of threads want the server's CPU, a login takes a second."""
 
     def recognise(self, tree: Path) -> str | None:
@@ -329,7 +314,7 @@ class MySQL:
         return Command((*_base(program, data), "--initialize-insecure", *_options(settings)))
 
     def prepare(self, socket: Path) -> None:
-        with _asked(socket) as cursor:
+        with asking.asked(socket) as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
 
     def tidy(self, socket: Path) -> None:
@@ -357,7 +342,7 @@ class MySQL:
 
     def ready(self, socket: Path) -> bool:
         try:
-            with _connected(socket) as connection:
+            with asking.connected(socket) as connection:
                 connection.ping(reconnect=False)
         except (pymysql.MySQLError, OSError):
             return False
@@ -368,20 +353,17 @@ class MySQL:
 
         The length of the history list alone says little: an idle InnoDB stops purging with up to 5,000 entries left.
         """
-        before = _background(socket)
+        before = asking.background(socket)
         if before["Innodb_buffer_pool_pages_dirty"] > _FEW_DIRTY_PAGES:
             return False
         time.sleep(_BETWEEN_LOOKS_S)
-        return _background(socket) == before
+        return asking.background(socket) == before
 
     def counters(self, socket: Path) -> Counters:
-        with _answering():
+        with asking.answering():
             if socket not in self._kept:
-                self._kept[socket] = _connected(socket)
-            with self._kept[socket].cursor() as cursor:
-                found = _status_of(cursor, "Questions", "Com_commit", *_STATEMENTS)
-        statements = sum(found[name] for name in _STATEMENTS)
-        return Counters(queries=found["Questions"], statements=statements, transactions=found["Com_commit"])
+                self._kept[socket] = asking.connected(socket)
+            return asking.counters(self._kept[socket])
 
     def forget(self, socket: Path) -> None:
         if connection := self._kept.pop(socket, None):
@@ -398,10 +380,10 @@ class MySQL:
 
         An event holds the snapshot, because the server serves one connection at a time.
         """
-        with _asked(socket) as cursor:
+        with asking.asked(socket) as cursor:
             cursor.execute(f"CREATE EVENT {self.database}.{_STILL} ON SCHEDULE AT CURRENT_TIMESTAMP DO {_HOLD}")
         deadline = time.monotonic() + _EVENT_TIMEOUT_S
-        while not _holds(socket):
+        while not asking.holds_snapshot(socket):
             if time.monotonic() > deadline:
                 raise ServerFailed("the event that holds purge back did not start", "the server's log says why")
             time.sleep(_BETWEEN_LOOKS_S)
@@ -469,47 +451,3 @@ def _number(text: str) -> int:
 
 def _is_root() -> bool:
     return os.geteuid() == 0
-
-
-def _connected(socket: Path) -> pymysql.Connection[pymysql.cursors.Cursor]:
-    return pymysql.connect(unix_socket=str(socket), user="root", connect_timeout=5, read_timeout=20)
-
-
-@contextlib.contextmanager
-def _answering() -> Iterator[None]:
-    """Raises ServerFailed for a server that no longer answers."""
-    try:
-        yield
-    except pymysql.MySQLError as error:
-        raise ServerFailed(f"the server no longer answers: {error}", "it crashed or hangs: see its log") from error
-
-
-@contextlib.contextmanager
-def _asked(socket: Path) -> Iterator[pymysql.cursors.Cursor]:
-    """For statements to a server that has answered before. Raises ServerFailed when it no longer does."""
-    with _answering(), _connected(socket) as connection, connection.cursor() as cursor:
-        yield cursor
-
-
-def _status(socket: Path, *names: str) -> dict[str, int]:
-    with _asked(socket) as cursor:
-        return _status_of(cursor, *names)
-
-
-def _status_of(cursor: pymysql.cursors.Cursor, *names: str) -> dict[str, int]:
-    cursor.execute("SHOW GLOBAL STATUS WHERE Variable_name IN %s", (names,))
-    return {name: int(value) for name, value in cursor.fetchall()}
-
-
-def _holds(socket: Path) -> bool:
-    with _asked(socket) as cursor:
-        cursor.execute("SELECT COUNT(*) FROM information_schema.INNODB_TRX")
-        ((found,),) = cursor.fetchall()
-    return bool(found)
-
-
-def _background(socket: Path) -> dict[str, int]:
-    with _asked(socket) as cursor:
-        cursor.execute("SELECT NAME, COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'")
-        history = {name: int(value) for name, value in cursor.fetchall()}
-    return {**history, **_status(socket, *_BACKGROUND)}

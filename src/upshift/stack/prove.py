@@ -14,7 +14,7 @@ from upshift.server.kind import Unit
 from upshift.server.kinds import default_kind
 from upshift.stack.answers import Answers
 from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
-from upshift.stack.evidence import Evidence, Statement, TraceFacts
+from upshift.stack.evidence import Chat, Evidence, Statement, TraceFacts
 from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
@@ -25,16 +25,17 @@ _SHOWN: Mapping[str, Callable[[Statement], int]] = {
     "C3": lambda statement: statement.cursors,
     "C13": lambda statement: statement.prepares,
 }
-"""What a replay of the suspect has of it."""
+"""Of the requests of a statement those that are the suspect."""
 _LEAST_SHOWN = 0.05
 """Of all executions. With fewer both ways would be the same, nearly."""
-_MOST = 0.5
+_COMMITTED = 0.5
+"""With more of the transactions ended by a COMMIT, commits count them."""
 _RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
 _LOGINS, _LOGINS_SHARE = 20, 0.05
 """From so many logins on, and so many a transaction, a replay logs in for each recorded connection: as C11 is judged."""
-_UNSENT = ("USE", "statistics")
+_UNSENT: tuple[Chat, ...] = ("USE", "statistics")
 """Chatter that a replay does not send."""
-_ASKS = ("session variables", "test query")
+_ASKS: tuple[Chat, ...] = ("session variables", "test query")
 """Chatter that a server counts as a select."""
 _OTHERWISE_COUNTED = ("C3", "C5", "C11")
 """Suspects whose two ways differ in what MySQL counts as a query: fetches, SETs, the end of a connection."""
@@ -65,6 +66,7 @@ def experiment_of(
     finding = find_finding(outcomes, suspect)
     refuse_unprovable(suspect, given)
     refuse_family(evidence.trace)
+    refuse_forged(finding, evidence)
     refuse_uncounted(finding, evidence)
     return finding, variants_of(finding, sent_by(evidence), binary, given)
 
@@ -112,7 +114,7 @@ def _unit(suspect: str, evidence: Evidence) -> Unit:
 def _commits(evidence: Evidence) -> bool:
     """Whether most transactions end with a COMMIT, so that commits count them. A select about the session alone is none."""
     asked = sum(each.requests for each in evidence.chatter if each.what in _ASKS)
-    return evidence.commits > _MOST * (evidence.budget.transactions - asked)
+    return evidence.commits > _COMMITTED * (evidence.budget.transactions - asked)
 
 
 def refuse_family(trace: TraceFacts) -> None:
@@ -128,32 +130,37 @@ def refuse_family(trace: TraceFacts) -> None:
         )
 
 
-def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
-    """Raises NotProvableError where the server's counters cannot compare the two ways, or a replay sends next to nothing of the
-    suspect.
-    """
-    if shown := _SHOWN.get(finding.suspect):
-        statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
-        if sum(map(shown, statements)) < _LEAST_SHOWN * sum(each.executions for each in statements):
-            refuse_unshown(finding)
+def refuse_forged(finding: Finding, evidence: Evidence) -> None:
+    """Raises NotProvableError for a finding of which the trace has next to nothing: both ways would be the same."""
+    statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
+    shown = _SHOWN.get(finding.suspect)
+    if shown and sum(map(shown, statements)) < _LEAST_SHOWN * sum(each.executions for each in statements):
+        refuse_unshown(finding)
+    if finding.suspect == "C5" and not _round_trips(evidence):
+        refuse_unshown(finding)
     if finding.suspect == "C11" and not sent_by(evidence):
         refuse_unshown(finding)
+
+
+def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
+    """Raises NotProvableError where counters cannot compare the two ways, or a replay does not send the suspect."""
     if finding.suspect != "C5":
         return
-    trips = {what: sum(each.round_trips for each in evidence.chatter if each.what in what) for what in (_UNSENT, _ASKS)}
-    total = sum(each.round_trips for each in evidence.chatter)
-    if not total:
-        refuse_unshown(finding)
-    if trips[_UNSENT] > total / 2:
+    if _round_trips(evidence, *_UNSENT) > _round_trips(evidence) / 2:
         raise NotProvableError(
             "C5 cannot be proven with this trace: a replay sends no USE, and that is most of its chatter",
             "name the database in the connection's address, and capture the application again",
         )
-    if trips[_ASKS] and not _commits(evidence):
+    if _round_trips(evidence, *_ASKS) and not _commits(evidence):
         raise NotProvableError(
             "C5 cannot be proven with this trace: its statements commit by themselves, and SELECT @@... counts as one",
             "capture transactions that end with COMMIT",
         )
+
+
+def _round_trips(evidence: Evidence, *what: Chat) -> int:
+    """Of chatter of these sorts; of all sorts, if none is named."""
+    return sum(each.round_trips for each in evidence.chatter if not what or each.what in what)
 
 
 def of_suspect(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:

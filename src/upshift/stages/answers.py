@@ -19,6 +19,8 @@ from upshift.stages.names import Stage
 from upshift.values import Value, file_sha256
 from upshift.workbench import Workbench
 
+# Rows come in any order, and what drivers' ways and columns' types write differently is the same value.
+_HOW = ("--order", "serial", "--unordered", "--lenient", "--on-difference", "count", "--json")
 _TIMEOUT_S = 4 * 3600.0
 """A trace is sent once, one transaction after the other."""
 
@@ -57,9 +59,7 @@ def compare_answers(
             with servers.arm(variant, number) as server:
                 url = lab.kind_of(variant.program).url(server.socket)
                 words = (str(load), "replay", str(replayed.trace), "--server", url, "--connections", str(replayed.connections))
-                # Rows come in any order, and what drivers' ways and columns' types write differently is the same value.
-                ways = ("--order", "serial", "--unordered", "--lenient", "--on-difference", "count", "--json")
-                options = (*ways, *variant.client, *map(str, digests))
+                options = (*_HOW, *variant.client, *map(str, digests))
                 cpus = variant.client_cpus or plan.client_cpus
                 done = bench.shell.run(Command((*words, *options), cpus=cpus), check=False, timeout_s=_TIMEOUT_S)
             if done.returncode != 0:
@@ -75,6 +75,7 @@ def compare_answers(
         "settings": lab.kind_of(as_sent.program).settings(),
         "trace": file_sha256(replayed.trace),
         "connections": replayed.connections,
+        "how": _HOW,
         "load": file_sha256(load),
     }
     return lab.stages.run(Stage.ANSWERS, Answers, action, inputs=inputs)

@@ -12,7 +12,7 @@ import pytest
 from fakes import FakeClock, toolchain
 
 from upshift.errors import ServerFailed
-from upshift.server import mysql
+from upshift.server import mysql, mysql_asking
 from upshift.server.kind import Program
 from upshift.server.mysql import KIND
 
@@ -120,15 +120,15 @@ def test_data_are_tables_without_logs(tmp_path: Path) -> None:
         ({"Innodb_buffer_pool_pages_dirty": 16}, {}, True),
         ({"Innodb_buffer_pool_pages_dirty": 17}, {}, False),
         ({"trx_rseg_history_len": 90}, {"trx_rseg_history_len": 80}, False),
-        *(({}, {name: 1}, False) for name in mysql._BACKGROUND),
+        *(({}, {name: 1}, False) for name in mysql_asking.BACKGROUND),
     ],
 )
 def test_quiet_is_no_flushing_no_purge_and_few_dirty_pages(
     monkeypatch: pytest.MonkeyPatch, first: dict[str, int], later: dict[str, int], quiet: bool
 ) -> None:
-    state = {**dict.fromkeys(mysql._BACKGROUND, 0), "trx_rseg_history_len": 0, **first}
+    state = {**dict.fromkeys(mysql_asking.BACKGROUND, 0), "trx_rseg_history_len": 0, **first}
     looks = iter((state, {**state, **later}))
-    monkeypatch.setattr(mysql, "_background", lambda _socket: next(looks))
+    monkeypatch.setattr(mysql_asking, "background", lambda _socket: next(looks))
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     assert KIND.quiet(Path("/s")) is quiet
 
@@ -206,14 +206,14 @@ class Asked:
 
 def test_purge_waits_from_when_the_event_has_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(waits=3)
-    monkeypatch.setattr(mysql, "_asked", asked)
+    monkeypatch.setattr(mysql_asking, "asked", asked)
     monkeypatch.setattr(mysql, "time", FakeClock())
     KIND.leave_undisturbed(Path("/s.sock"))
     assert asked.statements[0].startswith("CREATE EVENT upshift.upshift_still") and len(asked.statements) == 5
 
 
 def test_an_event_that_never_starts_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql, "_asked", Asked(waits=10_000))
+    monkeypatch.setattr(mysql_asking, "asked", Asked(waits=10_000))
     monkeypatch.setattr(mysql, "time", FakeClock())
     with pytest.raises(ServerFailed, match="the event that holds purge back did not start"):
         KIND.leave_undisturbed(Path("/s.sock"))

@@ -11,7 +11,7 @@ import pytest
 
 from upshift.paths import CHECKOUT
 
-BENCHES = sorted([*CHECKOUT.glob("crates/*/benches/*.py"), *CHECKOUT.glob("tests/benches/*.py")])
+BENCHES = sorted([*CHECKOUT.glob("crates/*/benches/*.py"), *CHECKOUT.glob("tests/benches/[!_]*.py")])
 
 
 @pytest.mark.parametrize("file", BENCHES, ids=lambda file: file.name)

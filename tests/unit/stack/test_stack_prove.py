@@ -21,6 +21,7 @@ from upshift.stack.prove import (
     find_finding,
     of_suspect,
     refuse_family,
+    refuse_forged,
     refuse_uncounted,
     sent_by,
     told,
@@ -73,7 +74,7 @@ def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[
     seen = evidence(tmp_path, fault)
     assert sent_by(seen) == sent
     refuse_unprovable(fault, Given())
-    refuse_uncounted(finding(seen, fault), seen)
+    refuse_forged(finding(seen, fault), seen)
     now, then = variants_of(finding(seen, fault), sent, BINARY, Given())
     assert (now.client, then.client) == (sent, sent + change)
     assert change_of(now, then) == Change(client=change)
@@ -247,7 +248,7 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
     seen = read_evidence(story.export(tmp_path))
     sent = sent_by(seen)
     assert sent == ("--reconnect",)
-    refuse_uncounted(finding(seen, "C11"), seen)
+    refuse_forged(finding(seen, "C11"), seen)
     now, then = variants_of(finding(seen, "C11"), sent, BINARY, Given())
     assert (now.client, then.client) == (sent, (*sent, "--no-reconnect"))
     # Whatever the trace, a proof of literals sends what they are about.

@@ -4,8 +4,6 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.util.HashMap;
-import java.util.Map;
 
 /**
  * TPC-C's NewOrder (clause 2.4) of ten lines, as a JDBC application writes it: a statement for each step, the stock and the
@@ -35,13 +33,12 @@ final class NewOrder {
           + " ol_dist_info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
 
   private final Connection connection;
-  private final boolean keeps;
-  private final Map<String, PreparedStatement> kept = new HashMap<>();
+  private final Statements statements;
   private long rows;
 
   NewOrder(Target target, Connection connection) {
     this.connection = connection;
-    this.keeps = target.use("statements", "each").equals("kept");
+    this.statements = new Statements(connection, target.use("statements", "each").equals("kept"));
   }
 
   /** Orders, and returns how many rows it read. */
@@ -57,8 +54,8 @@ final class NewOrder {
     write(NEXT, 1, district);
     write(ORDER, order, district, 1, number % 30 + 1, LINES);
     write(NEW, order, district, 1);
-    PreparedStatement take = statement(TAKE);
-    PreparedStatement line = statement(LINE);
+    PreparedStatement take = statements.get(TAKE);
+    PreparedStatement line = statements.get(LINE);
     for (int ordered = 1; ordered <= LINES; ordered++) {
       // Ascending, so that all connections lock stock in the same order.
       int item = (number % 10) * LINES + ordered;
@@ -71,9 +68,9 @@ final class NewOrder {
       line.addBatch();
     }
     take.executeBatch();
-    done(take);
+    statements.done(take);
     line.executeBatch();
-    done(line);
+    statements.done(line);
     connection.commit();
     if (autocommit) {
       connection.setAutoCommit(true);
@@ -83,7 +80,7 @@ final class NewOrder {
 
   /** A number of the row that is read. */
   private int read(int column, String sql, int... parameters) throws SQLException {
-    PreparedStatement statement = statement(sql);
+    PreparedStatement statement = statements.get(sql);
     bind(statement, parameters);
     int value = 0;
     try (ResultSet found = statement.executeQuery()) {
@@ -92,38 +89,20 @@ final class NewOrder {
         rows++;
       }
     }
-    done(statement);
+    statements.done(statement);
     return value;
   }
 
   private void write(String sql, int... parameters) throws SQLException {
-    PreparedStatement statement = statement(sql);
+    PreparedStatement statement = statements.get(sql);
     bind(statement, parameters);
     statement.executeUpdate();
-    done(statement);
+    statements.done(statement);
   }
 
   private static void bind(PreparedStatement statement, int... parameters) throws SQLException {
     for (int index = 0; index < parameters.length; index++) {
       statement.setInt(index + 1, parameters[index]);
-    }
-  }
-
-  /** One that the application keeps; or a new one: a driver that caches statements takes them back when they are closed. */
-  private PreparedStatement statement(String sql) throws SQLException {
-    PreparedStatement statement = kept.get(sql);
-    if (statement == null) {
-      statement = connection.prepareStatement(sql);
-      if (keeps) {
-        kept.put(sql, statement);
-      }
-    }
-    return statement;
-  }
-
-  private void done(PreparedStatement statement) throws SQLException {
-    if (!keeps) {
-      statement.close();
     }
   }
 }

@@ -6,11 +6,11 @@ import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Timestamp;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.stream.IntStream;
+import upshift.Statements;
 
 /**
  * TPC-C's NewOrder (clause 2.4) on the tables of {@code upshift load tpcc prepare}, as one connection sends it. All lines are
@@ -44,10 +44,11 @@ final class Order {
   private final Settings settings;
   private final SplittableRandom random;
   private final int warehouse;
-  private final Map<String, PreparedStatement> kept = new HashMap<>();
+  private final Statements statements;
 
   Order(Connection connection, Settings settings, SplittableRandom random, int warehouse) {
     this.connection = connection;
+    this.statements = new Statements(connection, settings.keeps());
     this.settings = settings;
     this.random = random;
     this.warehouse = warehouse;
@@ -116,8 +117,8 @@ final class Order {
 
   /** As JDBC's batches, which the driver may or may not send at once. */
   private void batch(int number, int district, TreeMap<Integer, Line> lines) throws SQLException {
-    PreparedStatement take = statement(TAKE);
-    PreparedStatement add = statement(LINE + ROW);
+    PreparedStatement take = statements.get(TAKE);
+    PreparedStatement add = statements.get(LINE + ROW);
     int place = 0;
     for (Map.Entry<Integer, Line> each : lines.entrySet()) {
       Line line = each.getValue();
@@ -127,9 +128,9 @@ final class Order {
       add.addBatch();
     }
     take.executeBatch();
-    done(take);
+    statements.done(take);
     add.executeBatch();
-    done(add);
+    statements.done(add);
   }
 
   /** One UPDATE with CASE, and one INSERT of all rows. */
@@ -184,7 +185,7 @@ final class Order {
   }
 
   private void ask(String sql, Reader reader, Object... values) throws SQLException {
-    PreparedStatement statement = statement(sql);
+    PreparedStatement statement = statements.get(sql);
     bind(statement, values);
     int rows = 0;
     try (ResultSet found = statement.executeQuery()) {
@@ -192,39 +193,22 @@ final class Order {
         reader.read(found);
       }
     }
-    done(statement);
+    statements.done(statement);
     if (rows == 0) {
       throw new IllegalStateException("no row: " + sql);
     }
   }
 
   private void change(String sql, Object... values) throws SQLException {
-    PreparedStatement statement = statement(sql);
+    PreparedStatement statement = statements.get(sql);
     bind(statement, values);
     statement.executeUpdate();
-    done(statement);
+    statements.done(statement);
   }
 
   private static void bind(PreparedStatement statement, Object... values) throws SQLException {
     for (int index = 0; index < values.length; index++) {
       statement.setObject(index + 1, values[index]);
-    }
-  }
-
-  private PreparedStatement statement(String sql) throws SQLException {
-    PreparedStatement statement = kept.get(sql);
-    if (statement == null) {
-      statement = connection.prepareStatement(sql);
-      if (settings.keeps()) {
-        kept.put(sql, statement);
-      }
-    }
-    return statement;
-  }
-
-  private void done(PreparedStatement statement) throws SQLException {
-    if (!settings.keeps()) {
-      statement.close();
     }
   }
 }

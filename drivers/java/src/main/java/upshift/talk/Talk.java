@@ -56,7 +56,7 @@ public final class Talk {
     threads.shutdown();
     long[] sorted = all.sorted().toArray();
     said.addProperty("transactions", sorted.length);
-    said.addProperty("tpmC", Math.round(60.0 * sorted.length / settings.seconds()));
+    said.addProperty("tpmc", Math.round(60.0 * sorted.length / settings.seconds()));
     said.addProperty("errors", errors);
     for (int percent : new int[] {50, 95, 99}) {
       // The nearest rank.
