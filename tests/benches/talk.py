@@ -1,12 +1,14 @@
 """The talk, again: from a naive Java client to a tuned one, each step named by `upshift stack examine`.
 
     PYTHONPATH=src .venv/bin/python tests/benches/talk.py --binary PATH/mysqld --folder FOLDER
+    PYTHONPATH=src .venv/bin/python tests/benches/talk.py --server postgres --folder FOLDER
 
 The client is drivers/java's `upshift.talk.Talk`: TPC-C's NewOrder over JDBC, four connections, two warehouses. It begins with
 options that cost round trips. Each time, a proxy captures it for a few seconds, and `examine` names suspects; the first one
 for which the client has a fix is mended, until none is left. `prove` replays the trace of each step with its fault and
-without, where a replay can tell. Then a study measures each step beside the one before it, with the client itself. FOLDER
-keeps `steps.json` (what was named, in which order, and the proofs), the traces, `study.toml`, and `study.json`.
+without, where a replay can tell; on PostgreSQL it never can. Then a study measures each step beside the one before it, with
+the client itself. FOLDER keeps `steps.json` (what was named, in which order, and the proofs), the traces, `study.toml`, and
+`study.json`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,37 +28,60 @@ from _proxied import captured, upshift
 from upshift import console
 from upshift.machine import describe_machine
 from upshift.shell import SystemShell
-from upshift.stack.driver_matrix.servers import find_kind, running
+from upshift.stack.driver_matrix.servers import Family, find_kind, running
 from upshift.stack.driver_matrix.toolkit import Workshop, prepare
 
 CONNECTIONS, WAREHOUSES = 4, 2
 CAPTURE_S = 8
-DRIVER = "connector-j"
-# Prepared for each call, ten rows a fetch, and in the program a statement for each line.
-NAIVE = ("useServerPrepStmts=true", "useCursorFetch=true", "defaultFetchSize=10")
 
 
 def options(*pairs: str) -> tuple[str, ...]:
     return tuple(word for pair in pairs for word in ("--option", pair))
 
 
-# What a person changes who reads the fix of the suspect.
-FIXES: Mapping[str, tuple[str, ...]] = {
-    "C1": options("cachePrepStmts=true", "prepStmtCacheSize=500", "prepStmtCacheSqlLimit=8192"),
-    "C2": options("useServerPrepStmts=true", "cachePrepStmts=true"),
-    "C3": options("useCursorFetch=false", "defaultFetchSize=0"),
-    "C5": options("useLocalSessionState=true", "elideSetAutoCommits=true", "cacheServerConfiguration=true"),
-    "C6": ("--keys", "in"),
-    "C7": ("--writes", "joined"),
+@dataclass(frozen=True)
+class Client:
+    """A driver, what it begins with, and what a person changes who reads the fix of a suspect."""
+
+    driver: str
+    naive: tuple[str, ...]
+    fixes: Mapping[str, tuple[str, ...]]
+
+
+WRITTEN: Mapping[str, tuple[str, ...]] = {"C6": ("--keys", "in"), "C7": ("--writes", "joined")}
+CLIENTS: Mapping[Family, Client] = {
+    "mysql": Client(
+        "connector-j",
+        # Prepared for each call, ten rows a fetch, and in the program a statement for each line.
+        options("useServerPrepStmts=true", "useCursorFetch=true", "defaultFetchSize=10"),
+        {
+            "C1": options("cachePrepStmts=true", "prepStmtCacheSize=500", "prepStmtCacheSqlLimit=8192"),
+            "C2": options("useServerPrepStmts=true", "cachePrepStmts=true"),
+            "C3": options("useCursorFetch=false", "defaultFetchSize=0"),
+            "C5": options("useLocalSessionState=true", "elideSetAutoCommits=true", "cacheServerConfiguration=true"),
+            **WRITTEN,
+        },
+    ),
+    "postgres": Client(
+        "pgjdbc",
+        # Parsed for each call, ten rows a fetch, and in the program a statement for each line.
+        options("prepareThreshold=0", "defaultRowFetchSize=10"),
+        {
+            "C1": options("prepareThreshold=1"),
+            "C2": options("prepareThreshold=1"),
+            "C3": options("defaultRowFetchSize=0"),
+            **WRITTEN,
+        },
+    ),
 }
 
 
-def named(client: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
+def named(words: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
     """What `examine` says of some seconds of a client."""
     with captured(url, trace) as through:
         place, _, database = through.rpartition("@")[2].partition("/")
-        words = ("--address", place, "--database", database, "--seconds", str(CAPTURE_S))
-        said = subprocess.run((*client, *words), check=True, stdout=subprocess.PIPE, text=True).stdout
+        to = ("--address", place, "--database", database, "--seconds", str(CAPTURE_S))
+        said = subprocess.run((*words, *to), check=True, stdout=subprocess.PIPE, text=True).stdout
     found = json.loads(upshift("stack", "examine", trace, "--json"))
     return {"client": json.loads(said.splitlines()[-1]), "findings": found["findings"], "budget": found["budget"]}
 
@@ -71,23 +97,23 @@ def dumped(binary: Path, url: str, folder: Path) -> Path:
     return dump
 
 
-def investigate(java: tuple[str, ...], url: str, folder: Path) -> list[dict[str, Any]]:
+def investigate(java: tuple[str, ...], client: Client, url: str, folder: Path) -> list[dict[str, Any]]:
     """Capture, examine, mend, and again."""
     steps: list[dict[str, Any]] = []
-    words: tuple[str, ...] = options(*NAIVE)
+    words = client.naive
     mended: list[str] = []
     while True:
-        base = (*java, "--driver", DRIVER, "--connections", str(CONNECTIONS), "--warehouses", str(WAREHOUSES))
+        base = (*java, "--driver", client.driver, "--connections", str(CONNECTIONS), "--warehouses", str(WAREHOUSES))
         seen = named((*base, *words), url, folder / f"step-{len(steps)}.trace")
         suspects = [each["suspect"] for each in seen["findings"]]
-        following = next((each for each in suspects if each in FIXES and each not in mended), None)
+        following = next((each for each in suspects if each in client.fixes and each not in mended), None)
         shares = {each["suspect"]: round(each["share"], 3) for each in seen["findings"]}
         steps.append({"mended": list(mended), "named": shares, "next": following, **seen})
         console.say(f"step {len(steps) - 1}: {seen['client']} {shares}: next {following}")
         if following is None:
             return steps
         mended.append(following)
-        words += FIXES[following]
+        words += client.fixes[following]
 
 
 def proofs(steps: list[dict[str, Any]], binary: Path, dump: Path, folder: Path) -> dict[str, Any]:
@@ -102,19 +128,19 @@ def proofs(steps: list[dict[str, Any]], binary: Path, dump: Path, folder: Path) 
     return said
 
 
-def study_text(java: tuple[str, ...], binary: Path, workload: Path, order: list[str], budget: str) -> str:
+def study_text(java: tuple[str, ...], family: Family, binary: Path, workload: Path, order: list[str], budget: str) -> str:
     """A study of these steps."""
 
     def words(values: tuple[str, ...]) -> str:
         return "[" + ", ".join(json.dumps(each) for each in values) + "]"
 
+    client = CLIENTS[family]
     address = ("--address", "{socket}", "--database", "{database}", "--connections", "{connections}", "--seconds", "{seconds}")
-    fixed = ("--driver", DRIVER, "--warehouses", str(WAREHOUSES), "--seed", "{seed}")
+    fixed = ("--driver", client.driver, "--warehouses", str(WAREHOUSES), "--seed", "{seed}")
     load = (*java, *fixed, *address)
-    url = "mysql://root@localhost/{database}?socket={socket}"
-    fill = ("{programs}/upshift-load", "tpcc", "prepare", "--server", url, "--warehouses", str(WAREHOUSES), "--drop")
+    fill = ("{programs}/upshift-load", "tpcc", "prepare", "--server", "{url}", "--warehouses", str(WAREHOUSES), "--drop")
     workload.write_text(
-        'description = "NewOrder over JDBC."\nserver = "mysql"\nunit = "transaction"\n'
+        f'description = "NewOrder over JDBC."\nserver = "{family}"\nunit = "transaction"\n'
         f'[fill]\ncommand = {words(fill)}\n[load]\ncommand = {words(load)}\nlatency = "json"\n'
     )
     lines = [
@@ -128,17 +154,19 @@ def study_text(java: tuple[str, ...], binary: Path, workload: Path, order: list[
         "lead_s = 3.0",
         "slice_s = 2.0",
         "[base]",
+        f'server = "{family}"',
         f"binary = {json.dumps(str(binary))}",
-        f"client = {words(options(*NAIVE))}",
+        f"client = {words(client.naive)}",
     ]
     for each in order:
-        lines += [f"[factors.{each}.mended]", f"client = {words(FIXES[each])}"]
+        lines += [f"[factors.{each}.mended]", f"client = {words(client.fixes[each])}"]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", type=Path, required=True)
+    parser.add_argument("--server", choices=tuple(CLIENTS), default="mysql")
+    parser.add_argument("--binary", type=Path, help="of MySQL; PostgreSQL is the package's")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--budget", default="12m", help="for the study")
     what = parser.add_mutually_exclusive_group()
@@ -146,28 +174,31 @@ def main() -> int:
     what.add_argument("--proofs-alone", action="store_true", help="replay the traces that an earlier run left in FOLDER")
     given = parser.parse_args()
     folder: Path = given.folder
+    family: Family = given.server
+    kind = find_kind(family, given.binary)
     if given.proofs_alone:
         kept = json.loads((folder / "steps.json").read_text())
-        kept["proofs"] = proofs(kept["steps"], given.binary, folder / "before.sql", folder)
+        kept["proofs"] = proofs(kept["steps"], kind.program, folder / "before.sql", folder)
         (folder / "steps.json").write_text(json.dumps(kept, indent=1) + "\n")
         return 0
     folder.mkdir(parents=True)
     shell = SystemShell(folder / "commands.log")
+    proven = family == "mysql" and not given.no_proofs
     try:
         java = (*prepare("java", Workshop(shell=shell, binary=None, say=console.say)).argv[:-1], "upshift.talk.Talk")
-        with running(shell, find_kind("mysql", given.binary), folder / "server", None) as ground:
+        with running(shell, kind, folder / "server", None) as ground:
             upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(WAREHOUSES), "--drop")
-            dump = dumped(given.binary, ground.url, folder)
-            steps = investigate(java, ground.url, folder)
+            dump = dumped(kind.program, ground.url, folder) if proven else None
+            steps = investigate(java, CLIENTS[family], ground.url, folder)
     finally:
         shell.close()
     machine = describe_machine().model_dump(mode="json")
-    found = {} if given.no_proofs else proofs(steps, given.binary, dump, folder)
+    found = proofs(steps, kind.program, dump, folder) if dump else {}
     result = {"schema_version": 1, "machine": machine, "steps": steps, "proofs": found}
     (folder / "steps.json").write_text(json.dumps(result, indent=1) + "\n")
     order = [each["next"] for each in steps if each["next"]]
     study = folder / "study.toml"
-    study.write_text(study_text(java, given.binary, folder / "java-new-order.toml", order, given.budget))
+    study.write_text(study_text(java, family, kind.program, folder / "java-new-order.toml", order, given.budget))
     (folder / "study.json").write_text(upshift("study", study, "--no-install", "--json"))
     return 0
 
