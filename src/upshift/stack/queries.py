@@ -67,16 +67,27 @@ GROUP BY about ORDER BY sum(own_us) DESC, statement
 _MOST_APART = 16
 """Statements of a loop's body at most: what is further apart is no loop."""
 
-# What is sent in one flight with the request before costs no round trip: a pipeline is no loop.
+# What is sent in one flight with other data before it costs no round trip: a pipeline is no loop. What else goes before it in
+# its flight, as a portal that pgjdbc closes with the next request, has the flight's round trip, and its time.
 LOOPS = f"""
-WITH data AS (
+WITH flights AS (
+  SELECT *, sum(round_trips) OVER (PARTITION BY connection ORDER BY exchange) AS flight,
+    kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL AS of_data
+  FROM timeline
+), timed AS (
+  SELECT * EXCLUDE (own_us, gap_us),
+    own_us + sum(CASE WHEN of_data THEN 0 ELSE own_us END) OVER w AS own_us,
+    gap_us + sum(CASE WHEN of_data THEN 0 ELSE gap_us END) OVER w AS gap_us
+  FROM flights WINDOW w AS (PARTITION BY connection, flight ORDER BY exchange)
+), data AS (
   SELECT connection, tx, exchange, statement, verb, own_us, gap_us, affected,
     row_number() OVER (PARTITION BY connection, tx ORDER BY exchange) AS place,
-    CASE WHEN timeline.kind = 'execute' THEN try_cast(parameters::JSON AS VARCHAR[])
+    CASE WHEN kind = 'execute' THEN try_cast(parameters::JSON AS VARCHAR[])
       ELSE regexp_extract_all(sql, '{_LITERAL}') END AS given
-  FROM timeline JOIN (SELECT exchange, sql, parameters FROM exchanges) USING (exchange)
-  WHERE timeline.kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL
-    AND round_trips > 0
+  FROM (
+    SELECT * FROM timed WHERE of_data AND flight > 0
+    QUALIFY row_number() OVER (PARTITION BY connection, flight ORDER BY exchange) = 1
+  ) JOIN (SELECT exchange, sql, parameters FROM exchanges) USING (exchange)
 ), beside AS (
   SELECT *, lag(given) OVER w AS given_before, place - lag(place) OVER w AS apart,
     coalesce(place - lag(place) OVER w <= {_MOST_APART}, false) AS again

@@ -167,6 +167,10 @@ class Connection:
         """Closes a prepared statement; MySQL does not answer."""
         self._exchange("close_statement", sql, answered=False, **told)
 
+    def closes_portal(self, sql: str, **told: Any) -> None:
+        """Closes a portal of PostgreSQL's, which answers."""
+        self._exchange("other", sql, **told)
+
     def pings(self, **told: Any) -> None:
         self._exchange("ping", None, wait_us=self.least_us, **told)
 

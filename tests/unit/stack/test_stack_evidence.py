@@ -211,6 +211,20 @@ def test_a_pipeline_is_no_loop(tmp_path: Path) -> None:
     assert read_evidence(story.export(tmp_path)).loops == ()
 
 
+def test_what_leads_a_flight_has_its_round_trip_and_hides_no_loop(tmp_path: Path) -> None:
+    """As pgjdbc sends it with a fetch size: the portal of the select before is closed together with the next one."""
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    with app.transaction():
+        app.executes(SELECT, 0)
+        for number in range(1, 6):
+            app.closes_portal(SELECT, gap_us=5)
+            app.executes(SELECT, number, gap_us=-200, round_trips=0)
+    (loop,) = read_evidence(story.export(tmp_path)).loops
+    assert (loop.length, loop.body, loop.changed_median, loop.gap_us_median) == (6, 1, 1, 5)
+    assert loop.time_us == 6 * 200 + 5 * 5
+
+
 def test_independent_statements_are_no_loop(tmp_path: Path) -> None:
     story = Story()
     app = story.connection()
