@@ -107,6 +107,14 @@ def measured(each: Comparison) -> str:
     return f"{interval(each)} at {percent(each.confidence)}"
 
 
+def metric_name(each: Comparison, transactions: Sequence[str]) -> str:
+    """``transactions per second`` where the workload is among those of which ``transactions`` are counted."""
+    name = METRIC_NAMES[each.metric]
+    if each.workload not in transactions:
+        return name
+    return name.replace("queries", "transactions").replace("per query", "per transaction")
+
+
 def verdict_name(each: Comparison) -> str:
     return each.verdict if each.metric == "qps" else VERDICT_NAMES[each.verdict]
 

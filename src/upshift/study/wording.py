@@ -48,7 +48,8 @@ def gain_sentences(confirmed: Experiment | None) -> list[str]:
     found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query")]
     return [
         f"{each.workload} at {words.count(each.connections, 'connection')}{', held out' if each.held_out else ''}: "
-        f"{words.ratio(each)}x the {words.METRIC_NAMES[each.metric]} ({words.measured(each)}), {words.verdict_name(each)}"
+        f"{words.ratio(each)}x the {words.metric_name(each, confirmed.transactions)} ({words.measured(each)}), "
+        f"{words.verdict_name(each)}"
         for each in sorted(found, key=lambda each: (each.verdict != "slower", not each.held_out))
     ]
 

@@ -27,6 +27,13 @@ def test_a_loss_in_latency_names_it() -> None:
     )
 
 
+def test_a_figure_is_named_by_what_its_workload_counts() -> None:
+    each = comparison(metric="total_cpu_us_per_query")
+    assert words.metric_name(each, ()) == "CPU per query"
+    assert words.metric_name(each, ("oltp_read_write",)) == "CPU per transaction"
+    assert words.metric_name(comparison(), ("oltp_read_write",)) == "transactions per second"
+
+
 def test_narrow_intervals_get_a_third_decimal() -> None:
     assert words.interval(comparison(ratio=1.001, ci_low=0.9972, ci_high=1.0048)) == "0.997 to 1.005"
 
