@@ -8,7 +8,7 @@ A document marks where a table stands and what it is drawn from:
     ...
     <!-- end -->
 
-The word names one of ``KINDS``.
+The word names one of ``KINDS``. A name behind a ``#`` chooses a part of the result, such as one patch.
 """
 
 from __future__ import annotations
@@ -353,7 +353,8 @@ def drawn(text: str) -> str:
     """A document with all its tables as their results have them."""
 
     def draw(found: re.Match[str]) -> str:
-        lines = KINDS[found[2]](_read(ROOT / found[3]))
+        file, _, part = found[3].partition("#")
+        lines = KINDS[found[2]](_read(ROOT / file) | ({"of": part} if part else {}))
         return found[1] + "\n".join(lines) + "\n" + found[4]
 
     return MARKED.sub(draw, text)
