@@ -35,7 +35,7 @@ def optimize(
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
     patches: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+        typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
     ] = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Train and measure on this workload (name or .toml file); repeatable.")
@@ -48,7 +48,7 @@ def optimize(
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Check the configuration of this server first, as mysql://user@/?socket=PATH."),
+        typer.Option(metavar="URL", help="Check the configuration of this server first, such as mysql://user@/?socket=PATH."),
     ] = None,
     defaults_file: Annotated[
         Path | None, typer.Option(help="Take address and login of the server to check from this option file.")
@@ -71,10 +71,12 @@ def optimize(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+        typer.Option(
+            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+        str | None, typer.Option(metavar="TIME", help="Spend about this long at most on --until: 90s, 10m, 2h.")
     ] = None,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")

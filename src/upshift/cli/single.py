@@ -13,7 +13,7 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
 _PATCHES = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+    typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
 ]
 _JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
 _DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
@@ -131,10 +131,12 @@ def measure(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+        typer.Option(
+            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+        str | None, typer.Option(metavar="TIME", help="Spend about this long at most on --until: 90s, 10m, 2h.")
     ] = None,
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
@@ -155,7 +157,7 @@ def measure(
     from upshift.values import checked
 
     if len(arms) < 2:
-        raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
+        raise UsageError("one server has nothing to be compared with", "name two servers or more, the baseline first")
     variants = find_variants(arms)
     options = checked(
         Options,
@@ -186,5 +188,5 @@ def find_variants(arms: list[str]) -> tuple[Variant, ...]:
 
     variants = tuple(find_variant(arm) for arm in arms)
     if len({variant.name for variant in variants}) < len(variants):
-        raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+        raise UsageError("two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     return variants
