@@ -71,12 +71,10 @@ def optimize(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
-        ),
+        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Spend about this long at most on --until: 90s, 10m, 2h.")
+        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
     ] = None,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")
