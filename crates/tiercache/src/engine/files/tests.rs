@@ -78,14 +78,6 @@ fn the_busiest_files_come_first_with_what_they_hold() {
 }
 
 #[test]
-fn an_id_is_the_same_after_it_was_a_number() {
-    for (row, generation) in [(0, 0), (700, 0), (0, 3), (700, 3), (u32::MAX, u32::MAX)] {
-        let id = FileId { row, generation };
-        assert_eq!(FileId::from_u64(id.to_u64()), id);
-    }
-}
-
-#[test]
 fn the_checksums_of_two_files_and_of_two_pages_begin_otherwise() {
     let tier = crate::Tier::open(crate::Config {
         size_bytes: 8 << 14,
