@@ -107,12 +107,10 @@ def measured(each: Comparison) -> str:
     return f"{interval(each)} at {percent(each.confidence)}"
 
 
-def metric_name(each: Comparison, transactions: Sequence[str]) -> str:
-    """``transactions per second`` where the workload is among those of which ``transactions`` are counted."""
-    name = METRIC_NAMES[each.metric]
-    if each.workload not in transactions:
-        return name
-    return name.replace("queries", "transactions").replace("per query", "per transaction")
+def metric_name(metric: Metric, *, transactions: bool) -> str:
+    """``queries per second``, or ``transactions per second`` where these are counted in place of queries."""
+    name = METRIC_NAMES[metric]
+    return name.replace("queries", "transactions").replace("per query", "per transaction") if transactions else name
 
 
 def verdict_name(each: Comparison) -> str:

@@ -28,10 +28,9 @@ def test_a_loss_in_latency_names_it() -> None:
 
 
 def test_a_figure_is_named_by_what_its_workload_counts() -> None:
-    each = comparison(metric="total_cpu_us_per_query")
-    assert words.metric_name(each, ()) == "CPU per query"
-    assert words.metric_name(each, ("oltp_read_write",)) == "CPU per transaction"
-    assert words.metric_name(comparison(), ("oltp_read_write",)) == "transactions per second"
+    assert words.metric_name("total_cpu_us_per_query", transactions=False) == "CPU per query"
+    assert words.metric_name("total_cpu_us_per_query", transactions=True) == "CPU per transaction"
+    assert words.metric_name("qps", transactions=True) == "transactions per second"
 
 
 def test_narrow_intervals_get_a_third_decimal() -> None:
