@@ -240,7 +240,7 @@ KIND = MySQL()
 
 
 def _base(program: Program, data: Path) -> tuple[str, ...]:
-    # InnoDB and MTR run as root in containers and CI; mysqld refuses root unless told.
+    # Upshift and MTR run as root in containers and CI; mysqld refuses root unless told.
     as_root = ("--user=root",) if _is_root() else ()
     return (str(program.binary), "--no-defaults", *program.options, f"--datadir={data}", *as_root)
 
