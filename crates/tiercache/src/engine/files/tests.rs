@@ -1,4 +1,4 @@
-use super::{CHUNK, CHUNKS, FileId, Files, Identity};
+use super::{CHUNK, CHUNKS, Files, Identity};
 use crate::index::key;
 
 fn identity(inode: u64) -> Identity {
