@@ -8,7 +8,7 @@ A document marks where a table stands and what it is drawn from:
     ...
     <!-- end -->
 
-The word names one of ``KINDS``.
+The word names one of ``KINDS``. A name behind a ``#`` chooses a part of the result, such as one patch.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import table_rows as table
 import tables_of_drivers
+import tables_of_explanations
 import tables_of_patches
 import tables_of_stack
 import tables_of_studies
@@ -34,13 +35,9 @@ import tables_of_studies
 from upshift.card import rows
 from upshift.card.model import MachineCard
 from upshift.card.sentences import sentences
-from upshift.explain.model import Explanation
-from upshift.report import explained as told
 from upshift.report import words
 
 ROOT = Path(__file__).resolve().parents[1]
-_SHOWN = 15
-"""Rows of a long table."""
 MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -232,69 +229,6 @@ def counts(result: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def explained(result: dict[str, Any]) -> Iterator[str]:
-    """The machine, and a row a figure of CPU time: both servers of an explanation."""
-    explanation = Explanation.model_validate(result)
-    (load,) = explanation.loads
-    yield from _machine(result)
-    yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
-    for each in load.changes:
-        figures = (told.figure(each, each.before), told.figure(each, each.after))
-        yield table.row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
-    switches = (f"{side.switches_per_query:.2f}" for side in (load.before, load.after))
-    yield table.row("switches of threads", *switches, "", "")
-    yield table.row("samples", *(f"{side.samples:,}" for side in (load.before, load.after)), "", "")
-
-
-def where(result: dict[str, Any]) -> Iterator[str]:
-    """The rows with the largest differences, the rows of others, and the rest in one."""
-    (load,) = Explanation.model_validate(result).loads
-    shown = [row for number, row in enumerate(load.rows) if number < _SHOWN or row.functions > 1]
-    rest = [row for row in load.rows if row not in shown]
-    yield from table.head(
-        "function or system call", "µs before", "after", "difference", "% before", "% after", "ratio", "", "why"
-    )
-    for row in shown:
-        times = (f"{row.before_us:.2f}", f"{row.after_us:.2f}", f"{row.difference_us:+.2f}")
-        shares = (f"{100 * row.before_share:.1f}", f"{100 * row.after_share:.1f}")
-        yield table.row(f"`{told.short(row.name)}`", *times, *shares, told.row_interval(row), row.verdict, told.cause(row))
-    for name, rows_of in ((f"{len(rest)} further rows", rest), ("all", load.rows)):
-        before, after = (sum(getattr(row, key) for row in rows_of) for key in ("before_us", "after_us"))
-        parts = [f"{100 * sum(getattr(row, key) for row in rows_of):.1f}" for key in ("before_share", "after_share")]
-        yield table.row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", *parts, "", "", "")
-
-
-def families(result: dict[str, Any]) -> Iterator[str]:
-    """The functions with the most time that took others in."""
-    (load,) = Explanation.model_validate(result).loads
-    yield from table.head("function", "took in", "own µs before", "with them", "after")
-    for each in load.families[:_SHOWN]:
-        names = ", ".join(f"`{told.short(name, 40)}`" for name in each.members[:4])
-        more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
-        times = (f"{us:.2f}" for us in (each.own_before_us, each.before_us, each.after_us))
-        yield table.row(f"`{told.short(each.name)}`", names + more, *times)
-
-
-def calls(result: dict[str, Any]) -> Iterator[str]:
-    """The system calls with the most time: how often a query makes them, and what each takes."""
-    (load,) = Explanation.model_validate(result).loads
-    yield from table.head("system call", "a query, before", "after", "µs a call, before", "after")
-    for each in load.system_calls:
-        times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
-        yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
-    yield ""
-    yield told.about_calls(load)
-
-
-def layout(result: dict[str, Any]) -> Iterator[str]:
-    """Pages and lines that hold the samples, before and after."""
-    (load,) = Explanation.model_validate(result).loads
-    samples = f"of {load.layout[0].samples:,} samples in the server's code"
-    yield from table.head(samples, "4K pages for 90 %", "for 99 %", "64-byte lines for 90 %", "for 99 %")
-    for side, spread in zip((load.before, load.after), load.layout, strict=True):
-        yield table.row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
-
-
 def conditions(result: dict[str, Any]) -> Iterator[str]:
     """The machine and what the figures hold under, as a list."""
     plan = result["experiment"]["plan"]
@@ -340,7 +274,8 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             says,
             agreement,
         ),
-        *(explained, where, families, calls, layout, series),
+        series,
+        *tables_of_explanations.KINDS,
         *tables_of_studies.KINDS,
         *tables_of_drivers.KINDS,
         *tables_of_patches.KINDS,
@@ -353,7 +288,8 @@ def drawn(text: str) -> str:
     """A document with all its tables as their results have them."""
 
     def draw(found: re.Match[str]) -> str:
-        lines = KINDS[found[2]](_read(ROOT / found[3]))
+        file, _, part = found[3].partition("#")
+        lines = KINDS[found[2]](_read(ROOT / file) | ({"of": part} if part else {}))
         return found[1] + "\n".join(lines) + "\n" + found[4]
 
     return MARKED.sub(draw, text)

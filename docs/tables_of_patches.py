@@ -26,6 +26,16 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(workload, f"{unpatched:,.0f}", f"{off:,.0f}", f"{on:,.0f}", f"{on / unpatched:.3f}")
 
 
+def brings(result: dict[str, Any]) -> Iterator[str]:
+    """A row a workload: what one patch does to the instructions of a query, beside none and beside all others."""
+    found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["count"]["counts"]}
+    alone, without = f"alone-{result['of']}", f"without-{result['of']}"
+    pairs = {"alone": (alone, "off")} | ({"last": ("on", without)} if any(arm == without for arm, _ in found) else {})
+    yield from table.head("instructions a query", *pairs)
+    for workload in dict.fromkeys(workload for arm, workload in found if arm == alone):
+        yield table.row(workload, *(_change(found, workload, *pair) for pair in pairs.values()))
+
+
 def beside(result: dict[str, Any]) -> Iterator[str]:
     """A row an arm and load: each arm compared with the first."""
     base = result["comparisons"][0]["baseline"]
@@ -98,4 +108,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, patches, profiles, proof)
+KINDS = (allocations, allocators, beside, brings, patches, profiles, proof)

@@ -8,8 +8,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"UPSHTRCE";
-/// Raised when an older program could not read what a newer one writes. 4 is the load client's.
+/// Raised when an older program could not read what a newer one writes; below [`LOAD_FROM`].
 pub const VERSION: u32 = 6;
+/// Files of the load client begin with the same bytes, and have versions from here on.
+pub const LOAD_FROM: u32 = 20;
 /// What is read: a trace of version 5 has no server's counts, and is the same otherwise.
 pub const VERSIONS: RangeInclusive<u32> = 5..=VERSION;
 

@@ -16,7 +16,7 @@ mod values;
 mod writer;
 
 pub use error::TraceError;
-pub use format::{Begin, Capture, Ending, Lack, Log, MAGIC, VERSION, VERSIONS};
+pub use format::{Begin, Capture, Ending, LOAD_FROM, Lack, Log, MAGIC, VERSION, VERSIONS};
 pub use reader::TraceReader;
 pub use record::Record;
 pub use writer::{Summary, TraceWriter};

@@ -13,12 +13,10 @@ use crate::encode::{
     totals, why,
 };
 use crate::format::{
-    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, MAGIC, RECORDS, VERSION, VERSIONS, checksum,
+    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, LOAD_FROM, MAGIC, RECORDS, VERSION, VERSIONS,
+    checksum,
 };
 use crate::{Begin, Ending, Record, TraceError};
-
-/// The load client's own format.
-const LOAD_VERSION: u32 = 4;
 
 /// A trace that is being read.
 pub struct TraceReader {
@@ -57,7 +55,7 @@ impl TraceReader {
         let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
         if !VERSIONS.contains(&version) {
             let (wrote, hint) = match version {
-                LOAD_VERSION => (
+                LOAD_FROM.. => (
                     "which `upshift load ... run --record` writes",
                     "replay it with `upshift load replay`; capture with `upshift stack capture` what is to be examined",
                 ),

@@ -373,7 +373,7 @@ fn other_files_are_refused_with_what_wrote_them() {
         (&b""[..], "is no trace"),
         (b"SELECT 1; and so on", "is no trace"),
         (b"UPSHTRCE\x05\0\0\0", "is no trace"),
-        (b"UPSHTRCE\x04\0\0\0", "--record"),
+        (b"UPSHTRCE\x14\0\0\0", "--record"),
         (b"UPSHTRCE\x03\0\0\0", "older"),
         (b"UPSHTRCE\x07\0\0\0", "newer"),
     ] {

@@ -157,7 +157,7 @@ def _rotational(queue: Path | None, root: Path) -> bool | None:
     said = _read(queue / "rotational").strip() if queue else ""
     if said not in ("0", "1"):
         return None
-    # A virtual disk turns unless its host was told otherwise, whatever it lies on.
+    # A virtual disk reports that it rotates unless its host was told otherwise, whatever it lies on.
     return None if said == "1" and "hypervisor" in _read(root / "proc/cpuinfo") else said == "1"
 
 

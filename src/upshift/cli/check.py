@@ -26,7 +26,8 @@ FAILED = 1
 
 def check(
     server: Annotated[
-        str | None, typer.Option(metavar="URL", help="The server, as mysql://user@host:port or mysql://user@/?socket=PATH.")
+        str | None,
+        typer.Option(metavar="URL", help="The server, such as mysql://user@host:port or mysql://user@/?socket=PATH."),
     ] = None,
     defaults_file: Annotated[
         Path | None,

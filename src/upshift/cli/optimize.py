@@ -35,7 +35,7 @@ def optimize(
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
     patches: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+        typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
     ] = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Train and measure on this workload (name or .toml file); repeatable.")
@@ -48,7 +48,7 @@ def optimize(
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Check the configuration of this server first, as mysql://user@/?socket=PATH."),
+        typer.Option(metavar="URL", help="Check the configuration of this server first, such as mysql://user@/?socket=PATH."),
     ] = None,
     defaults_file: Annotated[
         Path | None, typer.Option(help="Take address and login of the server to check from this option file.")

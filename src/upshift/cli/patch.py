@@ -16,7 +16,7 @@ patch_app = typer.Typer(no_args_is_help=True, help="The server's patch series: w
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _TREE = Annotated[Path, typer.Argument(help="A source directory.")]
-_NAMES = Annotated[str, typer.Option("--patches", metavar="NAMES", help="Names with commas between them, or all.")]
+_NAMES = Annotated[str, typer.Option("--patches", metavar="NAMES", help="Names separated by commas, or all.")]
 
 
 @patch_app.command("list")
@@ -74,7 +74,9 @@ def apply(
 
     version, chosen = _version(tree), _series(patches)
     if (output is None) != in_place:
-        raise UsageError("the patched source needs one place", "give either --output DIR or --in-place")
+        raise UsageError(
+            "where to write the patched source is not said, or said twice", "give either --output DIR or --in-place"
+        )
     if output is not None and (output.exists() or output.resolve().is_relative_to(tree.resolve())):
         raise UsageError(f"{output} is there already, or lies in the source", "name a directory that is not there yet")
     shell = SystemShell()

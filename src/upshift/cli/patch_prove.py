@@ -10,7 +10,7 @@ import typer
 
 def prove(
     stock: Annotated[Path, typer.Option(metavar="MYSQLD", help="The server without the patches.")],
-    patched: Annotated[Path, typer.Option(metavar="MYSQLD", help="The same server with them.")],
+    patched: Annotated[Path, typer.Option(metavar="MYSQLD", help="The same server with the patches.")],
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -18,8 +18,8 @@ def prove(
         ),
     ] = None,
     statements: Annotated[int, typer.Option(min=0, help="Random statements to each server; 0 for none.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random statements and disturbances.")] = 1,
-    minutes: Annotated[float, typer.Option(min=0, help="How long the disturbed load runs; 0 for none, and no crash.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random statements and disturbances.")] = 1,
+    minutes: Annotated[float, typer.Option(min=0, help="Minutes of the disturbed load; 0 for none, and no crash.")] = 5.0,
     allow: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A TOML file of differences that patches make on purpose.", show_default=False),

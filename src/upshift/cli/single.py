@@ -13,7 +13,7 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
 _PATCHES = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", help="Patch the source: names with commas between them, or all; default: the recipe's."),
+    typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
 ]
 _JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
 _DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
@@ -155,7 +155,7 @@ def measure(
     from upshift.values import checked
 
     if len(arms) < 2:
-        raise UsageError("one arm has nothing to be measured against", "name two servers or more, the baseline first")
+        raise UsageError("one server has nothing to be compared with", "name two servers or more, the baseline first")
     variants = find_variants(arms)
     options = checked(
         Options,
@@ -186,5 +186,5 @@ def find_variants(arms: list[str]) -> tuple[Variant, ...]:
 
     variants = tuple(find_variant(arm) for arm in arms)
     if len({variant.name for variant in variants}) < len(variants):
-        raise UsageError("two arms have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
+        raise UsageError("two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     return variants

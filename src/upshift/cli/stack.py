@@ -41,7 +41,7 @@ def examine(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
     server: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask this server too, which the trace is of, as mysql://user@/shop?socket=PATH."),
+        typer.Option(metavar="URL", help="Also ask the server that the trace is of, such as mysql://user@/shop?socket=PATH."),
     ] = None,
     defaults_file: Annotated[
         Path | None, typer.Option(help="Take the server's address and login from this option file.")
@@ -53,7 +53,7 @@ def examine(
         str | None, typer.Option(metavar="NAME", help="The driver of connections that do not name theirs.")
     ] = None,
     threshold: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as C1.share=0.2; repeatable.")
     ] = None,
     top: Annotated[int, typer.Option(min=0, help="Statements to list.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")] = False,

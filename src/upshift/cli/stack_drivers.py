@@ -30,7 +30,7 @@ def drivers(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Run on this server, which goes without TLS, in place of those that Upshift starts: mysql://USER@HOST:PORT/DATABASE.",
+            help="Run on this server, without TLS, in place of those that Upshift starts: mysql://USER@HOST:PORT/DATABASE.",
             show_default=False,
         ),
     ] = None,

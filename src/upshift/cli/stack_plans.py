@@ -26,9 +26,9 @@ _LoginPath = Annotated[
 _Execute = Annotated[
     bool, typer.Option("--execute", help="Execute each SELECT, in a read-only transaction that is rolled back.")
 ]
-_Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="How long a statement may work before the server gives it up.")]
+_Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="Seconds after which the server gives a statement up.")]
 _Threshold = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as P2.rows=5000; repeatable.")
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as P2.rows=5000; repeatable.")
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="List the statements and what would be done with each, and exit.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")]
@@ -37,7 +37,9 @@ _NoInstall = Annotated[bool, typer.Option("--no-install", help="Install no syste
 
 def plans(
     statements: _Statements,
-    server: Annotated[str, typer.Option(metavar="URL", help="The server, as postgres://user@host/shop; no password in it.")],
+    server: Annotated[
+        str, typer.Option(metavar="URL", help="The server, such as postgres://user@host/shop, without a password.")
+    ],
     execute: _Execute = False,
     defaults_file: _DefaultsFile = None,
     login_path: _LoginPath = None,
@@ -47,7 +49,7 @@ def plans(
     json: _Json = False,
     no_install: _NoInstall = False,
 ) -> None:
-    """Show the plan of each statement in words that hold for every server, and what the plans give away."""
+    """Show the plan of each statement in words that hold for every server, and the suspects that the plans show."""
     from upshift import console
     from upshift.stack.plans.address import read_address
     from upshift.stack.plans.looking import planned
@@ -70,7 +72,7 @@ def plans(
 
 def compare(
     statements: _Statements,
-    a: Annotated[str, typer.Option(metavar="URL", help="A server, as mysql://user@host/shop; no password in it.")],
+    a: Annotated[str, typer.Option(metavar="URL", help="A server, such as mysql://user@host/shop, without a password.")],
     b: Annotated[str, typer.Option(metavar="URL", help="The other server, also of another family.")],
     execute: _Execute = False,
     defaults_file: _DefaultsFile = None,

@@ -33,21 +33,21 @@ class Loop(StrEnum):
 
 def prove(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
-    suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, as C1.")],
+    suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, such as C1.")],
     before: Annotated[
         Path, typer.Option(metavar="FILE.sql", help="A dump of the database as it was when the capture began (mysqldump).")
     ],
     binary: Annotated[Path, typer.Option(help="The server's program, mysqld: it runs on copies of the dump's data.")],
     sql: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.sql", help="Prove by these statements on the data of the changed server; repeatable."),
+        typer.Option(metavar="FILE.sql", help="Change the second server's data by these statements; repeatable."),
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Prove by this setting of the changed server; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Give the second server this setting; repeatable.")
     ] = None,
     setting_now: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting that the trace's server has, for both servers; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Give both servers this setting, which the trace's server has; repeatable."),
     ] = None,
     findings: Annotated[
         Path | None,
@@ -56,12 +56,12 @@ def prove(
         ),
     ] = None,
     threshold: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, as C1.share=0.2; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as C1.share=0.2; repeatable.")
     ] = None,
     loop: Annotated[
         Loop,
         typer.Option(
-            help="Begin the trace again when it ends: one that only reads, or any, whose later laps find changed rows."
+            help="Repeat the trace when it ends: only a trace without writes, or any, whose later laps find changed rows."
         ),
     ] = Loop.READS,
     connections: Annotated[
@@ -71,7 +71,8 @@ def prove(
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each way.")] = 6,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     until: Annotated[
-        str | None, typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, as 1%.")
+        str | None,
+        typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,15 +57,9 @@ def disassemble(shell: Shell, objdump: Path, server: Path, table: SymbolTable, f
     return reader.found
 
 
-def read_code(lines: Sequence[str], table: SymbolTable) -> Mapping[str, Code]:
-    """What the lines of ``llvm-objdump -d --no-show-raw-insn`` say."""
-    reader = _Reader(table)
-    for line in lines:
-        reader.line(line)
-    return reader.found
-
-
 class _Reader:
+    """Takes the lines of ``llvm-objdump -d --no-show-raw-insn``."""
+
     def __init__(self, table: SymbolTable) -> None:
         self.found: dict[str, Code] = {}
         self._table = table

@@ -99,7 +99,10 @@ def slope(
     (few, few_queries), (many, many_queries) = short, long
     queries = many_queries - few_queries
     if queries <= 0 or many.instructions <= few.instructions:
-        raise CountFailed(f"{LONGER} times the transactions did not make the server execute more")
+        raise CountFailed(
+            f"a run of {LONGER} times the transactions did not make the server execute more",
+            "fixed.command must send as many transactions as {transactions} says",
+        )
     return Count(
         arm=arm,
         workload=workload,

@@ -44,7 +44,7 @@ def refuse_unfit(shell: Shell, patches: Sequence[Patch], tree: Path, version: st
     if local := local_changes(shell, tree, paths):
         raise PatchRefused(
             f"{tree} has changes of its own in files that the patches change: {', '.join(local)}",
-            "commit or stash them: a patch upon them would be proven by nothing",
+            "commit or stash them: the patches were tested on the release's own files",
         )
     fitted = fit_tree(patches, tree)
     if unfit := next((each for each in fitted.fits if not each.fits), None):

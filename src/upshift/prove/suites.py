@@ -41,7 +41,7 @@ def refuse(asked: Asked) -> None:
     source = _source(asked)
     if unknown := [name for tests in asked.suites for name in mtr.unknown_tests(tests, source)]:
         raise UsageError(
-            f"--mtr: MySQL has no {', '.join(unknown)}", f"suites: {', '.join(mtr.SUITES)}; or SUITE.TEST,SUITE.TEST"
+            f"--mtr: MySQL has no tests {', '.join(unknown)}", f"suites: {', '.join(mtr.SUITES)}; or SUITE.TEST,SUITE.TEST"
         )
 
 

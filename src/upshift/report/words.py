@@ -107,6 +107,12 @@ def measured(each: Comparison) -> str:
     return f"{interval(each)} at {percent(each.confidence)}"
 
 
+def metric_name(metric: Metric, *, transactions: bool) -> str:
+    """``queries per second``, or ``transactions per second`` where these are counted in place of queries."""
+    name = METRIC_NAMES[metric]
+    return name.replace("queries", "transactions").replace("per query", "per transaction") if transactions else name
+
+
 def verdict_name(each: Comparison) -> str:
     return each.verdict if each.metric == "qps" else VERDICT_NAMES[each.verdict]
 

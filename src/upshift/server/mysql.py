@@ -15,189 +15,15 @@ from upshift.errors import ServerFailed
 from upshift.paths import shipped
 from upshift.server import mtr
 from upshift.server import mysql_asking as asking
+from upshift.server import mysql_building as building
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.mysql_change import change
+from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, SETTINGS, THREAD_POOL
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
-
-# The parts of a server that Debian's and Ubuntu's packages of MySQL switch on (the CMakeCache.txt in Debian's mysql-source
-# has them), with the same system libraries: the server that is packaged takes the place of theirs. Unit tests, NDB and
-# MySQL Router are packages of their own.
-_PARTS: Mapping[str, str] = {
-    "WITH_UNIT_TESTS": "OFF",
-    "WITH_NDB": "OFF",
-    "WITH_NDBCLUSTER_STORAGE_ENGINE": "OFF",
-    "WITH_ROUTER": "OFF",
-    "WITH_MYSQLX": "ON",
-    "WITH_AUTHENTICATION_CLIENT_PLUGINS": "ON",
-    "WITH_AUTHENTICATION_WEBAUTHN": "ON",
-    **dict.fromkeys(
-        (
-            f"WITH_{library}"
-            for library in (
-                "SSL",
-                "ICU",
-                "ZSTD",
-                "LZ4",
-                "ZLIB",
-                "PROTOBUF",
-                "CURL",
-                "FIDO",
-                "KERBEROS",
-                "LDAP",
-                "SASL",
-                "MECAB",
-                "EDITLINE",
-            )
-        ),
-        "system",
-    ),
-}
-# Where the distribution's server seeks its files when nothing else is configured. Paths below the installation's own
-# prefix stay relative to the executable, so that the package starts from any folder.
-_PLACES: Mapping[str, str] = {
-    "SYSCONFDIR": "/etc/mysql",
-    "MYSQL_DATADIR": "/var/lib/mysql",
-    "MYSQL_UNIX_ADDR": "/var/run/mysqld/mysqld.sock",
-    "INSTALL_SECURE_FILE_PRIVDIR": "/var/lib/mysql-files",
-    "INSTALL_MYSQLKEYRINGDIR": "/var/lib/mysql-keyring",
-}
-
-_SQL_HEADERS = (
-    "sql/sql_class.h",
-    "sql/sql_lex.h",
-    "sql/item_func.h",
-    "sql/handler.h",
-    "sql/field.h",
-    "sql/table.h",
-    "sql/mysqld.h",
-)
-# What many files of sql take much of their time for; too much for those of other folders, which hardly use them.
-_SERVER_HEADERS = (
-    *_SQL_HEADERS,
-    "sql/item_sum.h",
-    "sql/parse_tree_nodes.h",
-    "sql/sql_optimizer.h",
-    "sql/thd_raii.h",
-    "sql/rpl_rli.h",
-    "sql/log_event.h",
-    "sql/dd/cache/dictionary_client.h",
-)
-_DICTIONARY_HEADERS = tuple(
-    f"sql/dd/impl/{name}"
-    for name in (
-        "types/table_impl.h",
-        "system_views/system_view_definition_impl.h",
-        "transaction_impl.h",
-        "system_registry.h",
-    )
-)
-_INNODB_HEADERS = tuple(
-    f"storage/innobase/include/{name}"
-    for name in (
-        "univ.i",
-        "ha_prototypes.h",
-        "buf0buf.h",
-        "trx0trx.h",
-        "row0mysql.h",
-        "fil0fil.h",
-        "log0log.h",
-        "dict0dd.h",
-        "lock0lock.h",
-        "srv0start.h",
-        "clone0clone.h",
-    )
-)
-
-_SETTINGS: Mapping[str, str] = {
-    "innodb_buffer_pool_size": "1G",
-    "innodb_redo_log_capacity": "1G",
-    # Durability on one virtual disk measures the disk: the log is written at each commit and synced once a second.
-    "innodb_flush_log_at_trx_commit": "2",
-    "sync_binlog": "0",
-    "max_connections": "1100",
-    # Newer BOLT and clang instrumentation use more stack than the 1 MiB default leaves.
-    "thread_stack": "2M",
-}
-
-# InnoDB's are read from the data folder's first day on; lower_case_table_names is compared with the data dictionary's.
-# What its CMakeLists.txt asks $ENV for, and where CMake looks for the system libraries of _PARTS and for its generators.
-_BUILD_VARIABLES = (
-    "PB2WORKDIR",
-    "COMPRESS_DEBUG_SECTIONS",
-    "OPTIMIZE_DEBUG_BUILDS",
-    *(
-        name
-        for package in ("BISON", "CURL", "Curses", "OpenSSL", "PkgConfig", "Protobuf", "ZLIB", "absl", "utf8_range")
-        for name in (f"{package}_ROOT", f"{package.upper()}_ROOT", f"{package}_DIR")
-    ),
-    "OPENSSL_ROOT_DIR",
-)
-
-# Its own in 9.7. The size follows the CPUs. The other algorithm turns direct processing off (plugin/thread_pool/src).
-_THREAD_POOL: Mapping[str, str] = {
-    "plugin_load_add": "thread_pool.so",
-    "thread_pool_algorithm": "0",
-    "thread_pool_query_threads_per_group": "1",
-}
-
-_LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
-
-# InnoDB's threads work by the clock and meet the connection's on pages, latches and malloc's arenas. The server's own
-# thread serves the connection: a thread of its own may get any arena, and what lies in that decides malloc's way.
-_REPEATABLE = Repeatable(
-    settings={
-        "thread_handling": "no-threads",
-        "event_scheduler": "ON",  # for leave_undisturbed()
-        # Above 2^31 ms there is no limit, and the server just reads: with one, it looks first whether there is something.
-        **dict.fromkeys(("wait_timeout", "net_read_timeout"), "31536000"),
-        "innodb_log_writer_threads": "OFF",
-        "innodb_adaptive_hash_index": "OFF",
-        "innodb_stats_auto_recalc": "OFF",
-        "innodb_use_native_aio": "OFF",
-        "innodb_buffer_pool_load_at_startup": "OFF",
-        "innodb_undo_log_truncate": "OFF",
-        "innodb_purge_threads": "1",
-        "innodb_spin_wait_delay": "0",
-        "innodb_sync_spin_loops": "0",
-        # Pages are written when the log is full, or not at all.
-        "innodb_max_dirty_pages_pct": "99",
-        "innodb_max_dirty_pages_pct_lwm": "98",
-        "innodb_adaptive_flushing": "OFF",
-        "innodb_idle_flush_pct": "0",
-    },
-    # glibc's: an arena for each thread; no fast bins, whose consolidation comes once in a while; and the thread's own cache of
-    # blocks without a limit, because what lies in the arena, and so the way to a block there, is another each time.
-    environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1000:glibc.malloc.mxfast=0:glibc.malloc.tcache_count=60000"},
-)
-
-_DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
-
-_PACKAGED = (
-    "mysql",
-    "mysqladmin",
-    "mysqlbinlog",
-    "mysqlcheck",
-    "mysqldump",
-    "mysqlimport",
-    "mysqlshow",
-    "mysqlslap",
-    "mysql_config_editor",
-    "mysql_secure_installation",
-    "mysql_tzinfo_to_sql",
-    "my_print_defaults",
-    "innochecksum",
-    "ibd2sdi",
-    "perror",
-)
-_PLUGINS = "plugin_output_directory"
-_PLUGIN = re.compile(rf"^build {_PLUGINS}/(\S+\.so):", re.M)
-# Of the source's shared objects those that its own tests and examples load.
-_ONLY_FOR_TESTS = re.compile(r"test|example|udf_|mock|^qa_|^adt_null|^auth\.|mypluglib|conflicting|message_emit")
-_SHARED_TEXTS = ("dictionary.txt", "messages_to_clients.txt", "messages_to_error_log.txt")
 
 _STILL = "upshift_still"
 _HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
@@ -218,16 +44,16 @@ class MySQL:
     one_process = True
     can_have_a_tier = True
     socket_name = "s.sock"
-    # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
-    # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.
     series: Path | None = shipped("server") / "mysql-9.7"
     unbuilt: tuple[str, ...] = ("mysql-test/", "Docs/", "man/", "unittest/")
+    # Callers reserve the stack of what comes later in a buffer that they hand to check_stack_overrun(). Seen into, that
+    # function hardly uses it, and ThinLTO takes it out of the frame: deep expressions then pass the check and crash.
     opaque: tuple[str, ...] = ("sql/check_stack.cc",)
     targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
-    lasting: tuple[str, ...] = _LASTING
-    build_variables: tuple[str, ...] = _BUILD_VARIABLES
-    thread_pool: Mapping[str, str] = _THREAD_POOL
+    lasting: tuple[str, ...] = LASTING
+    build_variables: tuple[str, ...] = building.VARIABLES
+    thread_pool: Mapping[str, str] = THREAD_POOL
     database = "upshift"
 
     def __init__(self) -> None:
@@ -265,8 +91,8 @@ class MySQL:
             "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
             # A clang or ICX that MySQL's CMake does not know by version yet.
             "FORCE_UNSUPPORTED_COMPILER": "ON",
-            **_PARTS,
-            **_PLACES,
+            **building.PARTS,
+            **building.PLACES,
             **options,
         }
         # The empty ones, too: CMake takes what it is not given from CFLAGS, LDFLAGS and the like of the environment.
@@ -274,21 +100,7 @@ class MySQL:
         return Command(("cmake", "-G", "Ninja", "-S", str(source), "-B", str(tree), *given))
 
     def precompiled_headers(self) -> Mapping[str, tuple[str, ...]]:
-        return {
-            "sql": _SERVER_HEADERS,
-            "sql/auth": (*_SERVER_HEADERS, "sql/auth/sql_auth_cache.h", "sql/auth/auth_internal.h"),
-            "sql/dd": (*_SERVER_HEADERS, *_DICTIONARY_HEADERS),
-            # The last two bring in all of Boost.Geometry.
-            "sql/gis": (*_SQL_HEADERS, *(f"sql/gis/{name}" for name in ("geometries_traits.h", "mbr_utils.h", "relops.h"))),
-            "sql/server_component": _SQL_HEADERS,
-            "storage/innobase": (*_INNODB_HEADERS, "sql/sql_class.h", "storage/innobase/handler/ha_innodb.h"),
-            "storage/perfschema": (*_SQL_HEADERS, "storage/perfschema/pfs_instr_class.h"),
-            "storage/temptable": _SQL_HEADERS,
-            "storage/myisam": ("storage/myisam/myisamdef.h",),
-            "storage/myisammrg": ("storage/myisammrg/myrg_def.h",),
-            "mysys": ("include/my_sys.h", "mysys/mysys_priv.h"),
-            "plugin/semisync": _SQL_HEADERS,
-        }
+        return building.PRECOMPILED
 
     def program(self, source: Path, tree: Path, binary: Path) -> Program:
         return Program(
@@ -298,7 +110,7 @@ class MySQL:
             options=(
                 f"--lc-messages-dir={tree / 'share'}",
                 f"--character-sets-dir={source / 'share' / 'charsets'}",
-                f"--plugin-dir={tree / _PLUGINS}",
+                f"--plugin-dir={tree / building.PLUGINS}",
             ),
         )
 
@@ -370,10 +182,10 @@ class MySQL:
             connection.close()
 
     def settings(self) -> Mapping[str, str]:
-        return _SETTINGS
+        return SETTINGS
 
     def repeatable(self) -> Repeatable:
-        return _REPEATABLE
+        return REPEATABLE
 
     def leave_undisturbed(self, socket: Path) -> None:
         """Purge waits for the oldest snapshot. When it removes a row decides whether a page is reorganised, split or neither.
@@ -411,20 +223,14 @@ class MySQL:
 
     def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
         bench.shell.run(self.initialise(program, data, {}), log=bench.log)
-        with running(bench.shell, self, program, data, log=bench.log, settings=_DEFAULT_STACK) as server:
+        with running(bench.shell, self, program, data, log=bench.log, settings=DEFAULT_STACK) as server:
             return deepest(server.socket)
 
     def plugins(self, tree: Path) -> tuple[str, ...]:
-        found = _PLUGIN.findall((tree / "build.ninja").read_text())
-        return tuple(sorted(f"{_PLUGINS}/{name}" for name in found if not _ONLY_FOR_TESTS.search(name)))
+        return building.plugins(tree)
 
     def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
-        programs = tree / "runtime_output_directory"
-        clients = {f"bin/{name}": programs / name for name in _PACKAGED if (programs / name).is_file()}
-        languages = {f"share/{entry.name}": entry for entry in (tree / "share").iterdir() if (entry / "errmsg.sys").is_file()}
-        texts = {f"share/{name}": source / "share" / name for name in ("charsets", *_SHARED_TEXTS)}
-        loaded = {f"lib/plugin/{Path(file).name}": tree / file for file in self.plugins(tree)}
-        return {"bin/mysqld": server, "LICENSE": source / "LICENSE", **clients, **languages, **texts, **loaded}
+        return building.installed(source, tree, server)
 
     def data_bytes(self, data: Path) -> int:
         return sum(file.stat().st_size for pattern in _DATA_FILES for file in data.glob(pattern))
@@ -434,7 +240,7 @@ KIND = MySQL()
 
 
 def _base(program: Program, data: Path) -> tuple[str, ...]:
-    # InnoDB and MTR run as root in containers and CI; mysqld refuses root unless told.
+    # Upshift and MTR run as root in containers and CI; mysqld refuses root unless told.
     as_root = ("--user=root",) if _is_root() else ()
     return (str(program.binary), "--no-defaults", *program.options, f"--datadir={data}", *as_root)
 

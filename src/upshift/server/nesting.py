@@ -51,6 +51,9 @@ def _takes(socket: Path, statement: str) -> bool:
             cursor.execute(statement)
     except pymysql.MySQLError as error:
         if not error.args or error.args[0] in _LOST:
-            raise ServerFailed("the server died of a deeply nested expression", "its stack check came too late") from error
+            raise ServerFailed(
+                "the server died of a deeply nested expression",
+                "the server ran out of stack before its check of the stack: look at the recipe's flags",
+            ) from error
         return False
     return True

@@ -169,7 +169,6 @@ class _PrivateApt:
 
     def fetch(self, package: str, version: str, from_source: bool) -> Path:
         files = self._root / "files"
-        before = set(files.iterdir())
         if from_source:
             self._run("apt-get", "source", "--download-only", f"{package}={version}")
             pattern = f"{package}_{version.rsplit(':', maxsplit=1)[-1]}.dsc"
@@ -178,7 +177,7 @@ class _PrivateApt:
             pattern = f"{package}_{version.replace(':', '%3a')}_*.deb"
         found = sorted(files.glob(pattern))
         if not found:
-            raise CommandFailed(f"apt-get left no {pattern} in {files} (had {len(before)} files)")
+            raise CommandFailed(f"apt-get ended well and left no {pattern} in {files}", _HINT)
         return found[-1]
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> str:

@@ -50,7 +50,7 @@ def show(result: StudyResult, console: Console) -> None:
 
 def _factors(result: StudyResult) -> Table:
     table = Table(
-        title=f"{words.METRIC_NAMES[result.metric]}; intervals of {words.percent(result.effects.confidence)}",
+        title=f"{wording.judged_by(result)}; intervals of {words.percent(result.effects.confidence)}",
         title_justify="left",
         title_style="dim",
         box=box.SIMPLE_HEAD,

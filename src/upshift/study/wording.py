@@ -48,7 +48,9 @@ def gain_sentences(confirmed: Experiment | None) -> list[str]:
     found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query")]
     return [
         f"{each.workload} at {words.count(each.connections, 'connection')}{', held out' if each.held_out else ''}: "
-        f"{words.ratio(each)}x the {words.METRIC_NAMES[each.metric]} ({words.measured(each)}), {words.verdict_name(each)}"
+        f"{words.ratio(each)}x the {words.metric_name(each.metric, transactions=each.workload in confirmed.transactions)} "
+        f"({words.measured(each)}), "
+        f"{words.verdict_name(each)}"
         for each in sorted(found, key=lambda each: (each.verdict != "slower", not each.held_out))
     ]
 
@@ -62,11 +64,16 @@ def together(each: Together) -> str:
     return f"{both}: {percent(each.effect.ratio)} ({limits(each.effect)}) beyond what each does without the other{marked}"
 
 
+def judged_by(result: StudyResult) -> str:
+    """The figure that the factors are judged by, in words."""
+    return words.metric_name(result.metric, transactions={load.workload for load in result.loads} <= set(result.transactions))
+
+
 def gathered(result: StudyResult) -> str:
     """How the figures came about."""
     kind, rows = result.design.kind, len(result.rows)
     return (
         f"A {kind} design of {words.count(len(result.design.factors), 'factor')} in {words.count(rows, 'row')}, "
-        f"{words.count(result.trials, 'trial')} each; the figure is {words.METRIC_NAMES[result.metric]}. Factors are judged by "
+        f"{words.count(result.trials, 'trial')} each; the figure is {judged_by(result)}. Factors are judged by "
         f"Holm's procedure: the chance that one of those that do nothing is named is at most 1 in 100."
     )

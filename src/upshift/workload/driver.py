@@ -234,7 +234,10 @@ def read_json(output: str, _paused: int = 0) -> LoadReport:
             latency_ms_p99=report.get("latency_ms_p99"),
         )
     except (IndexError, ValueError, TypeError, AttributeError) as error:
-        raise LoadFailed('the load command\'s last line is not the JSON object that latency = "json" promises') from error
+        raise LoadFailed(
+            'the last line that the load command printed is no JSON object, and latency = "json" asks for one',
+            'docs/reference/workloads.md lists its keys; with latency = "none" there is none',
+        ) from error
 
 
 def _percentiles(buckets: list[tuple[float, int]], paused: int, errors: int) -> LoadReport:

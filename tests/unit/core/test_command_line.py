@@ -122,7 +122,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("build", "no-such"), "there is no recipe"),
         (("train", "--recipe", "no-such"), "there is no recipe"),
         (("report", "last"), "there is no run 'last'"),
-        (("measure", "/bin/true"), "nothing to be measured against"),
+        (("measure", "/bin/true"), "nothing to be compared with"),
         (("measure", "a=/bin/true", "a=/bin/false"), "the same name"),
         (("measure", "/bin/true", "b=/bin/false", "--card-seconds", "3"), "--card-seconds takes 5 to 600, or 0 for no card"),
         (("optimize", "--card-seconds", "601"), "--card-seconds takes 5 to 600, or 0 for no card"),
@@ -460,7 +460,7 @@ def test_count_without_valgrind_says_how_to_get_it(upshift: Run, monkeypatch: py
     ("arms", "said"),
     [
         (("/no/such/mysqld",), "/no/such/mysqld is not an executable"),
-        (("a=/bin/true", "a=/bin/echo"), "two arms have the same name"),
+        (("a=/bin/true", "a=/bin/echo"), "two servers have the same name"),
         ((), "Missing argument"),
     ],
 )

@@ -22,6 +22,12 @@ SHOWN = [
 ]
 
 
+def headings(page: Path) -> set[str]:
+    """As links name them: in small letters, without punctuation, with a hyphen for each space."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
 def test_every_key_of_a_workload_is_in_the_example() -> None:
     text = (CHECKOUT / "docs" / "reference" / "workloads.md").read_text()
     for key in set(Workload.model_fields) - {"name"}:
@@ -36,8 +42,10 @@ def test_workloads_of_the_documents_are_read(file: Path) -> None:
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
 def test_links_lead_somewhere(file: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text()):
-        assert (file.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", file.read_text()):
+        page = file.parent / target if target else file
+        assert page.exists(), target
+        assert not heading or heading in headings(page), f"{target}#{heading}"
 
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)

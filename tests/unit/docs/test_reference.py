@@ -27,6 +27,7 @@ from upshift.server.kind import ServerKind, SourceKind
 from upshift.server.mysql import KIND
 from upshift.toolchain import environment
 from upshift.toolchain.doctor import Finding
+from upshift.toolchain.find import OLDEST
 from upshift.values import Value
 from upshift.workload.model import PLACEHOLDERS, Fill, FixedCommand, LoadCommand, Workload
 
@@ -119,6 +120,12 @@ def test_every_variable_is_named() -> None:
     read = {name for file in sources for name in re.findall(r"\bUPSHIFT_[A-Z_]+\b", file.read_text())}
     assert read
     assert read <= words("environment")
+
+
+def test_the_oldest_compilers_are_those_that_are_taken() -> None:
+    text = (CHECKOUT / "docs" / "how-to" / "install.md").read_text()
+    for name in ("clang", "GCC", "icx"):
+        assert re.search(rf"\b{name} {OLDEST[name.lower()]} and newer", text), name  # type: ignore[index]
 
 
 def test_every_variable_that_is_refused_is_named() -> None:

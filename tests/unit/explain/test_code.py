@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from upshift.explain.code import read_code
+from collections.abc import Mapping
+from pathlib import Path
+
+from fakes import FakeShell, Output
+
+from upshift.explain.code import Code, disassemble
 from upshift.explain.symbols import Part, SymbolTable
 
 TABLE = SymbolTable(
@@ -38,27 +43,32 @@ Disassembly of section .text:
 """
 
 
+def read(listing: str) -> Mapping[str, Code]:
+    shell = FakeShell({"objdump": Output(listing)})
+    return disassemble(shell, Path("objdump"), Path("mysqld"), TABLE, ["_Z5callrv", "_Z4samev"])
+
+
 def test_calls_and_jumps_into_other_functions_are_counted_by_source_name() -> None:
-    code = read_code(LISTING.splitlines(), TABLE)["_Z5callrv"]
+    code = read(LISTING)["_Z5callrv"]
     assert code.calls == {"_Z4calleev": 2, "malloc@plt": 1}
     assert code.cold_calls == {"_Z4leafv": 1}
     assert code.tail_calls == {"malloc@plt"}
 
 
 def test_instructions_are_counted_without_padding_and_apart_when_cold() -> None:
-    code = read_code(LISTING.splitlines(), TABLE)["_Z5callrv"]
+    code = read(LISTING)["_Z5callrv"]
     assert (code.instructions, code.cold_instructions, code.all_instructions) == (10, 2, 12)
     assert code.mnemonics == {"pushq": 1, "movq": 1, "callq": 4, "leaq": 2, "retq": 1}
 
 
 def test_taken_addresses_of_functions_and_frame_pointers_are_seen() -> None:
-    code = read_code(LISTING.splitlines(), TABLE)["_Z5callrv"]
+    code = read(LISTING)["_Z5callrv"]
     assert code.named == {"_Z4leafv", "_Z4samev"} and code.frame_pointer
     moved = LISTING.replace("movq	%rsp, %rbp", "movq	%rdi, %rbp")
-    assert not read_code(moved.splitlines(), TABLE)["_Z5callrv"].frame_pointer
+    assert not read(moved)["_Z5callrv"].frame_pointer
 
 
 def test_functions_of_one_code_have_it_in_common() -> None:
     listing = "0000000000000180 <_Z4samev>:\n     180:      	retq\n"
-    found = read_code(listing.splitlines(), TABLE)
+    found = read(listing)
     assert found["_Z4leafv"] is found["_Z4samev"]

@@ -78,7 +78,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--keep", str(tmp_path)), "there already"),
         ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
         ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "does not lie in the folder that it was built in"),
-        (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no nosuite"),
+        (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),
     ):
         with pytest.raises(UsageError, match=message):
             run(*arguments)

@@ -27,6 +27,12 @@ def test_a_loss_in_latency_names_it() -> None:
     )
 
 
+def test_a_figure_is_named_by_what_its_workload_counts() -> None:
+    assert words.metric_name("total_cpu_us_per_query", transactions=False) == "CPU per query"
+    assert words.metric_name("total_cpu_us_per_query", transactions=True) == "CPU per transaction"
+    assert words.metric_name("qps", transactions=True) == "transactions per second"
+
+
 def test_narrow_intervals_get_a_third_decimal() -> None:
     assert words.interval(comparison(ratio=1.001, ci_low=0.9972, ci_high=1.0048)) == "0.997 to 1.005"
 

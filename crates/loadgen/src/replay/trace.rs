@@ -378,7 +378,7 @@ impl Blocks {
         if version != VERSION {
             let hint = match version {
                 _ if ::trace::VERSIONS.contains(&version) => {
-                    "upshift stack capture wrote it, and upshift stack reads it; replay takes what run --record writes"
+                    "`upshift stack capture` wrote it: `upshift load import` makes a trace of it that can be replayed"
                 }
                 _ => {
                     "record it again with this upshift-load, or replay it with the one that recorded it"

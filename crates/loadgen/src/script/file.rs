@@ -192,7 +192,7 @@ fn think_ms(keys: &mut Keys<'_>, problems: &mut Problems) -> (f64, f64) {
     if right.is_none() {
         problems.error(
             value.span().start,
-            "think_ms is no time that it can be",
+            "the time of think_ms is invalid",
             "it is milliseconds, up to an hour of them, or [SHORTEST, LONGEST]",
         );
     }

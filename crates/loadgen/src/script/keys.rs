@@ -114,8 +114,12 @@ impl<'t> Keys<'t> {
         if number.is_none() {
             problems.error(
                 value.span().start,
-                format!("{name} is no whole number that it can be"),
-                format!("it is {} to {}", limits.start(), limits.end()),
+                format!("the value of {name} is invalid"),
+                format!(
+                    "it is a whole number from {} to {}",
+                    limits.start(),
+                    limits.end()
+                ),
             );
         }
         number
@@ -133,8 +137,8 @@ impl<'t> Keys<'t> {
         if number.is_none() {
             problems.error(
                 value.span().start,
-                format!("{name} is no number that it can be"),
-                format!("it is {} to {}", limits.start(), limits.end()),
+                format!("the value of {name} is invalid"),
+                format!("it is a number from {} to {}", limits.start(), limits.end()),
             );
         }
         number

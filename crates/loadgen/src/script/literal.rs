@@ -51,7 +51,7 @@ pub(super) fn literal(value: Found<'_>, name: &str, problems: &mut Problems) -> 
         let kind = value.get_ref().type_str();
         problems.error(
             value.span().start,
-            format!("{name} has a value of no type that a parameter can have: this {kind}"),
+            format!("the value of {name} cannot be a parameter: {kind}"),
             "values are texts in quotes, whole numbers of 64 bits, numbers with a point and up to 18 digits, dates, and dates with times; \
              write TRUE, FALSE and NULL into the statement",
         );

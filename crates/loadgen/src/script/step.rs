@@ -368,7 +368,7 @@ impl Reader<'_> {
             let hint =
                 format!("it is a number from 1 to {ROUNDS_MAX}, or a variable's name in quotes");
             self.problems
-                .error(at, "repeat is no number that it can be", hint);
+                .error(at, "the value of repeat is invalid", hint);
         }
         Repeat::Times(times.unwrap_or(1) as u64)
     }

@@ -203,7 +203,7 @@ fn text(value: Found<'_>, problems: &mut Problems) -> Option<Source> {
     if right.is_none() {
         problems.error(
             value.span().start,
-            "text has no length that it can be",
+            "the length of text is invalid",
             format!("it is the number of letters, up to {LETTERS_MAX}, or [SHORTEST, LONGEST]"),
         );
     }
@@ -236,7 +236,7 @@ fn one_of(
             if all.is_none() {
                 problems.error(
                     place.span().start,
-                    "weights are no whole numbers, one for each value, with one above 0 among them",
+                    "weights must be whole numbers, one for each value, and one of them above 0",
                     format!("there are {} values", listed.len()),
                 );
             }

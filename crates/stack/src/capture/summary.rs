@@ -217,7 +217,7 @@ impl Summary {
             }
             if let Some(dropped @ 1..) = packets.dropped {
                 say(format!(
-                    "{dropped} packets were dropped before they could be captured: what is missing by that is gaps"
+                    "{dropped} packets were dropped before they could be captured: what they held is among the gaps"
                 ));
             }
             if let Some(broken) = &packets.broken {
@@ -302,7 +302,7 @@ mod tests {
             "4 clients came while the server could not be reached",
             "2 connections broke in TLS; the first: TLS with a client: received fatal alert: UnknownCa",
             "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
-            "11 packets were dropped before they could be captured: what is missing by that is gaps",
+            "11 packets were dropped before they could be captured: what they held is among the gaps",
             "the packets are not whole: it is cut off",
             "next: upshift stack examine /no/app.trace --server mysql://db:3307",
         ] {

@@ -9,21 +9,6 @@ pub struct FileId {
     pub(crate) generation: u32,
 }
 
-impl FileId {
-    /// As one word, for a table of atomics.
-    pub fn to_u64(self) -> u64 {
-        u64::from(self.row) << 32 | u64::from(self.generation)
-    }
-
-    /// Back from `to_u64`.
-    pub fn from_u64(word: u64) -> Self {
-        Self {
-            row: (word >> 32) as u32,
-            generation: word as u32,
-        }
-    }
-}
-
 /// The answer to a read.
 #[derive(Debug)]
 #[must_use]

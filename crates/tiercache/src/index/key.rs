@@ -26,7 +26,7 @@ pub const MAPPED: u64 = 1 << 62;
 /// The name of a page; None when the file is too long for it.
 #[inline]
 pub fn name(row: u32, page: u64) -> Option<u64> {
-    (page < 1 << PAGE_BITS).then_some(u64::from(row) << PAGE_BITS | page)
+    (page <= PAGE_MAX).then_some(u64::from(row) << PAGE_BITS | page)
 }
 
 /// The row of the file in a name.

@@ -250,7 +250,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="io-scheduler",
-        title="A scheduler for turning disks on a solid-state disk",
+        title="A scheduler for rotating disks on a solid-state disk",
         cause="I/O",
         severity="note",
         source="Linux kernel, Documentation/block/bfq-iosched.rst",

@@ -103,7 +103,10 @@ def parse_postgres(answer: str | list[Any], catalog: Catalog | None = None) -> N
     try:
         return _step(plan, catalog or Catalog())
     except (AttributeError, TypeError) as error:
-        raise PlanUnreadable(f"a member of the plan has another type than expected: {error}", "report the plan") from error
+        raise PlanUnreadable(
+            f"a member of the plan has another type than expected: {error}",
+            "Upshift does not know this form of a plan: report it as a defect, with the plan",
+        ) from error
 
 
 def execution_ms(answer: str | list[Any]) -> float | None:

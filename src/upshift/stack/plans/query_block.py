@@ -227,7 +227,10 @@ def _parsed(answer: str | dict[str, Any], ranges: Ranges) -> tuple[Node, dict[st
     try:
         return _Reader(ranges).block(members), members
     except (AttributeError, TypeError) as error:
-        raise PlanUnreadable(f"a member of the plan has another type than expected: {error}", "report the plan") from error
+        raise PlanUnreadable(
+            f"a member of the plan has another type than expected: {error}",
+            "Upshift does not know this form of a plan: report it as a defect, with the plan",
+        ) from error
 
 
 def parse_mysql_json1(answer: str | dict[str, Any]) -> Node:

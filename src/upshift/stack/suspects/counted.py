@@ -21,7 +21,7 @@ def _counted(evidence: Evidence) -> list[ServerStatement]:
     verbs = {each.statement: each.verb for each in evidence.statements if each.verb in DATA_VERBS and each.executions}
     of_server = evidence.server.statements if evidence.server else ()
     found = {each.statement: each for each in (*evidence.logged, *of_server)}
-    # How much of what a change examines it needs, nobody knows who does not know what it changed.
+    # Of an UPDATE or DELETE whose changed rows are unknown, the rows examined say nothing: it may need all of them.
     return [
         each
         for each in found.values()
@@ -89,7 +89,7 @@ def no_index(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         not_known=_NO_INDEXES,
         limits="The share is all of their time in the server. An index costs its upkeep with each change of the table.",
     )
-    # Of what the server did not count, its flag with each answer tells.
+    # For statements that the server did not count, there is the flag that comes with each answer.
     flagged = told if isinstance(told, Finding) else _flagged(evidence, thresholds)
     return flagged if isinstance(flagged, Finding) or isinstance(told, Unseen) else told
 

@@ -146,12 +146,16 @@ def read_thresholds(given: Iterable[str]) -> Thresholds:
         name, _, text = each.partition("=")
         if name not in THRESHOLDS:
             near = difflib.get_close_matches(name, THRESHOLDS, n=3) or sorted(THRESHOLDS)
-            raise UsageError(f"there is no threshold {name!r}", f"as {', '.join(near)}; the reference lists all")
+            raise UsageError(
+                f"there is no threshold {name!r}", f"there are {', '.join(near)}; docs/reference/stack.md lists all"
+            )
         try:
             value = float(text)
         except ValueError:
             value = math.nan
         if not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"--threshold {each}: {text!r} is no number of 0 or more", f"as {name}={THRESHOLDS[name].value:g}")
+            raise UsageError(
+                f"--threshold {each}: {text!r} is no number of 0 or more", f"for example {name}={THRESHOLDS[name].value:g}"
+            )
         changed[name] = value
     return Thresholds(changed=changed)

@@ -213,15 +213,25 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[variables]\na = true\n",
             "2:5",
-            "no type that a parameter can have",
+            "the value of a cannot be a parameter",
             "TRUE",
         ),
-        ("[variables]\na = [1]\n", "2:5", "no type", "TRUE"),
-        ("[variables]\na = 1e5\n", "2:5", "no type", "with a point"),
+        (
+            "[variables]\na = [1]\n",
+            "2:5",
+            "cannot be a parameter",
+            "TRUE",
+        ),
+        (
+            "[variables]\na = 1e5\n",
+            "2:5",
+            "cannot be a parameter",
+            "with a point",
+        ),
         (
             "[variables]\na = 2026-01-01T00:00:00Z\n",
             "2:5",
-            "no type",
+            "cannot be a parameter",
             "dates",
         ),
         (
@@ -270,7 +280,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[variables]\na = { text = -1 }\n",
             "2:14",
-            "no length",
+            "the length of text",
             "[SHORTEST, LONGEST]",
         ),
         (
@@ -282,7 +292,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[variables]\na = { one_of = [true] }\n",
             "2:17",
-            "no type",
+            "cannot be a parameter",
             "TRUE",
         ),
         (

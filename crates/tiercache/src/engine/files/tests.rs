@@ -1,4 +1,4 @@
-use super::{CHUNK, CHUNKS, FileId, Files, Identity};
+use super::{CHUNK, CHUNKS, Files, Identity};
 use crate::index::key;
 
 fn identity(inode: u64) -> Identity {
@@ -75,14 +75,6 @@ fn the_busiest_files_come_first_with_what_they_hold() {
         told,
         [("t2", 50, 7, 11), ("t3", 4, 9, 12), ("t1", 1, 2, 10)]
     );
-}
-
-#[test]
-fn an_id_is_the_same_after_it_was_a_number() {
-    for (row, generation) in [(0, 0), (700, 0), (0, 3), (700, 3), (u32::MAX, u32::MAX)] {
-        let id = FileId { row, generation };
-        assert_eq!(FileId::from_u64(id.to_u64()), id);
-    }
 }
 
 #[test]

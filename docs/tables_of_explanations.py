@@ -1,0 +1,81 @@
+"""Tables of an explanation: what changed, where CPU time goes, what was inlined, system calls and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import table_rows as table
+
+from upshift.explain.model import Explanation
+from upshift.report import explained as told
+
+_SHOWN = 15
+"""Rows of a long table."""
+
+
+def explained(result: dict[str, Any]) -> Iterator[str]:
+    """The machine, and a row a figure of CPU time: both servers of an explanation."""
+    explanation = Explanation.model_validate(result)
+    (load,) = explanation.loads
+    yield f"{table.machine(result)}:"
+    yield ""
+    yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
+    for each in load.changes:
+        figures = (told.figure(each, each.before), told.figure(each, each.after))
+        yield table.row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+    switches = (f"{side.switches_per_query:.2f}" for side in (load.before, load.after))
+    yield table.row("switches of threads", *switches, "", "")
+    yield table.row("samples", *(f"{side.samples:,}" for side in (load.before, load.after)), "", "")
+
+
+def where(result: dict[str, Any]) -> Iterator[str]:
+    """The rows with the largest differences, the rows of others, and the rest in one."""
+    (load,) = Explanation.model_validate(result).loads
+    shown = [row for number, row in enumerate(load.rows) if number < _SHOWN or row.functions > 1]
+    rest = [row for row in load.rows if row not in shown]
+    yield from table.head(
+        "function or system call", "µs before", "after", "difference", "% before", "% after", "ratio", "", "why"
+    )
+    for row in shown:
+        times = (f"{row.before_us:.2f}", f"{row.after_us:.2f}", f"{row.difference_us:+.2f}")
+        shares = (f"{100 * row.before_share:.1f}", f"{100 * row.after_share:.1f}")
+        yield table.row(f"`{told.short(row.name)}`", *times, *shares, told.row_interval(row), row.verdict, told.cause(row))
+    for name, rows_of in ((f"{len(rest)} further rows", rest), ("all", load.rows)):
+        before, after = (sum(getattr(row, key) for row in rows_of) for key in ("before_us", "after_us"))
+        parts = [f"{100 * sum(getattr(row, key) for row in rows_of):.1f}" for key in ("before_share", "after_share")]
+        yield table.row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", *parts, "", "", "")
+
+
+def families(result: dict[str, Any]) -> Iterator[str]:
+    """The functions with the most time that took others in."""
+    (load,) = Explanation.model_validate(result).loads
+    yield from table.head("function", "took in", "own µs before", "with them", "after")
+    for each in load.families[:_SHOWN]:
+        names = ", ".join(f"`{told.short(name, 40)}`" for name in each.members[:4])
+        more = f" and {len(each.members) - 4} more" if len(each.members) > 4 else ""
+        times = (f"{us:.2f}" for us in (each.own_before_us, each.before_us, each.after_us))
+        yield table.row(f"`{told.short(each.name)}`", names + more, *times)
+
+
+def calls(result: dict[str, Any]) -> Iterator[str]:
+    """The system calls with the most time: how often a query makes them, and what each takes."""
+    (load,) = Explanation.model_validate(result).loads
+    yield from table.head("system call", "a query, before", "after", "µs a call, before", "after")
+    for each in load.system_calls:
+        times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
+        yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
+    yield ""
+    yield told.about_calls(load)
+
+
+def layout(result: dict[str, Any]) -> Iterator[str]:
+    """Pages and lines that hold the samples, before and after."""
+    (load,) = Explanation.model_validate(result).loads
+    samples = f"of {load.layout[0].samples:,} samples in the server's code"
+    yield from table.head(samples, "4K pages for 90 %", "for 99 %", "64-byte lines for 90 %", "for 99 %")
+    for side, spread in zip((load.before, load.after), load.layout, strict=True):
+        yield table.row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
+
+
+KINDS = (explained, where, families, calls, layout)
