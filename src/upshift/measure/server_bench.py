@@ -113,7 +113,7 @@ class ServerBench:
 
     def _refuse_other_cpus(self, server: RunningServer, arm: Variant) -> None:
         """A command before the server may choose CPUs, such as ``taskset``: to move the server would undo what it is for."""
-        if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(arm.server_cpus):
+        if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(self._cpus(arm).server_cpus):
             raise ServerFailed(
                 f"{server.label}it keeps itself to other CPUs than it was given, {', '.join(map(str, sorted(has)))}",
                 "a duet moves its servers: leave what chooses CPUs out of `under`, and name server_cpus and client_cpus",
