@@ -10,6 +10,7 @@ import pytest
 from fake_bench import READS, SEATS, WRITES, World, arm, duet_plan, one_slice, plan
 
 from upshift.errors import ServerFailed, UsageError
+from upshift.measure.bench import LoadHandle, RunningArm
 from upshift.measure.experiment import run_experiment
 from upshift.measure.model import Experiment, Plan, Slice
 from upshift.measure.quality import find_flags
@@ -176,12 +177,26 @@ def test_what_the_machine_swapped_is_counted_once() -> None:
 
 
 def test_the_pilot_of_a_duet_has_both_at_once(tmp_path: Path) -> None:
-    bench = world()
-    found = run(bench, tmp_path, duet_plan(until=0.5, trials=2, pilot_turns=5))
+    began_s, duet, in_turns = world().time_s, world(), world()
+    found = run(duet, tmp_path, duet_plan(until=0.5, trials=2, pilot_turns=5))
     assert [each.why for each in found.lead_ins] == ["no difference"] * 2
-    in_turns = world()
     run(in_turns, tmp_path / "turns", plan(until=0.5, trials=2, pilot_turns=5))
-    assert bench.time_s < 0.7 * in_turns.time_s
+    assert duet.time_s - began_s < 0.7 * (in_turns.time_s - began_s)
+
+
+def test_in_the_pilot_both_are_moved_before_each_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = world()
+    places: list[tuple[str, tuple[int, ...]]] = []
+    place = bench.place
+
+    def noted(running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
+        places.append((arm.name, arm.server_cpus))
+        place(running, load, arm)
+
+    monkeypatch.setattr(bench, "place", noted)
+    run(bench, tmp_path, duet_plan(until=0.5, trials=2, pilot_turns=5))
+    of_a = [cpus for name, cpus in places if name == "a"][:6]
+    assert of_a == [ONE.server_cpus, OTHER.server_cpus] * 3
 
 
 def test_two_arms_and_even_rounds_or_nothing_runs(tmp_path: Path) -> None:
