@@ -2,7 +2,7 @@
 
 Server and driver of an arm are stopped as they are (SIGSTOP) while other arms have their turns: an arm meets its own
 background work only, and no time goes into connecting. The work that a stopped server leaves is done in its next turn.
-A turn is one arm's, or in a duet both arms', which are on other CPUs then than in the turn before.
+A turn is one arm's, or in a duet both arms', each on CPUs of its own, which they swap.
 """
 
 from __future__ import annotations
