@@ -11,9 +11,11 @@ from upshift.explain.recording import recording_s
 from upshift.measure.model import Plan
 from upshift.measure.pilot import pilot_load_s
 from upshift.measure.slice import load_s
+from upshift.measure.variant import Variant
 from upshift.options import Options
-from upshift.plan import measuring_plan, recipe_of
+from upshift.plan import arms_of, measuring_plan, recipe_of
 from upshift.profile.places import MOST_A_CPU
+from upshift.report.words import duet_sentence
 from upshift.stages.names import Stage
 from upshift.values import Value
 
@@ -77,15 +79,19 @@ _READING_S = 20.0
 _COUNT_S = 12.0
 
 
-def estimate(options: Options, stages: tuple[str, ...], recipe: Recipe | None = None) -> tuple[Estimate, ...]:
+def estimate(
+    options: Options, stages: tuple[str, ...], recipe: Recipe | None = None, variants: tuple[Variant, ...] = ()
+) -> tuple[Estimate, ...]:
     """Estimates for these stages of the pipeline. Measuring and training times follow from the options.
 
-    ``recipe`` takes the place of the one that the options name.
+    ``recipe`` takes the place of the one that the options name; ``variants`` are measured in place of what it makes. Raises
+    UsageError for a duet that is impossible.
     """
     cpus = options.jobs or default_jobs()
     recipe = recipe or recipe_of(options)
     costs = _COSTS
-    timed = _timed(options, recipe)
+    plan = measuring_plan(options, variants)
+    timed = _timed(options, recipe, plan, len(variants) or arms_of(options, recipe))
     if recipe.scope == "all" and recipe.profile != "none":
         costs = {**_COSTS, **_COSTS_OF_ALL}
         timed[Stage.HOT_SET] = 0.0
@@ -95,6 +101,8 @@ def estimate(options: Options, stages: tuple[str, ...], recipe: Recipe | None = 
         cpu_s, disk_bytes, memory_bytes, commands = costs[like]
         if like == Stage.POST_LINK and Stage.TRAIN in stages:
             memory_bytes = _BOLT_AFTER_TRAINING_BYTES
+        if like == Stage.MEASURE and plan.duet:
+            commands = (*commands, duet_sentence(plan))
         return Estimate(
             name=name,
             wall_s=cpu_s / (cpus if cpu_s > 200 else 1) + timed.get(like, 0.0),
@@ -119,26 +127,24 @@ def _explained_s(seconds: float) -> float:
 
 def trial_s(plan: Plan, arms: int, loads: int) -> float:
     """Seconds of a trial. Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops."""
-    return loads * (load_s(plan, arms * plan.rounds, arms) + 2) + _servers_s(plan, arms)
+    return loads * (load_s(plan, arms) + 2) + _servers_s(plan, arms)
 
 
 def pilot_s(plan: Plan, arms: int, workloads: int) -> float:
     """Seconds of the pilot; 0 without one."""
     if not plan.pilot_turns:
         return 0.0
-    return workloads * (pilot_load_s(plan.pilot_turns, arms) + 2) + _servers_s(plan, arms)
+    return workloads * (pilot_load_s(plan, plan.pilot_turns, arms) + 2) + _servers_s(plan, arms)
 
 
 def _servers_s(plan: Plan, arms: int) -> float:
     return arms * 4 + plan.warmup_s + 2
 
 
-def _timed(options: Options, recipe: Recipe) -> dict[str, float]:
+def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
-    plan = measuring_plan(options)
     loads = len(options.connections) * len(options.workloads) + len(options.held_out)
     workloads = len(options.workloads) + len(options.held_out)
-    arms = 2 + bool(options.baseline) + bool(recipe.patches)
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
     training_s = rounds * (options.train_s + 12)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))

@@ -83,6 +83,8 @@ class Options(Value):
     until: float | None = None
     budget_s: float | None = None
     warmup_s: float = 4.0
+    duet: bool = False
+    """Two servers are loaded at the same time, and do not take turns."""
     train_s: float = 20.0
     sample_s: float = 12.0
     card_s: Annotated[float, AfterValidator(_card_seconds)] = 10.0

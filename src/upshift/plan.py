@@ -24,6 +24,7 @@ from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
 from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
+from upshift.measure.duet import assign_duet, refuse_odd_rounds, refuse_other_numbers
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
@@ -38,7 +39,7 @@ from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, kind_of
 from upshift.shell import Command, Shell, SystemShell
 from upshift.stages.explain import Explaining
-from upshift.stages.names import Stage
+from upshift.stages.names import measuring_stages
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
 from upshift.toolchain.model import Family, Toolchain
@@ -127,7 +128,7 @@ def prepare_measuring(
         if any(each.text_huge_pages for each in surroundings):
             _build_huge_text(allow_install, shell, say)
         refuse_missing_programs(train_on + hold_out)
-        return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options))
+        return Measuring(options=options, train_on=train_on, hold_out=hold_out, plan=measuring_plan(options, variants))
     finally:
         shell.close()
 
@@ -168,16 +169,13 @@ def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
     finally:
         shell.close()
     formats = {data_format(kind_of(variant.program), versions[variant.name], variant) for variant in variants}
-    return (
-        len((Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS))
-        + len(formats)
-        - 1
-        + sum(bool(variant.sql) for variant in variants)
-    )
+    return len(measuring_stages()) + len(formats) - 1 + sum(bool(variant.sql) for variant in variants)
 
 
 def refuse_pointless(options: Options) -> None:
-    """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training."""
+    """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training, or a
+    duet is asked for and there would be more than two servers.
+    """
     recipe = recipe_of(options)
     if not options.held_out:
         raise UsageError(
@@ -188,15 +186,29 @@ def refuse_pointless(options: Options) -> None:
             f"recipe '{recipe.name}' has no profile, so there is nothing to train",
             "build it with `upshift build`, or choose one with a profile; --level quick uses BOLT alone",
         )
+    if options.duet:
+        refuse_other_numbers(arms_of(options, recipe))
     if options.level == "quick" and recipe.post_link == "none":
         raise RecipeError(
             f"--level quick runs BOLT alone, and recipe '{recipe.name}' has post_link = \"none\"", "leave --level quick out"
         )
 
 
-def measuring_plan(options: Options) -> Plan:
-    """How the servers are measured; server and load get CPUs of their own, by the machine's topology."""
-    placement = assign(os.sched_getaffinity(0), read_topology())
+def arms_of(options: Options, recipe: Recipe) -> int:
+    """How many servers `optimize` measures: the plain and the optimised one, the patched one, and the one in use."""
+    return 2 + bool(options.baseline) + bool(recipe.patches)
+
+
+def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
+    """How the servers are measured; server and load get CPUs of their own, by the machine's topology. ``arms`` may name those
+    of a duet.
+
+    Raises UsageError where the machine, the arms or the rounds make a duet impossible.
+    """
+    allowed, topology = os.sched_getaffinity(0), read_topology()
+    if options.duet:
+        refuse_odd_rounds(options.rounds)
+    placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
     return Plan(
         trials=options.trials,
         rounds=options.rounds,
@@ -211,6 +223,7 @@ def measuring_plan(options: Options) -> Plan:
         server_cpus=placement.server_cpus,
         client_cpus=placement.client_cpus,
         placement=placement.words,
+        duet=placement.duet,
     )
 
 

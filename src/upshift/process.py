@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -72,6 +72,19 @@ class SystemProcess:
         _signal_each(descendants(self.pid), signal.SIGCONT)
         self._signal_group(signal.SIGCONT)
         self._release_guard()
+
+    def keep_to(self, cpus: Collection[int]) -> None:
+        """Move it with all that it started to ``cpus``, and with them what they start from now on; also while it is paused.
+
+        Raises OSError where that is not allowed.
+        """
+        moved: set[int] = set()
+        # A thread that is new has the CPUs of the one that started it: once a look finds nobody new, all are there.
+        while fresh := {thread for pid in (self.pid, *descendants(self.pid)) for thread in _threads(pid)} - moved:
+            for thread in fresh:
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread, cpus)
+            moved |= fresh
 
     def _release_guard(self) -> None:
         if self._guard:
@@ -154,6 +167,12 @@ def of_threads(pid: int, name: str) -> Iterator[bytes]:
         for thread in os.listdir(tasks):  # noqa: PTH208
             with contextlib.suppress(OSError), open(f"{tasks}/{thread}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
                 yield file.read()
+
+
+def _threads(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+    return []
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -73,6 +73,7 @@ class Process(Protocol):
     def signal(self, number: int) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+    def keep_to(self, cpus: Collection[int]) -> None: ...
 
 
 class Shell(Protocol):

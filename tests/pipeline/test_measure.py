@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from conftest import SOURCE, Cli, Done, workload
 
+from upshift.measure.model import Slice
+from upshift.measure.samples import read_samples
 from upshift.report.result import Result
 
 pytestmark = pytest.mark.pipeline
@@ -98,6 +102,68 @@ def test_a_variant_is_measured_on_data_that_its_sql_has_changed(cli: Cli, plain:
     fix.write_text("INSERT INTO absent VALUES (1)\n")
     refused = measured()
     assert refused.code == 2 and "renamed.sql: the server refuses it: ERR" in " ".join(refused.stderr.split())
+
+
+QUICK_DUET = (
+    *("--duet", "--connections", "2", "--trials", "2", "--slice-seconds", "0.5", "--card-seconds", "0"),
+    *("--no-install", "--json"),
+)
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+def swapped(cli: Cli) -> bool:
+    """Whether the samples of the last run are of two servers at the same time, each on either CPUs as often."""
+    slices = read_samples(cli.runs()[-1] / "samples.parquet")
+    times: dict[tuple[int, int], list[Slice]] = {}
+    for each in slices:
+        times.setdefault((each.trial, each.round), []).append(each)
+    at_once = all(
+        {each.arm for each in pair} == {"plain", "today"} and abs(pair[0].started_s - pair[1].started_s) < pair[0].wall_s / 2
+        for pair in times.values()
+    )
+    seats = Counter((each.arm, each.seat) for each in slices)
+    return at_once and len(times) == 4 and set(seats.values()) == {2} and len(seats) == 4
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="two servers need a CPU each")
+def test_a_duet_is_measured_on_the_cpus_that_its_servers_name(cli: Cli, plain: Path, today: Path, tmp_path: Path) -> None:
+    """Each server shares its CPU with its load here, so that two CPUs are enough."""
+    for name, server, cpu in (("plain", plain, CPUS[0]), ("today", today, CPUS[1])):
+        (tmp_path / f"{name}.toml").write_text(f'binary = "{server}"\nserver_cpus = [{cpu}]\nclient_cpus = [{cpu}]\n')
+    arms = (str(tmp_path / "plain.toml"), str(tmp_path / "today.toml"))
+    done = cli("measure", *arms, "--workload", workload("mix"), *QUICK_DUET)
+    assert done.code == 0, done.stderr
+    result = done.result()
+    assert [seat.server_cpus for seat in result.experiment.plan.duet] == [(CPUS[0],), (CPUS[1],)]
+    assert pairs(result) == {("today", "plain")}
+    assert all(one.trials == 2 for one in result.comparisons)
+    assert swapped(cli)
+    page = (cli.runs()[-1] / "report.html").read_text()
+    assert f"one on CPU {CPUS[0]} with its load on CPU {CPUS[0]} and the other on CPU {CPUS[1]} with its load" in page
+    assert "They share CPUs" in page
+    taken = tmp_path / "today.toml"
+    taken.write_text(taken.read_text() + f'under = ["taskset", "--cpu-list", "{CPUS[0]}"]\n')
+    refused = cli("measure", *arms, "--workload", workload("mix"), *QUICK_DUET)
+    assert refused.code == 1
+    assert "arm 'today': it keeps itself to other CPUs than it was given" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.skipif(len(CPUS) < 4, reason="a duet that divides the CPUs by itself takes four, and this machine has fewer")
+def test_a_duet_divides_the_cpus(cli: Cli, plain: Path, today: Path) -> None:
+    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *QUICK_DUET)
+    assert done.code == 0, done.stderr
+    plan = done.result().experiment.plan
+    assert len(plan.duet) == 2 and set(plan.server_cpus).isdisjoint(plan.client_cpus)
+    assert swapped(cli)
+
+
+@pytest.mark.skipif(len(CPUS) >= 4, reason="this machine has the CPUs that a duet takes")
+def test_a_duet_on_too_few_cpus_is_refused(cli: Cli, plain: Path, today: Path) -> None:
+    before = cli.runs()
+    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *QUICK_DUET)
+    assert done.code == 2 and cli.runs() == before
+    said = " ".join(done.stderr.split())
+    assert f"Upshift may use {len(CPUS)} CPU" in said and "hint: use a machine with four CPUs or more" in said
 
 
 def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: Cli, plain: Path, tmp_path: Path) -> None:

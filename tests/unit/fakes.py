@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class FakeProcess:
     polls_before_end: int | None = None
     code_at_end: int = 0
     signals: list[int] = field(default_factory=list)
+    kept_to: list[tuple[int, ...]] = field(default_factory=list)
     polls: int = 0
 
     def pause(self) -> None:
@@ -44,6 +45,9 @@ class FakeProcess:
 
     def resume(self) -> None:
         self.signals.append(signal.SIGCONT)
+
+    def keep_to(self, cpus: Collection[int]) -> None:
+        self.kept_to.append(tuple(cpus))
 
     def poll(self) -> int | None:
         self.polls += 1

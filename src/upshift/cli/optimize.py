@@ -76,6 +76,10 @@ def optimize(
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
     ] = None,
+    duet: Annotated[
+        bool,
+        typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
+    ] = False,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")
     ] = None,
@@ -147,6 +151,7 @@ def optimize(
             "lead_s": lead_seconds,
             "until": parse_until(until),
             "budget_s": parse_budget(budget, until),
+            "duet": duet,
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,
             "card_s": card_seconds,

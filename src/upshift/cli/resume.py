@@ -29,6 +29,7 @@ _FIELDS = {
     "lead_seconds": "lead_s",
     "until": "until",
     "budget": "budget_s",
+    "duet": "duet",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",
     "card_seconds": "card_s",

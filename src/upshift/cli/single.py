@@ -136,22 +136,31 @@ def measure(
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
     ] = None,
+    duet: Annotated[
+        bool,
+        typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
+    ] = False,
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
     ] = 10.0,
+    dry_run: _DRY_RUN = False,
     json: _JSON = False,
     no_install: _NO_INSTALL = False,
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console
     from upshift.cli.amounts import parse_budget, parse_until
+    from upshift.cli.dry_run import show_estimates
     from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import session
     from upshift.errors import UsageError
+    from upshift.estimate import estimate
+    from upshift.measure.duet import refuse_other_numbers
     from upshift.options import Options
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
+    from upshift.stages.names import measuring_stages
     from upshift.values import checked
 
     if len(arms) < 2:
@@ -167,11 +176,17 @@ def measure(
             "lead_s": lead_seconds,
             "until": parse_until(until),
             "budget_s": parse_budget(budget, until),
+            "duet": duet,
             "card_s": card_seconds,
             "held_out": (),
             **({"workloads": tuple(workload)} if workload else {}),
         },
     )
+    if duet:
+        refuse_other_numbers(len(variants))
+    if dry_run:
+        show_estimates(estimate(options, measuring_stages(), variants=variants), as_json=json)
+        return
     stages = refuse_unstartable(variants)
     measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
     with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:

@@ -59,8 +59,15 @@ class Bench(Protocol):
         """A fresh server for ``arm`` on its own copy of the data; stopped at the context's end."""
         ...
 
+    def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
+        """Move a running arm, and its load, to the CPUs that ``arm`` has now; nothing where it has them already.
+
+        Both may be paused. Raises ServerFailed where the machine does not let them.
+        """
+        ...
+
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> LoadHandle:
-        """Start ``load`` on a running arm, for at least ``seconds``."""
+        """Start ``load`` on a running arm, for at least ``seconds``, on the CPUs of the arm's client."""
         ...
 
 

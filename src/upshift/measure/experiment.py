@@ -10,6 +10,7 @@ from typing import Any
 from upshift.errors import UsageError
 from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock
+from upshift.measure.duet import refuse_odd_rounds, refuse_other_numbers
 from upshift.measure.model import Experiment, Load, Plan, Slice
 from upshift.measure.pilot import NOT_ENOUGH_TIME, PILOT, Pilot, choose, in_words, pilot_turns, turns_within
 from upshift.measure.placement import kept_to
@@ -62,9 +63,9 @@ def run_experiment(
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
     In a trial all arms are started and warmed up together. Then each load is kept on all of them at once, and they take
-    turns: all arms but one are stopped. Every slice is appended to ``samples.partial.jsonl`` once its load is done; at the
-    end ``samples`` is a Parquet file. Called again with the same plan after an interruption, it measures only the trials
-    that were not completed.
+    turns: all arms but one are stopped. With ``plan.duet`` there are two arms, and each turn is both's. Every slice is appended
+    to ``samples.partial.jsonl`` once its load is done; at the end ``samples`` is a Parquet file. Called again with the same
+    plan after an interruption, it measures only the trials that were not completed.
 
     With ``plan.pilot_turns`` a pilot chooses the lead-in of each workload first, in a trial that does not count. With
     ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told what both found.
@@ -165,6 +166,7 @@ def _pilot(
     began_s = clock.now_s()
     with started(PILOT, plan, arms, loads, bench) as running:
         found = pilot_turns(
+            plan,
             bench,
             running,
             arms,
@@ -216,5 +218,8 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
         raise UsageError("an experiment needs at least one load, and each only once", "name a workload")
     if min(plan.trials, plan.rounds) < 1 or plan.slice_s <= 0 or plan.lead_s < 0:
         raise UsageError("an experiment needs a trial, a round and some time at least", "see the plan's trials")
+    if plan.duet:
+        refuse_other_numbers(len(arms))
+        refuse_odd_rounds(plan.rounds)
     if plan.until is not None and plan.trials < _LEAST_FIRST_STAGE:
         raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")

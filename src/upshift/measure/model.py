@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
-from upshift.values import Value
+from upshift.values import Value, is_empty
 
 Metric = Literal[
     "qps",
@@ -56,13 +59,24 @@ class Plan(Value):
     headline_connections: int
     """The headline speaks of this number of connections, fixed before anything is measured."""
     server_cpus: tuple[int, ...]
+    """Of all servers that are loaded at the same time."""
     client_cpus: tuple[int, ...]
     placement: str
-    """How the CPUs of server and load lie to each other, in words."""
+    """How the CPUs of a server and of its load lie to each other, in words."""
+    duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
+    """The CPUs of two arms that are loaded at the same time, and swap them from turn to turn; empty: arms take turns."""
+
+    @property
+    def seat(self) -> Seat:
+        """The CPUs of one server and its load; those of a duet's other arm are as many."""
+        return self.duet[0] if self.duet else Seat(server_cpus=self.server_cpus, client_cpus=self.client_cpus)
 
 
 class Slice(Value):
-    """A short part of a load, in one turn of one arm in one trial: a raw sample, a row of ``samples.parquet``."""
+    """A short part of a load, in one turn of one arm in one trial: a raw sample, a row of ``samples.parquet``.
+
+    In a duet, slices of the same trial, load and round are of the same time.
+    """
 
     trial: int
     round: int
@@ -92,7 +106,7 @@ class Slice(Value):
     latency_ms_p95: float | None
     latency_ms_p99: float | None
     other_cpu_s: float
-    """CPU time that neither the server nor the client used, on all CPUs: other load on the machine."""
+    """CPU time that no server under test and no client used, on all CPUs: other load on the machine."""
     steal_s: float
     """CPU time that the hypervisor gave to other machines, on all CPUs."""
     swapped_bytes: int
@@ -103,6 +117,8 @@ class Slice(Value):
     half_queries: int
     """Of the slice's first half."""
     half_wall_s: float
+    seat: int = 0
+    """Which of ``Plan.duet``'s CPUs the arm had; 0 where arms take turns."""
 
 
 class Comparison(Value):

@@ -12,12 +12,12 @@ ratio by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import LeadIn, Load, Plan
-from upshift.measure.schedule import Turns, warmup_loads
+from upshift.measure.schedule import Turns, seated, warmup_loads
 from upshift.measure.statistics import UNBOUNDED_HIGH, estimate, half_width
 from upshift.measure.turn import Kept, Sample, load_s, report, take_turns
 from upshift.measure.variant import Variant
@@ -84,17 +84,19 @@ def turns_within(plan: Plan, arms: int, workloads: int) -> int:
     fit = [
         count
         for count in range(_LEAST_TURNS, plan.pilot_turns + 1)
-        if workloads * pilot_load_s(count, arms) <= _BUDGET_SHARE * plan.budget_s
+        if workloads * pilot_load_s(plan, count, arms) <= _BUDGET_SHARE * plan.budget_s
     ]
     return max(fit, default=0)
 
 
-def pilot_load_s(count: int, arms: int) -> float:
+def pilot_load_s(plan: Plan, count: int, arms: int) -> float:
     """Seconds for the turns of a workload."""
-    return load_s(_WAITS_S, (count + 1) * arms, arms)
+    at_once = len(plan.duet) or 1
+    return load_s(_WAITS_S, (count + 1) * arms // at_once, arms // at_once, at_once=at_once)
 
 
 def pilot_turns(
+    plan: Plan,
     bench: Bench,
     running: Mapping[str, RunningArm],
     arms: Sequence[Variant],
@@ -111,14 +113,19 @@ def pilot_turns(
     """
     found: list[PilotTurn] = []
     for load in warmup_loads(loads):
-        # Always in this order: a turn after one of the same arm, as a reversed order has them, would find warm caches.
-        each = Turns(load=load, load_seed=_SEED, arms=tuple(arms) * (count + 1))
+        each = Turns(load=load, load_seed=_SEED, turns=tuple(chain.from_iterable(_rounds(plan, arms, count + 1))))
         before()
         kept = take_turns(bench, running, each, _WAITS_S, clock=clock, sample=sample)
         for arm, one in kept.items():
             report(one)
             found += _turns_of(load.workload, arm, one)
     return tuple(found)
+
+
+def _rounds(plan: Plan, arms: Sequence[Variant], count: int) -> Iterator[tuple[tuple[Variant, ...], ...]]:
+    """Each turn follows one of another arm, or of the same arm on other CPUs: after its own it would find warm caches."""
+    for number in range(count):
+        yield seated(plan, arms[::-1] if plan.duet and number % 2 else arms)
 
 
 def _turns_of(workload: str, arm: str, one: Kept) -> Iterable[PilotTurn]:

@@ -27,13 +27,20 @@ Topology = Mapping[int, Position]
 """By the CPU's number; a CPU that is not in it counts as a core of node 0."""
 
 
-class Placement(Value):
-    """CPUs of server and load, which share none where there are two."""
+class Seat(Value):
+    """CPUs of a server that is loaded, and of its load."""
 
     server_cpus: tuple[int, ...]
     client_cpus: tuple[int, ...]
+
+
+class Placement(Seat):
+    """CPUs of server and load, which share none where there are two."""
+
     words: str
     """How they lie to each other, in a sentence."""
+    duet: tuple[Seat, ...] = ()
+    """How the CPUs are divided between two servers that are loaded at the same time; empty: all are for one at a time."""
 
 
 def read_topology(system: Path = _SYSTEM) -> Topology:
@@ -58,21 +65,35 @@ def assign(allowed: Collection[int], topology: Topology) -> Placement:
     The load gets a quarter of the cores, at least one: the last ones of the last NUMA node, of which at most half, so that
     it lies on one node and a part of the server beside it. A core is divided only when there is no other.
     """
-    cores: dict[tuple[int, ...], list[int]] = {}
-    for cpu in sorted(allowed, key=lambda cpu: (_position(topology, cpu).node, _position(topology, cpu).core, cpu)):
-        cores.setdefault(_position(topology, cpu).core, []).append(cpu)
-    groups = list(cores.values())
+    groups = cores_of(allowed, topology)
     if len(groups) == 1:
         return _on_one_core(groups[0])
-    last_node = _position(topology, groups[-1][0]).node
-    on_last = sum(_position(topology, group[0]).node == last_node for group in groups)
+    last_node = node_of(topology, groups[-1][0])
+    on_last = sum(node_of(topology, group[0]) == last_node for group in groups)
     several = on_last < len(groups)
     for_load = max(1, min(len(groups) // 4, on_last // 2 if several else len(groups)))
     server, client = (tuple(sorted(chain.from_iterable(part))) for part in (groups[:-for_load], groups[-for_load:]))
-    smt = "; no core is shared between them" if any(len(_position(topology, cpu).core) > 1 for cpu in allowed) else ""
+    smt = "; no core is shared between them" if any(len(core_of(topology, cpu)) > 1 for cpu in allowed) else ""
     node = f", all on NUMA node {last_node}" if several else ""
-    cores_of = f"the server has {_cores(len(groups) - for_load)} and the load {_cores(for_load)} of its own{node}"
-    return Placement(server_cpus=server, client_cpus=client, words=cores_of + smt)
+    words = f"the server has {_cores(len(groups) - for_load)} and the load {_cores(for_load)} of its own{node}"
+    return Placement(server_cpus=server, client_cpus=client, words=words + smt)
+
+
+def cores_of(allowed: Collection[int], topology: Topology) -> list[list[int]]:
+    """The CPUs in ``allowed`` by cores: those of a NUMA node beside each other."""
+    cores: dict[tuple[int, ...], list[int]] = {}
+    for cpu in sorted(allowed, key=lambda cpu: (node_of(topology, cpu), core_of(topology, cpu), cpu)):
+        cores.setdefault(core_of(topology, cpu), []).append(cpu)
+    return list(cores.values())
+
+
+def node_of(topology: Topology, cpu: int) -> int:
+    return topology[cpu].node if cpu in topology else 0
+
+
+def core_of(topology: Topology, cpu: int) -> tuple[int, ...]:
+    """All CPUs of its core."""
+    return topology[cpu].core if cpu in topology else (cpu,)
 
 
 @contextlib.contextmanager
@@ -100,10 +121,6 @@ def _on_one_core(cpus: list[int]) -> Placement:
         client_cpus=(cpus[-1],),
         words="server and load have their own CPUs but share the only core, so each slows the other down",
     )
-
-
-def _position(topology: Topology, cpu: int) -> Position:
-    return topology.get(cpu, Position(0, (cpu,)))
 
 
 def _cores(count: int) -> str:

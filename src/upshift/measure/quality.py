@@ -63,7 +63,7 @@ def find_flags(
 
 
 def _client_saturated(groups: Groups, plan: Plan) -> Flag | None:
-    cpus = _width(plan.client_cpus)
+    cpus = _width(plan.seat.client_cpus)
     shares = _shares(groups, lambda each: each.client_cpu_s, lambda _load: cpus)
     over = {key: share for key, share in shares.items() if share > CLIENT_SATURATED}
     if not over:
@@ -90,7 +90,8 @@ def _errors(groups: Groups) -> Flag | None:
 
 
 def _swap(groups: Groups) -> Flag | None:
-    swapped = sum(each.swapped_bytes for each in chain.from_iterable(groups.values()))
+    # A duet's slices of the same time each have what the whole machine swapped.
+    swapped = sum(each.swapped_bytes for each in chain.from_iterable(groups.values()) if each.seat == 0)
     if swapped <= SWAPPED_BYTES:
         return None
     return Flag(
@@ -213,7 +214,7 @@ def _not_settled(groups: Groups) -> Flag | None:
 
 def _server_idle(groups: Groups, plan: Plan) -> Flag | None:
     def usable(load: Load) -> int:
-        return min(_width(plan.server_cpus), load.connections)
+        return min(_width(plan.seat.server_cpus), load.connections)
 
     shares = _shares(groups, lambda each: each.total_cpu_s, usable)
     # A slice without a single query counts as idle whatever the server did with its CPU time.

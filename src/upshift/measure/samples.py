@@ -135,9 +135,10 @@ class Samples:
 
 
 def read_samples(parquet: Path) -> tuple[Slice, ...]:
-    """The slices in a Parquet file, in the order in which they were measured."""
-    names = tuple(Slice.model_fields)
+    """The slices in a Parquet file, in the order in which they were measured; an older version's may lack a column."""
     with _database() as database:
+        has = {name for name, *_type in database.execute(f"DESCRIBE FROM read_parquet({_quoted(parquet)})").fetchall()}
+        names = [name for name in Slice.model_fields if name in has]
         rows = database.execute(
             f"SELECT {', '.join(names)} FROM read_parquet({_quoted(parquet)}) ORDER BY started_s"
         ).fetchall()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from upshift.errors import ServerFailed
-from upshift.measure.bench import RunningArm
+from upshift.measure.bench import LoadHandle, RunningArm
 from upshift.measure.model import Load, Plan
+from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.huge_text import text_of
@@ -58,7 +60,7 @@ class ServerBench:
                 settings=arm.settings,
                 environment=arm.server_environment(),
                 under=arm.before_server(folder),
-                cpus=arm.server_cpus or self._plan.server_cpus,
+                cpus=self._cpus(arm).server_cpus,
                 cleanly=False,  # Nobody needs its data.
                 label=f"arm '{arm.name}': ",
             ) as server:
@@ -67,10 +69,27 @@ class ServerBench:
                     raise ServerFailed(
                         f"{server.label}its text does not lie on huge pages, as text_huge_pages asks", f"{self._log} says why"
                     )
+                self._refuse_other_cpus(server, arm)
                 self._variants[server.pid] = arm
                 yield server
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
+        assert isinstance(running, RunningServer) and isinstance(load, RunningLoad | None)
+        before, after = self._cpus(self._variants[running.pid]), self._cpus(arm)
+        self._variants[running.pid] = arm
+        if before == after:
+            return
+        try:
+            running.process.keep_to(after.server_cpus)
+            if load:
+                load.process.keep_to(after.client_cpus)
+        except OSError as error:
+            raise ServerFailed(
+                f"{running.label}server or load cannot be moved to other CPUs: {error.strerror}",
+                "a duet moves servers: let this user set the CPUs of their processes, or leave the duet out",
+            ) from error
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> RunningLoad:
         assert isinstance(running, RunningServer)
@@ -84,6 +103,18 @@ class ServerBench:
             seconds=seconds,
             seed=seed,
             options=variant.client,
-            cpus=variant.client_cpus or self._plan.client_cpus,
+            cpus=self._cpus(variant).client_cpus,
             log=self._log,
         )
+
+    def _cpus(self, arm: Variant) -> Seat:
+        planned = self._plan.seat
+        return Seat(server_cpus=arm.server_cpus or planned.server_cpus, client_cpus=arm.client_cpus or planned.client_cpus)
+
+    def _refuse_other_cpus(self, server: RunningServer, arm: Variant) -> None:
+        """A command before the server may choose CPUs, such as ``taskset``: to move the server would undo what it is for."""
+        if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(self._cpus(arm).server_cpus):
+            raise ServerFailed(
+                f"{server.label}it keeps itself to other CPUs than it was given, {', '.join(map(str, sorted(has)))}",
+                "a duet moves its servers: leave what chooses CPUs out of `under`, and name server_cpus and client_cpus",
+            )

@@ -1,20 +1,25 @@
-"""Measures one load on all arms of a trial: short slices in turn, counted from outside."""
+"""Measures one load on all arms of a trial: short slices, in turn or at the same time, counted from outside."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 from upshift.measure import turn
 from upshift.measure.bench import Bench, Clock, RunningArm
-from upshift.measure.model import Load, Plan, Slice
+from upshift.measure.kernel import Usage
+from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.turn import Kept, Sample
 from upshift.workload.driver import LoadReport
 
 
-def load_s(plan: Plan, turns: int, arms: int) -> float:
-    """Seconds for so many turns, in which so many arms have their first one."""
-    return turn.load_s(_waits(plan), turns, arms)
+def load_s(plan: Plan, arms: int) -> float:
+    """Seconds for all turns of so many arms under a load."""
+    at_once = len(plan.duet) or 1
+    a_round = arms // at_once
+    return turn.load_s(_waits(plan), plan.rounds * a_round, a_round, at_once=at_once)
 
 
 def measure_load(
@@ -35,11 +40,24 @@ def measure_load(
     slice has. The client's CPU time is scaled to a slice by the wall time. ``started_s`` counts from ``origin_s`` on
     the clock. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
+    kept = turn.take_turns(bench, running, turns, _waits(plan), clock=clock, sample=sample)
+    reports = {arm: turn.report(one) for arm, one in kept.items()}
     slices: list[Slice] = []
-    for arm, one in turn.take_turns(bench, running, turns, _waits(plan), clock=clock, sample=sample).items():
-        report = turn.report(one)
-        slices += [_slice(arm, one, number, report, turns.load, trial, origin_s, settled) for number in range(len(one.taken))]
-    return sorted(slices, key=lambda each: each.started_s)
+    for at, working in enumerate(turns.turns):
+        number = at * len(working) // len(kept)
+        used = [_used(kept[arm.name], number, reports[arm.name]) for arm in working]
+        cpu_s = math.fsum(server.total_cpu_s + client_cpu_s for server, client_cpu_s in used)
+        for seat, arm in enumerate(working):
+            where = {
+                "trial": trial,
+                "round": number,
+                "arm": arm.name,
+                "seat": seat,
+                "settled": settled,
+                **turns.load.model_dump(),
+            }
+            slices.append(_slice(kept[arm.name], number, reports[arm.name], cpu_s, origin_s, where))
+    return slices
 
 
 def _waits(plan: Plan) -> tuple[float, float, float]:
@@ -47,19 +65,20 @@ def _waits(plan: Plan) -> tuple[float, float, float]:
     return plan.lead_s, plan.slice_s / 2, plan.slice_s / 2
 
 
-def _slice(
-    arm: str, one: Kept, number: int, report: LoadReport, load: Load, trial: int, origin_s: float, settled: bool
-) -> Slice:
+def _used(one: Kept, number: int, report: LoadReport) -> tuple[Usage, float]:
+    """What a server and the machine used in a turn's slice, and the CPU time of its driver."""
+    first, _middle, last = one.taken[number]
+    return last.usage - first.usage, report.client_cpu_s * (last.at_s - first.at_s) / one.active_s
+
+
+def _slice(one: Kept, number: int, report: LoadReport, cpu_s: float, origin_s: float, where: Mapping[str, Any]) -> Slice:
+    """``cpu_s`` is the time of all servers and drivers that worked in the turn."""
     first, middle, last = one.taken[number]
-    used, wall_s = last.usage - first.usage, last.at_s - first.at_s
-    client_cpu_s = report.client_cpu_s * wall_s / one.active_s
+    used, client_cpu_s = _used(one, number, report)
     return Slice(
-        **load.model_dump(),
-        trial=trial,
-        round=number,
-        arm=arm,
+        **where,
         started_s=first.at_s - origin_s,
-        wall_s=wall_s,
+        wall_s=last.at_s - first.at_s,
         queries=last.queries - first.queries,
         total_cpu_s=used.total_cpu_s,
         user_cpu_s=used.user_cpu_s,
@@ -71,10 +90,9 @@ def _slice(
         latency_ms_p95=report.latency_ms_p95,
         latency_ms_p99=report.latency_ms_p99,
         # The machine's and the processes' ticks are counted apart and differ by a little either way.
-        other_cpu_s=max(0.0, used.machine_busy_cpu_s - used.total_cpu_s - client_cpu_s),
+        other_cpu_s=max(0.0, used.machine_busy_cpu_s - cpu_s),
         steal_s=max(0.0, used.steal_s),
         swapped_bytes=used.swapped_bytes,
-        settled=settled,
         attempt=0,
         half_queries=middle.queries - first.queries,
         half_wall_s=middle.at_s - first.at_s,

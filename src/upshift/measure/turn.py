@@ -2,6 +2,7 @@
 
 Server and driver of an arm are stopped as they are (SIGSTOP) while other arms have their turns: an arm meets its own
 background work only, and no time goes into connecting. The work that a stopped server leaves is done in its next turn.
+A turn is one arm's, or in a duet both arms', each on CPUs of its own, which they swap.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def connect_s(connections: int) -> float:
     return _START_S + connections * _CONNECTION_S
 
 
-def load_s(waits: Sequence[float], turns: int, arms: int, connections: int = 0) -> float:
-    """Seconds for so many turns of these ``waits``, in which so many arms have their first one."""
-    return turns * (sum(waits) + len(waits) * _ASKING_S) + arms * connect_s(connections)
+def load_s(waits: Sequence[float], turns: int, first: int, connections: int = 0, *, at_once: int = 1) -> float:
+    """Seconds for so many turns of these ``waits``, of so many arms ``at_once``; in so many ``first`` ones drivers connect."""
+    return turns * (sum(waits) + len(waits) * _ASKING_S * at_once) + first * connect_s(connections)
 
 
 def take_turns(
@@ -117,38 +118,31 @@ def _turns(
 ) -> dict[str, Kept]:
     """Raises _TooShort when no driver runs any more."""
     kept: dict[str, Kept] = {}
-    order = [arm.name for arm in turns.arms]
-    latest_s = 0.0
+    connections, latest_s = turns.load.connections, 0.0
     for server in running.values():
         server.pause()
     try:
-        for number, name in enumerate(order):
-            server = running[name]
-            server.resume()
+        for number, working in enumerate(turns.turns):
+            for arm in working:
+                bench.place(running[arm.name], kept[arm.name].load if arm.name in kept else None, arm)
+            for arm in working:
+                running[arm.name].resume()
             began_s = clock.now_s()
-            connecting_s = 0.0
-            if name in kept:
-                kept[name].load.resume()
-            else:
-                connecting_s = connect_s(turns.load.connections)
-                left, new = len(order) - number, len(running) - len(kept)
-                seconds = load_s(waits, left, new, turns.load.connections) + left * late_s + spare_s
-                load = bench.begin(server, turns.load, seconds, turns.load_seed)
-                kept[name] = Kept(server, load, ends_s=began_s + whole_seconds(seconds))
-            one = kept[name]
-            moments = []
-            planned_s = connecting_s + load_s(waits, 1, 0)
-            for wait_s in waits:
-                clock.sleep(connecting_s + wait_s)
-                connecting_s = 0.0
-                moments.append(_moment(one, clock, sample))
+            left, new = len(turns.turns) - number, (len(running) - len(kept)) // len(working)
+            seconds = load_s(waits, left, new, connections, at_once=len(working)) + left * late_s + spare_s
+            connecting_s = connect_s(connections) if new else 0.0
+            members = [_at_work(bench, running, arm.name, kept, turns, seconds, began_s) for arm in working]
+            planned_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
+            seen = _watch(members, (connecting_s + waits[0], *waits[1:]), clock, sample)
             latest_s = max(latest_s, clock.now_s() - began_s - planned_s)
-            if one.load.ended():
+            if any(one.load.ended() for one in members):
                 raise _TooShort(latest_s)
-            one.load.pause()
-            server.pause()
-            one.active_s += clock.now_s() - began_s
-            one.taken.append(tuple(moments))
+            for one in members:
+                one.load.pause()
+            for one, moments in zip(members, seen, strict=True):
+                one.server.pause()
+                one.active_s += clock.now_s() - began_s
+                one.taken.append(moments)
     except _TooShort:
         _resume(running, kept)
         for one in kept.values():
@@ -161,11 +155,38 @@ def _turns(
     return kept
 
 
+def _at_work(
+    bench: Bench,
+    running: Mapping[str, RunningArm],
+    name: str,
+    kept: dict[str, Kept],
+    turns: Turns,
+    seconds: float,
+    began_s: float,
+) -> Kept:
+    """An arm's load, which goes on, or begins where this is its first turn: to run for ``seconds``."""
+    if name in kept:
+        kept[name].load.resume()
+    else:
+        load = bench.begin(running[name], turns.load, seconds, turns.load_seed)
+        kept[name] = Kept(running[name], load, ends_s=began_s + whole_seconds(seconds))
+    return kept[name]
+
+
 def _resume(running: Mapping[str, RunningArm], kept: Mapping[str, Kept]) -> None:
     for server in running.values():
         server.resume()
     for one in kept.values():
         one.load.resume()
+
+
+def _watch(members: Sequence[Kept], waits: Sequence[float], clock: Clock, sample: Sample) -> list[tuple[Moment, ...]]:
+    """The moments of each that works, one after each of ``waits``."""
+    seen = []
+    for wait_s in waits:
+        clock.sleep(wait_s)
+        seen.append([_moment(one, clock, sample) for one in members])
+    return list(zip(*seen, strict=True))
 
 
 def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:

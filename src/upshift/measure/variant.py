@@ -13,6 +13,7 @@ import psutil
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from upshift.errors import NotEnoughRoom, UsageError
+from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling
@@ -75,6 +76,10 @@ class Variant(Surroundings):
 
     name: str
     program: Program
+
+    def on(self, seat: Seat) -> Self:
+        """The same on these CPUs."""
+        return self.model_copy(update={"server_cpus": seat.server_cpus, "client_cpus": seat.client_cpus})
 
     def server_environment(self) -> Mapping[str, str]:
         """What the server is started with."""

@@ -91,12 +91,8 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
-    if result.experiment.transactions:
-        lines.append(Text(words.unit_sentence(result.experiment.transactions), style="dim"))
-    if result.experiment.lead_ins:
-        lines.append(Text(words.lead_in_sentence(result.experiment.lead_ins), style="dim"))
-    if result.experiment.reached:
-        lines.append(Text(words.reached_sentence(result.experiment.reached), style="dim"))
+    duet = (words.duet_sentence(result.experiment.plan),) if result.experiment.plan.duet else ()
+    lines += [Text(remark, style="dim") for remark in (*duet, *words.remarks(result.experiment))]
     for number, flag in enumerate(result.experiment.flags, 1):
         lines.append(Text.assemble((f"FLAG {number} ", "bold yellow"), f"{flag.name}: {flag.message}"))
         lines.append(Padding(Text(flag.hint, style="dim"), (0, 0, 0, 5)))

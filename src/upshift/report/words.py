@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Reached, Verdict
+from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Plan, Reached, Verdict
 from upshift.measure.pilot import in_words
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
@@ -163,22 +163,20 @@ def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
 def how_measured(experiment: Experiment) -> tuple[str, ...]:
     """The plan in sentences, for someone who wants to know whether to believe the figures."""
     plan, arms = experiment.plan, len(experiment.arms)
-    apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
-    shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
-    turns = "took turns, in an order that the next trial turned around" if arms > 1 else "was loaded"
     compared = len(experiment.comparisons)
     return (
         f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
         f"One start is one trial, the unit that counts: each start has a random offset until its end.",
-        f"Within a trial the servers {turns} (seed {plan.seed}): for each workload and number of connections "
+        f"Within a trial the servers {_turns(plan, arms)} (seed {plan.seed}): for each workload and number of connections "
         f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in{_lead(experiment)}. "
-        f"Connections were kept from turn to turn, and a server was stopped in the turns of others. Drift of the machine thus "
+        f"Connections were kept from turn to turn, and {_between(plan)}. Drift of the machine thus "
         f"affects all of them alike. Before the first load they were warmed up for {plan.warmup_s:g} s; before each load all "
         f"servers finished flushing and purging, or a flag says that they did not.",
-        f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}",
+        cpus_sentence(plan),
         f"The headline is at {count(plan.headline_connections, 'connection')}, fixed before anything was measured.",
         "A ratio is the geometric mean over trials of server / baseline within the same trial; "
-        "its interval is Student's t on its logarithm.",
+        "its interval is Student's t on its logarithm."
+        + (" Of throughput, that is the mean of the ratios of slices of the same time." if plan.duet else ""),
         f"Intervals and verdicts have one level, {percent(experiment.confidence)}. Of the {count(compared, 'comparison')} "
         f"at most {LEVEL:.0%} of those called faster or slower are expected to be called so by chance (Benjamini, Hochberg). "
         f"A comparison is equivalent when its interval lies within {MARGIN * 100:.0f} % of 1; otherwise faster or slower when "
@@ -189,10 +187,45 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         "the kernel samples how it divides into user and system.",
         f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile; "
         f"{count(experiment.repeated, 'load')} {'was' if experiment.repeated == 1 else 'were'} measured again for that.",
-        *((unit_sentence(experiment.transactions) + ".",) if experiment.transactions else ()),
-        *((lead_in_sentence(experiment.lead_ins) + ".",) if experiment.lead_ins else ()),
-        *((reached_sentence(experiment.reached) + ".",) if experiment.reached else ()),
+        *(f"{remark}." for remark in remarks(experiment)),
     )
+
+
+def remarks(experiment: Experiment) -> tuple[str, ...]:
+    """What is not the same in each experiment: sentences without full stops."""
+    return (
+        *((unit_sentence(experiment.transactions),) if experiment.transactions else ()),
+        *((lead_in_sentence(experiment.lead_ins),) if experiment.lead_ins else ()),
+        *((reached_sentence(experiment.reached),) if experiment.reached else ()),
+    )
+
+
+def cpus_sentence(plan: Plan) -> str:
+    """Where servers and loads ran."""
+    apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
+    shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
+    if plan.duet:
+        return f"{duet_sentence(plan)}. For each of the two, {plan.placement}.{shared}"
+    return f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}"
+
+
+def duet_sentence(plan: Plan) -> str:
+    """Which CPUs the two servers of a duet have in which turns, without a full stop."""
+    one, other = (f"{cpus(seat.server_cpus)} with its load on {cpus(seat.client_cpus)}" for seat in plan.duet)
+    return (
+        f"A duet: both servers are loaded at the same time, in one half of the turns one on {one} and the other on {other}, "
+        f"in the other half the other way round"
+    )
+
+
+def _turns(plan: Plan, arms: int) -> str:
+    if plan.duet:
+        return "worked at the same time, each on either set of CPUs in half of the turns"
+    return "took turns, in an order that the next trial turned around" if arms > 1 else "was loaded"
+
+
+def _between(plan: Plan) -> str:
+    return "both servers were stopped between turns" if plan.duet else "a server was stopped in the turns of others"
 
 
 def _lead(experiment: Experiment) -> str:

@@ -69,6 +69,11 @@ def all_stages(level: str, recipe: Recipe) -> tuple[Stage, ...]:
     return (*build, Stage.VERIFY, *judged, Stage.PACKAGE, Stage.REPORT)
 
 
+def measuring_stages() -> tuple[Stage, ...]:
+    """The stages that ``measure`` goes through, in order, where all servers start on the same data."""
+    return (Stage.DATA, Stage.CARD, Stage.MEASURE, Stage.INSTRUCTIONS)
+
+
 def _plain_stages(recipe: Recipe) -> tuple[Stage, ...]:
     if recipe.patches:
         return (Stage.SOURCE, Stage.PATCHED_SOURCE, Stage.PLAIN_BUILD, Stage.PATCHED_BUILD)

@@ -115,10 +115,12 @@ class Study(Value):
     trials: Annotated[int, Field(ge=1)] | None = None
     """Server starts of each row; None: as many as the budget holds."""
     rounds: Annotated[int, Field(ge=1)] | None = None
-    """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s`` and ``warmup_s``."""
+    """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s`` and ``duet``."""
     slice_s: Annotated[float, Field(ge=0.1)] | None = None
     lead_s: Annotated[float, Field(ge=0)] | None = None
     warmup_s: Annotated[float, Field(ge=0)] | None = None
+    duet: bool = False
+    """Each row is measured at the same time as the first one."""
     train_s: Annotated[float, Field(ge=1)] = 20.0
     card_s: Annotated[float, Field(ge=0)] = 10.0
     """For the machine card; 0: none."""
@@ -167,6 +169,7 @@ class Study(Value):
                 "trials": self.trials or 1,
                 "train_s": self.train_s,
                 "card_s": self.card_s,
+                "duet": self.duet,
                 "jobs": jobs,
                 **given,
             }

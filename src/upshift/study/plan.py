@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
+from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
 from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
@@ -104,6 +105,8 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
     if study.layouts > 1:
         _refuse_one_layout(arms)
+    if plan.duet:
+        _refuse_own_cpus(arms)
     times = study.times_built
     if study.trials and study.trials < times:
         raise UsageError(
@@ -112,7 +115,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
             "give each of them a trial at least",
         )
     loads = len(study.workloads) * len(study.connections) + len(study.held_out)
-    at_once = min(len(arms), _arms_at_once(arms, kind, settings))
+    at_once = min(len(arms), DUET_ARMS if plan.duet else _arms_at_once(arms, kind, settings))
     groups = group_names(tuple(arm.name for arm in arms), at_once)
     round_s = sum(trial_s(plan, len(group), loads) for group in groups)
     screening_s = study.budget * (1 - study.confirm)
@@ -247,6 +250,13 @@ def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
                 f"layouts: row '{arm.name}' is linked by GNU ld, which has no padding",
                 "lld has it: choose a recipe with clang, or leave layouts out",
             )
+
+
+def _refuse_own_cpus(arms: tuple[Arm, ...]) -> None:
+    """Raises UsageError when a row names its CPUs: in a duet each row swaps them with the first one."""
+    for arm in arms:
+        if arm.change.server_cpus or arm.change.client_cpus:
+            raise UsageError(f"row '{arm.name}' names its CPUs, and a duet swaps those of its servers", "leave one of both out")
 
 
 def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:

@@ -114,6 +114,10 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
         (("measure", "a", "b", "--rounds", "0"), "rounds"),
+        (("measure", "a=/bin/true", "b=/bin/echo", "c=/bin/false", "--duet"), "a duet has two servers, and 3 servers are"),
+        (("optimize", "--duet", "--baseline", "/bin/true"), "a duet has two servers, and 3 servers are"),
+        (("optimize", "--duet", "--patches", "all"), "a duet has two servers, and 3 servers are"),
+        (("measure", "a=/bin/true", "b=/bin/echo", "--duet", "--rounds", "3", "--dry-run"), "3 turns are no even number"),
         (("optimize", "--jobs", "-1"), "jobs"),
         (("optimize", "--resume", "last"), "there is no run 'last'"),
         (("optimize", "--recipe", "no-such"), "there is no recipe"),
@@ -172,6 +176,7 @@ def test_quick_trains_and_measures_less(upshift: Run) -> None:
     ("arguments", "last"),
     [
         (("explain", "a=/bin/true", "b=/bin/false"), "explain"),
+        (("measure", "a=/bin/true", "b=/bin/false"), "instructions"),
         (("build", "plain"), "plain build"),
         (("build", "max-clang"), "post-link"),
         (("train",), "profile gate"),

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from upshift.measure.bench import RunningArm
+from upshift.measure.bench import LoadHandle, RunningArm
 from upshift.measure.kernel import Usage
 from upshift.measure.model import Load, Plan, Slice
+from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
 from upshift.server.kind import Program
 from upshift.workload.driver import LoadReport, whole_seconds
@@ -36,6 +37,14 @@ def plan(**changes: object) -> Plan:
         "placement": "the server has 1 core and the load 1 core of its own",
     }
     return Plan.model_validate({**base, **changes})
+
+
+SEATS = (Seat(server_cpus=(0,), client_cpus=(1,)), Seat(server_cpus=(2,), client_cpus=(3,)))
+
+
+def duet_plan(**changes: object) -> Plan:
+    """As ``plan``, for two arms that are loaded at the same time."""
+    return plan(**{"server_cpus": (0, 2), "client_cpus": (1, 3), "duet": SEATS, **changes})
 
 
 def one_slice(**changes: object) -> Slice:
@@ -73,6 +82,7 @@ class FakeServer:
     name: str
     pid: int
     world: World
+    arm: Variant
     total: float = 0.0
     cpu_s: float = 0.0
     busy_until_s: float = 0.0
@@ -138,6 +148,8 @@ class World:
     latency_ms_p99: float | None = 3.0
     errors: int = 0
     """Of each load."""
+    speed: Callable[[float, Variant], float] = lambda _time_s, _arm: 1.0
+    """What the machine does to a server's throughput at a time, on the CPUs that it has then."""
     on_begin: Callable[[World], None] = lambda _world: None
     time_s: float = 100.0
     client_s: float = 0.0
@@ -153,7 +165,7 @@ class World:
         before_s, self.time_s = self.time_s, self.time_s + max(0.0, seconds)
         for load in self.loaded:
             active_s = 0.0 if load.paused or load.server.paused else max(0.0, min(self.time_s, load.ends_s) - before_s)
-            load.server.total += self.qps[load.server.name] * active_s
+            load.server.total += self.qps[load.server.name] * active_s * self.speed(before_s, load.server.arm)
             load.server.cpu_s += active_s
             load.cpu_s += 0.3 * active_s
             self.client_s += 0.3 * active_s
@@ -173,13 +185,18 @@ class World:
 
     @contextlib.contextmanager
     def arm(self, arm: Variant, trial: int) -> Iterator[RunningArm]:
-        server = FakeServer(arm.name, pid=1000 + len(self.started), world=self)
+        server = FakeServer(arm.name, pid=1000 + len(self.started), world=self, arm=arm)
         self.started.append((arm.name, trial))
         self.alive[server.pid] = server
         try:
             yield server
         finally:
             del self.alive[server.pid]
+
+    def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
+        server = self.alive[running.pid]
+        assert server.paused and (load is None or (isinstance(load, FakeLoad) and load.paused)), "only what is stopped is moved"
+        server.arm = arm
 
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> FakeLoad:
         server = self.alive[running.pid]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import duckdb
 import pytest
 from fake_bench import READS, WRITES, World, arm, plan
 
@@ -221,6 +222,13 @@ def test_a_finished_experiment_is_not_measured_twice(tmp_path: Path) -> None:
     same = world()
     assert run(same, tmp_path).comparisons == first.comparisons
     assert same.started == []
+
+
+def test_samples_of_a_version_that_knew_no_duet_are_read(tmp_path: Path) -> None:
+    run(world(), tmp_path)
+    file, older = tmp_path / "samples.parquet", tmp_path / "older.parquet"
+    duckdb.sql(f"COPY (SELECT * EXCLUDE (seat), 1 AS part FROM '{file}') TO '{older}' (FORMAT parquet)")
+    assert read_samples(older) == read_samples(file)
 
 
 def test_trials_are_never_added_to_a_finished_experiment(tmp_path: Path) -> None:

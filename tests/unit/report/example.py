@@ -12,6 +12,7 @@ from cards import card
 from upshift.instructions.model import Count, Instructions, compared
 from upshift.machine import Machine
 from upshift.measure.model import Comparison, Experiment, Flag, Flagged, Level, Load, Metric, Plan, Verdict
+from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
 from upshift.report.result import (
     BuildSummary,
@@ -170,6 +171,16 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
         ),
     )
     return Result.model_validate({**_around(experiment), **changes})
+
+
+def in_a_duet() -> Result:
+    """Both servers were loaded at the same time, each with its load on CPUs of its own."""
+    found = example()
+    seats = (Seat(server_cpus=(0, 1, 2), client_cpus=(3,)), Seat(server_cpus=(4, 5, 6), client_cpus=(7,)))
+    words = "the server has 3 cores and the load 1 core of its own"
+    changes = {"server_cpus": (0, 1, 2, 4, 5, 6), "client_cpus": (3, 7), "duet": seats, "placement": words}
+    plan = found.experiment.plan.model_copy(update=changes)
+    return found.model_copy(update={"experiment": found.experiment.model_copy(update={"plan": plan})})
 
 
 def measured_only() -> Result:

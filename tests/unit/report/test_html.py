@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cards import MIB, card, loads, steady
-from example import comparison, counted, example, in_transactions, measured_only
+from example import comparison, counted, example, in_a_duet, in_transactions, measured_only
 from explained_example import explanation
 from plotly.offline import get_plotlyjs
 
@@ -90,6 +90,20 @@ def test_the_verdict_comes_before_flags_machine_and_charts() -> None:
 
 def test_what_is_counted_in_transactions_is_said() -> None:
     assert "For tpcc, commit, committed transactions are counted in place of queries." in text_of(page_of(in_transactions()))
+
+
+def test_a_duet_is_said_with_the_cpus_of_each_half() -> None:
+    text = text_of(page_of(in_a_duet()))
+    assert (
+        "A duet: both servers are loaded at the same time, in one half of the turns one on CPUs 0–2 with its load on CPU 3 and "
+        "the other on CPUs 4–6 with its load on CPU 7, in the other half the other way round. For each of the two, the server "
+        "has 3 cores and the load 1 core of its own."
+    ) in text
+    assert "worked at the same time, each on either set of CPUs in half of the turns" in text
+    assert "took turns" not in text and "They share CPUs" not in text
+    assert "the mean of the ratios of slices of the same time" in text
+    in_turns = text_of(page_of(example()))
+    assert "A duet" not in in_turns and "took turns" in in_turns and "slices of the same time" not in in_turns
 
 
 def test_nothing_is_fetched() -> None:

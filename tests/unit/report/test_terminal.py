@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cards import card
-from example import counted, example, in_transactions, measured_only
+from example import counted, example, in_a_duet, in_transactions, measured_only
 from explained_example import explanation
 from rich.console import Console
 
@@ -31,6 +31,11 @@ def test_the_loss_comes_first_then_the_verdict() -> None:
     text = joined(shown(example(loss=True)))
     assert text.startswith("LOSS, held out: oltp_delete: 0.94x the throughput, slower")
     assert text.index("LOSS") < text.index("oltp_read_write: 1.34x the throughput") < text.index("Compared with plain")
+
+
+def test_a_duet_is_said() -> None:
+    assert "one on CPUs 0–2 with its load on CPU 3 and the other on CPUs 4–6" in joined(shown(in_a_duet()))
+    assert "A duet" not in joined(shown(example()))
 
 
 def test_what_is_counted_in_transactions_is_said() -> None:
