@@ -56,7 +56,7 @@ class Session:
 def opened(address: Address) -> Iterator[Session]:
     """A read-only session.
 
-    Raises UsageError when the server refuses the login, PasswordWanted where that had no password, ServerFailed when it is not there.
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
     """
     connection = _connect(address)
     connection._read_timeout = _ANSWER_S

@@ -163,7 +163,7 @@ def _gone(where: str, said: str) -> ServerFailed:
 def opened(address: Address, wait_s: float) -> Iterator[Session]:
     """A session.
 
-    Raises UsageError when the server refuses the login, PasswordWanted where that had no password, ServerFailed when it is not there.
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
     """
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
