@@ -124,7 +124,9 @@ fn compressed_is_read_as_plain(kind: Kind, options: &[(&str, &str)]) {
         .exchanges
         .iter()
         .filter(|each| !each["error"].is_null());
-    let refused: Vec<_> = refused.map(|each| each["sql"].as_str()).collect();
+    let refused = refused.map(|each| each["sql"].as_str());
+    // MySQL's client asks so whether the server knows text between dollars.
+    let refused: Vec<_> = refused.filter(|sql| *sql != Some("select $$")).collect();
     let wrong = ["SELEC 1", "INSERT INTO f VALUES (1, 'again')"];
     assert_eq!(refused, wrong.map(Some));
     for (option, method) in options {

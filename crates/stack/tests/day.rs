@@ -21,7 +21,7 @@ const HOURS: usize = 24;
 /// Texts that the trace's dictionary holds at most.
 const TEXTS: usize = 1 << 16;
 /// What allocators and the system may add in half a day, in KiB. A connection or a statement that stayed would add far more.
-const SLACK_KIB: u64 = 2048;
+const SLACK_KIB: u64 = 512;
 
 /// How one side of a protocol speaks.
 #[derive(Clone, Copy)]
