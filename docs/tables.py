@@ -165,10 +165,15 @@ def clients(result: dict[str, Any]) -> Iterator[str]:
 def proxied(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: throughput through the capturing proxy beside that without it, and what the proxy measured of itself."""
     yield from _machine(result)
-    yield from table.head("load", "connections", "QPS direct", "QPS through the proxy", "ratio")
+    ways = list(result["loads"][0]["rounds"][0])
+    names = {"direct": "QPS direct", "through": "QPS through the proxy", "plain": "QPS through the proxy, without TLS"}
+    ratios = {"through": ("qps", "ratio"), "plain": ("qps_plain", "ratio without TLS")}
+    shown = [ratios[way] for way in ways if way in ratios]
+    yield from table.head("load", "connections", *(names[way] for way in ways), *(name for _key, name in shown))
     for one in result["loads"]:
-        qps = (statistics.median(each[way]["qps"] for each in one["rounds"]) for way in ("direct", "through"))
-        yield table.row(one["load"], one["connections"], *(f"{each:,.0f}" for each in qps), table.ratio(one["qps"]))
+        qps = (statistics.median(each[way]["qps"] for each in one["rounds"]) for way in ways)
+        cells = (*(f"{each:,.0f}" for each in qps), *(table.ratio(one[key]) for key, _name in shown))
+        yield table.row(one["load"], one["connections"], *cells)
     capture = result["capture"]
     proxy, requests = capture["proxy"], capture["requests"]
     each_bytes = capture["trace_bytes"] / requests

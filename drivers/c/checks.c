@@ -7,16 +7,17 @@
 
 #include "drivers.h"
 
-static int ask(const struct target *target, int encrypted) {
-  MYSQL *connection = connected(target, 0, encrypted);
+static int ask(const struct target *target) {
+  MYSQL *connection = connected(target, 0);
   if (!connection) return -1;
   long rows = asked(connection, "SELECT 1");
   mysql_close(connection);
   return rows == 1 ? 0 : -1;
 }
 
+/* The settings require TLS. */
 static int tls_refused(const struct target *target) {
-  MYSQL *connection = connected(target, 0, 1);
+  MYSQL *connection = connected(target, 0);
   if (!connection) return 0;
   mysql_close(connection);
   return failed("TLS", "it connected without, which it was to require");
@@ -79,12 +80,12 @@ static int error(MYSQL *connection) {
 static int reconnect(const struct target *target, MYSQL *connection) {
   char kill[64];
   snprintf(kill, sizeof kill, "KILL %lu", mysql_thread_id(connection));
-  MYSQL *other = connected(target, 0, 0);
+  MYSQL *other = connected(target, 0);
   if (!other || asked(other, kill) < 0) return -1;
   mysql_close(other);
   usleep(200000);
   if (asked(connection, "SELECT 1") >= 0) return failed("reconnect", "the connection was not killed");
-  return ask(target, 0);
+  return ask(target);
 }
 
 static int local_infile(MYSQL *connection) {
@@ -101,10 +102,9 @@ static int local_infile(MYSQL *connection) {
 }
 
 int run_check(const struct target *target, const char *name) {
-  if (strcmp(name, "connect") == 0) return ask(target, 0);
-  if (strcmp(name, "tls") == 0) return ask(target, 1);
+  if (strcmp(name, "connect") == 0) return ask(target);
   if (strcmp(name, "tls_refused") == 0) return tls_refused(target);
-  MYSQL *connection = connected(target, CLIENT_MULTI_STATEMENTS, 0);
+  MYSQL *connection = connected(target, CLIENT_MULTI_STATEMENTS);
   if (!connection) return -1;
   int bad = -1;
   if (strcmp(name, "prepared") == 0) bad = prepared(connection, 0);

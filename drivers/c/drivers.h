@@ -25,8 +25,8 @@ int failed(const char *what, const char *reason);
 void setting(const struct target *target, const char *name, char *value, size_t size);
 int is_set(const struct target *target, const char *name, const char *wanted);
 
-/* A connection, NULL after failed() was told why. */
-MYSQL *connected(const struct target *target, unsigned long flags, int encrypted);
+/* A connection, with TLS and compression where the settings say so; NULL after failed() was told why. */
+MYSQL *connected(const struct target *target, unsigned long flags);
 
 /* One statement as text, with all its results read; -1 or the rows that were read. */
 long asked(MYSQL *connection, const char *sql);

@@ -22,12 +22,14 @@ struct run {
   } kept[4];
 };
 
-MYSQL *connected(const struct target *target, unsigned long flags, int encrypted) {
+MYSQL *connected(const struct target *target, unsigned long flags) {
   MYSQL *connection = mysql_init(NULL);
   unsigned local = 1;
+  int encrypted = is_set(target, "ssl_mode", "REQUIRED");
   mysql_options(connection, MYSQL_OPT_LOCAL_INFILE, &local);
+  if (is_set(target, "compress", "true")) mysql_options(connection, MYSQL_OPT_COMPRESS, NULL);
 #ifdef MARIADB_BASE_VERSION
-  my_bool enforce = encrypted == 1;
+  my_bool enforce = 1;
   if (encrypted) mysql_options(connection, MYSQL_OPT_SSL_ENFORCE, &enforce);
 #else
   unsigned mode = SSL_MODE_REQUIRED;
@@ -192,7 +194,7 @@ static long once(struct run *run, const char *operation, int number) {
 
 int run_operation(const struct target *target, const char *operation, int count, long *rows) {
   unsigned long flags = is_set(target, "multi_statements", "true") ? CLIENT_MULTI_STATEMENTS : 0;
-  struct run run = {.target = target, .connection = connected(target, flags, 0)};
+  struct run run = {.target = target, .connection = connected(target, flags)};
   if (!run.connection) return -1;
   for (int number = 0; number < count; number++) {
     long found = once(&run, operation, number);

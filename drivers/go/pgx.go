@@ -23,24 +23,22 @@ var pgxOptions = map[string]bool{
 	"default_query_exec_mode": true, "statement_cache_capacity": true, "description_cache_capacity": true, "sslmode": true,
 }
 
-func (p *pgxProgram) connect(ctx context.Context, more map[string]string) (*pgx.Conn, error) {
+func (p *pgxProgram) connect(ctx context.Context) (*pgx.Conn, error) {
 	address := *p.address
 	values := url.Values{}
-	for _, options := range []map[string]string{p.settings.Options, more} {
-		for name, value := range options {
-			// What the driver does not know becomes a variable of the server's.
-			if !pgxOptions[name] {
-				return nil, fmt.Errorf("the driver has no option %s", name)
-			}
-			values.Set(name, value)
+	for name, value := range p.settings.Options {
+		// What the driver does not know becomes a variable of the server's.
+		if !pgxOptions[name] {
+			return nil, fmt.Errorf("the driver has no option %s", name)
 		}
+		values.Set(name, value)
 	}
 	address.RawQuery = values.Encode()
 	return pgx.Connect(ctx, address.String())
 }
 
 func (p *pgxProgram) Open(ctx context.Context) (err error) {
-	p.conn, err = p.connect(ctx, nil)
+	p.conn, err = p.connect(ctx)
 	return err
 }
 

@@ -12,24 +12,20 @@ import (
 )
 
 func (p *pgxProgram) Check(ctx context.Context, name string) error {
+	conn, err := p.connect(ctx)
 	if name == "tls_refused" {
-		conn, err := p.connect(ctx, map[string]string{"sslmode": "require"})
+		// Its options ask for TLS.
 		if err == nil {
 			return errors.Join(errors.New("it connected without TLS, which it was to require"), conn.Close(ctx))
 		}
 		return nil
 	}
-	var more map[string]string
-	if name == "tls" {
-		more = map[string]string{"sslmode": "require"}
-	}
-	conn, err := p.connect(ctx, more)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
 	switch name {
-	case "connect", "tls":
+	case "connect":
 		return pgxOne(ctx, conn)
 	case "prepared":
 		return pgxPrepared(ctx, conn)
@@ -121,7 +117,7 @@ func (p *pgxProgram) cancel(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (p *pgxProgram) reconnect(ctx context.Context, conn *pgx.Conn) error {
-	other, err := p.connect(ctx, nil)
+	other, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +128,7 @@ func (p *pgxProgram) reconnect(ctx context.Context, conn *pgx.Conn) error {
 	if pgxOne(ctx, conn) == nil {
 		return errors.New("the connection was not ended")
 	}
-	again, err := p.connect(ctx, nil)
+	again, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}

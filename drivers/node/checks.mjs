@@ -10,13 +10,12 @@ export async function runCheck(connect, name) {
 }
 
 const checks = {
-  connect: (connect) => using(connect, {}, one),
+  connect: (connect) => using(connect, one),
 
-  tls: (connect) => using(connect, { ssl: { rejectUnauthorized: false } }, one),
-
+  // Its options ask for TLS.
   async tls_refused(connect) {
     try {
-      await using(connect, { ssl: { rejectUnauthorized: false } }, one);
+      await using(connect, one);
     } catch (error) {
       require(error.code === "HANDSHAKE_NO_SSL_SUPPORT", error.message);
       return;
@@ -25,7 +24,7 @@ const checks = {
   },
 
   prepared: (connect) =>
-    using(connect, {}, async (connection) => {
+    using(connect, async (connection) => {
       const data = Buffer.from([0, 1, 255, 39, 92]);
       const sql = "SELECT id, ? AS t, ? AS n, ? AS b, ? AS nothing FROM upshift_drivers WHERE id = ?";
       for (let id = 1; id <= 20; id++) {
@@ -37,14 +36,14 @@ const checks = {
     }),
 
   batch: (connect) =>
-    using(connect, {}, async (connection) => {
+    using(connect, async (connection) => {
       const rows = Array.from({ length: 10 }, (_, row) => [row, "batch"]);
       const [done] = await connection.query("INSERT INTO upshift_drivers_added (k, c) VALUES ?", [rows]);
       require(done.affectedRows === 10, "not ten rows");
     }),
 
   error: (connect) =>
-    using(connect, {}, async (connection) => {
+    using(connect, async (connection) => {
       try {
         await connection.execute("SELECT nothing FROM nowhere");
         throw new Error("no error");
@@ -57,7 +56,7 @@ const checks = {
   async reconnect(connect) {
     const connection = await connect();
     connection.on("error", () => {});
-    await using(connect, {}, (other) => other.query(`KILL ${connection.threadId}`));
+    await using(connect, (other) => other.query(`KILL ${connection.threadId}`));
     await sleep(200);
     let failed = false;
     try {
@@ -66,11 +65,11 @@ const checks = {
       failed = true;
     }
     require(failed, "the connection was not killed");
-    await using(connect, {}, one);
+    await using(connect, one);
   },
 
   local_infile: (connect) =>
-    using(connect, {}, async (connection) => {
+    using(connect, async (connection) => {
       const [done] = await connection.query({
         sql: "LOAD DATA LOCAL INFILE 'rows' INTO TABLE upshift_drivers_added (k, c)",
         infileStreamFactory: () => Readable.from([Buffer.from("1\tone\n2\ttwo\n3\tthree\n")]),
@@ -79,8 +78,8 @@ const checks = {
     }),
 };
 
-async function using(connect, options, what) {
-  const connection = await connect(options);
+async function using(connect, what) {
+  const connection = await connect();
   try {
     await what(connection);
   } finally {

@@ -11,7 +11,7 @@ const [driver, url, settingsText, operation, count] = process.argv.slice(2);
 const { options, use } = JSON.parse(settingsText);
 const address = new URL(url);
 
-const connect = (more = {}) =>
+const connect = () =>
   mysql.createConnection({
     host: address.hostname,
     port: Number(address.port),
@@ -19,7 +19,6 @@ const connect = (more = {}) =>
     password: decodeURIComponent(address.password),
     database: address.pathname.slice(1),
     ...options,
-    ...more,
   });
 
 // It warns of an option that it does not know; here that is an error.

@@ -24,15 +24,10 @@ def _connect(api: Any, target: Target) -> None:
         _one(connection)
 
 
-def _tls(api: Any, target: Target) -> None:
-    with _connected(api, target, **api.ENCRYPTED) as connection:
-        _one(connection)
-
-
 def _tls_refused(api: Any, target: Target) -> None:
+    """Its options ask for TLS."""
     try:
-        with _connected(api, target, **api.ENCRYPTED) as connection:
-            _one(connection)
+        _connect(api, target)
     except api.REFUSED:
         return
     if not getattr(api, "PREFERS_TLS", False):
@@ -132,7 +127,6 @@ CHECKS: dict[str, Callable[[Any, Target], None]] = {
     "cancel": _cancel,
     "reconnect": _reconnect,
     "local_infile": _local_infile,
-    "tls": _tls,
     "tls_refused": _tls_refused,
 }
 

@@ -12,7 +12,6 @@ MISSING_TABLE = "1146"
 REFUSED: tuple[type[Exception], ...] = (mysql.connector.Error,)
 # It asks for TLS wherever the server has it, and goes on without where it has none: it cannot be told to require it alone.
 PREFERS_TLS = True
-ENCRYPTED: Mapping[str, Any] = {"ssl_disabled": False, "ssl_verify_cert": False}
 FILES: Mapping[str, Any] = {"allow_local_infile": True}
 
 

@@ -12,7 +12,6 @@ from connecting import Target
 
 MISSING_TABLE = "1146"
 REFUSED: tuple[type[Exception], ...] = (MySQLdb.MySQLError,)
-ENCRYPTED: Mapping[str, Any] = {"ssl_mode": "REQUIRED"}
 # Else bytes go as text of the connection's character set.
 BINARY: Mapping[str, Any] = {"binary_prefix": True}
 FILES: Mapping[str, Any] = {"local_infile": 1}

@@ -10,7 +10,6 @@ from connecting import Target
 
 MISSING_TABLE = "42P01"
 REFUSED: tuple[type[Exception], ...] = (psycopg.Error,)
-ENCRYPTED: Mapping[str, Any] = {"sslmode": "require"}
 
 
 def version() -> str:

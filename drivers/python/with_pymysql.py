@@ -11,7 +11,6 @@ from connecting import Target
 
 MISSING_TABLE = "1146"
 REFUSED: tuple[type[Exception], ...] = (pymysql.MySQLError,)
-ENCRYPTED: Mapping[str, Any] = {"ssl": {"check_hostname": False, "verify_mode": "none"}}
 FILES: Mapping[str, Any] = {"local_infile": True}
 
 

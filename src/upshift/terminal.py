@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
+
+
+def is_there() -> bool:
+    """Whether somebody could answer."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
+
+
+def password(question: str) -> str:
+    """What is typed, which the terminal does not show; empty where nothing is."""
+    try:
+        return getpass.getpass(question)
+    except EOFError:
+        return ""
 
 
 def agreed(question: str) -> bool | None:
     """Whether the answer to a ``[Y/n]`` question is yes; None without a terminal, where nobody could answer."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_there():
         return None
     sys.stderr.write(question)
     sys.stderr.flush()

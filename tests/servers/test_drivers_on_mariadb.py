@@ -14,10 +14,11 @@ from upshift.errors import MissingTool, ServerFailed
 from upshift.paths import CHECKOUT
 from upshift.shell import SystemShell
 from upshift.stack.driver_matrix.certificates import make_certificates
+from upshift.stack.driver_matrix.checking import check_driver
 from upshift.stack.driver_matrix.ground import ground_of, tables
 from upshift.stack.driver_matrix.matrix import read_matrix
 from upshift.stack.driver_matrix.model import Checked, Counted
-from upshift.stack.driver_matrix.running import Bench, check_driver, count_driver
+from upshift.stack.driver_matrix.running import Bench, count_driver
 from upshift.stack.driver_matrix.servers import find_kind, running
 from upshift.stack.driver_matrix.toolkit import Toolkit
 
@@ -40,9 +41,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, 
     counted: list[Counted] = []
     checked: list[Checked] = []
     shell = SystemShell()
-    bench = Bench(shell, stack, folder / "trace", counted.append, checked.append)
     try:
         certificates = make_certificates(shell, folder / "certificates")
+        bench = Bench(shell, stack, folder / "trace", certificates, counted.append, checked.append)
         for encrypted in (False, True):
             home = folder / f"server-{encrypted}"
             with running(shell, kind, home, certificates if encrypted else None) as ground, tables(ground):
@@ -72,7 +73,7 @@ def test_a_batch_of_inserts_is_one_statement_and_one_of_updates_a_hundred(
 
 def test_its_basic_tests_pass_through_the_proxy(found: tuple[dict[str, Counted], dict[str, Checked]]) -> None:
     assert {name: each.why for name, each in found[1].items() if not each.ok} == {}
-    assert {"connect", "local_infile", "reconnect", "tls", "tls_refused"} <= {*found[1]}
+    assert {"connect", "local_infile", "reconnect", "tls", "tls_refused", "tls_ended"} <= {*found[1]}
 
 
 def test_tables_that_are_there_are_left_alone(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import shop
 from story import Story
 
+from upshift.check.address import PasswordWanted
 from upshift.cli.app import _run
 from upshift.errors import ServerFailed, UsageError
 from upshift.stack.explaining import explained
@@ -198,6 +199,27 @@ def test_a_login_that_is_refused_and_a_server_that_is_not_there(url: Callable[[s
             opened(read_address(f"{scheme}://someone@/shop?socket={tmp_path / 'none'}"), 10),
         ):
             pass
+
+
+@BOTH
+def test_a_server_says_that_a_password_lacks(url: Callable[[shop.Family], str], ask: Ask, family: shop.Family) -> None:
+    owner = ask(family).session
+    if family == "postgres":
+        ((rules,),) = owner.ask("SHOW hba_file")
+        owner.ask("CREATE USER locked PASSWORD 'secret'")
+        owner.ask(f"COPY (VALUES ('local all locked scram-sha-256'), ('local all all trust')) TO '{rules}'")
+        owner.ask("SELECT pg_reload_conf()")
+    else:
+        owner.ask("CREATE USER locked@localhost IDENTIFIED BY 'secret'")
+        owner.ask("GRANT SELECT ON shop.* TO locked@localhost")
+    locked = read_address(url(family).replace("//postgres@", "//locked@").replace("//root@", "//locked@"), environment={})
+    with pytest.raises(PasswordWanted), opened(locked, 10):
+        pass
+    with pytest.raises(UsageError) as refused, opened(locked.model_copy(update={"password": "wrong"}), 10):
+        pass
+    assert not isinstance(refused.value, PasswordWanted)
+    with opened(locked.model_copy(update={"password": "secret"}), 10) as session:
+        assert session.ask("SELECT 1") == [(1,)]
 
 
 SAME_ANSWER = ("point", "range", "join_unique", "sort_all", "group", "exists", "scalar", "union", "window", "min")

@@ -4,6 +4,7 @@
 //! beside it. Errors are not wrong answers, as long as they are those that a disturbance may bring.
 
 mod disturb;
+mod may_come;
 mod totals;
 
 use std::collections::BTreeMap;
@@ -18,17 +19,13 @@ use wire::{Cell, Connection, Error, Fetch, RowSink, ServerUrl, Statement, Value}
 use crate::report::SCHEMA_VERSION;
 use disturb::disturb;
 pub use disturb::find_switches;
+use may_come::{A_STATEMENT, may_come};
 pub use totals::check;
 use totals::totals;
 
 const ROWS: i64 = 400;
 const ACCOUNTS: i64 = 40;
 const EACH: i64 = 1000;
-/// What a kill, a changed definition, a lock or a missing right may bring: errors of MySQL's and MariaDB's.
-const MAY_COME: [u16; 31] = [
-    1050, 1020, 1046, 1051, 1054, 1060, 1061, 1072, 1091, 1099, 1100, 1142, 1143, 1146, 1176, 1192,
-    1205, 1213, 1243, 1290, 1317, 1412, 1505, 1615, 1637, 1836, 1927, 3169, 3572, 1044, 1223,
-];
 
 /// How much is run.
 #[derive(Debug, Clone)]
@@ -103,7 +100,7 @@ impl Shared<'_> {
     fn error(&self, error: &Error, during: &str) -> bool {
         if let Error::Server { code, .. } = error {
             self.note(|found| *found.errors.entry(*code).or_default() += 1);
-            if !MAY_COME.contains(code) && !error.is_disconnect() {
+            if !may_come(*code, during) && !error.is_disconnect() {
                 self.wrong(format!("{during}: {error}"));
             }
         }
@@ -280,7 +277,7 @@ fn work(shared: &Shared<'_>, url: &ServerUrl, number: usize, seed: u64) {
         };
         while !shared.over.load(Ordering::Relaxed) {
             if let Err(error) = one(shared, &mut session, &mut chance) {
-                if shared.error(&error, "a statement") {
+                if shared.error(&error, A_STATEMENT) {
                     shared.note(|found| found.reconnects += 1);
                     break;
                 }

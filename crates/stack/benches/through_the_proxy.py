@@ -1,12 +1,15 @@
 """What does a capture cost the application? QPS through `upshift stack capture` beside QPS without it, on the same server.
 
     PYTHONPATH=src .venv/bin/python crates/stack/benches/through_the_proxy.py --mysqld PATH/mysqld
-        --load PATH/upshift-load --stack PATH/upshift-stack [--json FILE]
+        --load PATH/upshift-load --stack PATH/upshift-stack [--tls] [--json FILE]
 
-Raises a server of its own in a temporary folder (unix socket only) on one CPU; the load client and the proxy share another.
-Fills sysbench's tables, starts a capture beside the server's socket, and runs the same load directly and through the proxy in
-turn, in changing order. Prints QPS and p50 of both, and the ratio of QPS with its 95 % interval over the rounds. About three
-minutes with the defaults; nothing else should run meanwhile.
+Raises a server of its own in a temporary folder on one CPU; the load client and the proxy share another. Fills sysbench's
+tables, starts a capture beside the server, and runs the same load directly and through the proxy in turn, in changing order.
+Prints QPS and p50 of each way, and the ratio of QPS to the direct way's with its 95 % interval over the rounds. About three
+minutes with the defaults, five with --tls; nothing else should run meanwhile.
+
+Without --tls all goes by unix sockets. With it all goes by ports of the loopback address: the client encrypts to the server
+(direct), to the proxy, which ends TLS before the server (through), or not at all, through the same proxy (plain).
 """
 
 from __future__ import annotations
@@ -20,18 +23,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from upshift.machine import describe_machine
 from upshift.measure.statistics import geometric_mean
+from upshift.shell import SystemShell
+from upshift.stack.driver_matrix.certificates import Certificates, make_certificates
+from upshift.stack.driver_matrix.servers import free_port
 
 TABLES, ROWS = 4, 10_000
 POINTS = [("point_select", 8), ("point_select", 64), ("read_write", 8), ("read_write", 64)]
 START_S = 60
 CONFIDENCE = 0.95
+DIRECT, THROUGH, PLAIN = "direct", "through", "plain"
+HEADS = {DIRECT: "direct", THROUGH: "through the proxy", PLAIN: "without TLS through the proxy"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,18 @@ class Figures:
     p50_us: float
 
 
-Pairs = list[tuple[Figures, Figures]]
+Round = dict[str, Figures]
+"""Of each way."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the server is, for the proxy and for clients that go past it."""
+
+    url: str
+    direct: str
+    certificates: Certificates | None
+    """With them all goes by ports."""
 
 
 def pinned(cpu: int, command: list[str]) -> list[str]:
@@ -50,52 +69,80 @@ def pinned(cpu: int, command: list[str]) -> list[str]:
 
 
 @contextmanager
-def server(args: argparse.Namespace, folder: Path) -> Iterator[Path]:
-    """A fresh server on its CPU; its socket."""
+def server(args: argparse.Namespace, folder: Path) -> Iterator[Place]:
+    """A fresh server on its CPU."""
     data, socket, log = folder / "data", folder / "s.sock", folder / "log.err"
     own = [str(args.mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--log-error={log}"]
     subprocess.run([*own, "--initialize-insecure"], check=True)
-    options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--skip-networking", "--secure-file-priv=NULL"]
+    options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--secure-file-priv=NULL"]
+    place = Place(f"mysql://?socket={socket}", f"mysql://root@localhost/sbtest?socket={socket}", None)
+    if args.tls:
+        made, port = certificates(folder), free_port()
+        options += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
+        options += [f"--ssl-ca={made.ca}", f"--ssl-cert={made.certificate}", f"--ssl-key={made.key}"]
+        place = Place(f"mysql://127.0.0.1:{port}", f"mysql://root@127.0.0.1:{port}/sbtest?tls=required", made)
+    else:
+        options.append("--skip-networking")
     logs = ["--loose-mysqlx=OFF", "--skip-log-bin", "--max-connections=600"]
     sizes = ["--innodb-buffer-pool-size=512M", "--innodb-flush-log-at-trx-commit=2"]
     command = pinned(args.server_cpu, [*own, *options, *logs, *sizes])
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         client = [str(args.mysqld.parent / "mysql"), "--no-defaults", "-uroot", f"-S{socket}"]
-        create = [*client, "-e", "CREATE DATABASE IF NOT EXISTS sbtest"]
+        user = "CREATE USER IF NOT EXISTS root@127.0.0.1; GRANT ALL ON *.* TO root@127.0.0.1"
+        create = [*client, "-e", f"CREATE DATABASE IF NOT EXISTS sbtest; {user}"]
         deadline = time.monotonic() + START_S
         while subprocess.run(create, capture_output=True, check=False).returncode != 0:
             if running.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"ERROR: the server does not start\n{log.read_text()}")
             time.sleep(0.2)
-        yield socket
+        yield place
     finally:
         running.terminate()
         running.wait(timeout=START_S)
 
 
+def certificates(folder: Path) -> Certificates:
+    shell = SystemShell()
+    try:
+        return make_certificates(shell, folder / "certificates")
+    finally:
+        shell.close()
+
+
 @contextmanager
-def capture(args: argparse.Namespace, folder: Path, socket: Path, summary: dict[str, object]) -> Iterator[Path]:
-    """A capture on the client's CPU; the socket that it listens on. Its own summary comes at the end."""
-    listen = folder / "p.sock"
-    where = ["--server", f"mysql://?socket={socket}", "--listen", str(listen), "--json", str(folder / "app.trace")]
+def capture(args: argparse.Namespace, folder: Path, place: Place, summary: dict[str, object]) -> Iterator[dict[str, str]]:
+    """A capture on the client's CPU; the URLs of all ways. Its own summary comes at the end."""
+    listen, tls = str(folder / "p.sock"), list[str]()
+    ways = {DIRECT: place.direct, THROUGH: f"mysql://root@localhost/sbtest?socket={listen}"}
+    if place.certificates:
+        listen = f"127.0.0.1:{free_port()}"
+        tls = ["--tls-certificate", str(place.certificates.certificate), "--tls-key", str(place.certificates.key)]
+        ways = {
+            DIRECT: place.direct,
+            THROUGH: f"mysql://root@{listen}/sbtest?tls=required",
+            PLAIN: f"mysql://root@{listen}/sbtest",
+        }
+    where = ["--server", place.url, "--listen", listen, *tls, "--json", str(folder / "app.trace")]
     command = pinned(args.client_cpu, [str(args.stack), "capture", *where, *args.more])
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    log = folder / "capture.log"
+    with log.open("w") as said:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
     deadline = time.monotonic() + START_S
-    while not listen.exists():
+    while "\ncapturing " not in f"\n{log.read_text()}":
         if running.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("ERROR: the capture does not start")
+            raise SystemExit(f"ERROR: the capture does not start\n{log.read_text()}")
         time.sleep(0.1)
     try:
-        yield listen
+        yield ways
     finally:
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(timeout=START_S)
     summary.update(json.loads(out))
 
 
-def load(args: argparse.Namespace, socket: Path, script: str, *verb: str) -> dict[str, object]:
-    where = ["--server", f"mysql://root@localhost/sbtest?socket={socket}", "--tables", str(TABLES), "--table-size", str(ROWS)]
+def load(args: argparse.Namespace, url: str, script: str, *verb: str) -> dict[str, object]:
+    where = ["--server", url, "--tables", str(TABLES), "--table-size", str(ROWS)]
     command = pinned(args.client_cpu, [str(args.load), "oltp", script, verb[0], *where, *verb[1:]])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -104,38 +151,48 @@ def load(args: argparse.Namespace, socket: Path, script: str, *verb: str) -> dic
     return found
 
 
-def measured(args: argparse.Namespace, socket: Path, script: str, connections: int) -> Figures:
+def measured(args: argparse.Namespace, url: str, script: str, connections: int) -> Figures:
     how = ["--connections", str(connections), "--seconds", str(args.seconds), "--json"]
-    result = load(args, socket, script, "run", *how)
+    result = load(args, url, script, "run", *how)
     transactions = result["transactions"]
     assert isinstance(transactions, dict) and isinstance(result["qps"], float)
     (transaction,) = transactions.values()
     return Figures(result["qps"], transaction["latency_us_p50"])
 
 
-def measure(args: argparse.Namespace, sockets: tuple[Path, Path], script: str, connections: int) -> Pairs:
-    """Direct and through the proxy."""
-    pairs = []
+def measure(args: argparse.Namespace, ways: Mapping[str, str], script: str, connections: int) -> list[Round]:
+    """Each way begins as often as the others."""
+    rounds: list[Round] = []
     for number in range(args.rounds):
-        order = (0, 1) if number % 2 == 0 else (1, 0)
-        figures = {way: measured(args, sockets[way], script, connections) for way in order}
-        pairs.append((figures[0], figures[1]))
-    return pairs
+        names = list(ways)
+        order = names[number % len(names) :] + names[: number % len(names)]
+        figures = {way: measured(args, ways[way], script, connections) for way in order}
+        rounds.append({way: figures[way] for way in names})
+    return rounds
 
 
-def ratio(pairs: Pairs) -> dict[str, float]:
-    """QPS through the proxy / direct: the geometric mean over the rounds and its interval."""
-    value, low, high = geometric_mean([math.log(through.qps / direct.qps) for direct, through in pairs], CONFIDENCE)
+def ratio(rounds: list[Round], way: str) -> dict[str, float]:
+    """QPS of a way / direct: the geometric mean over the rounds and its interval."""
+    value, low, high = geometric_mean([math.log(each[way].qps / each[DIRECT].qps) for each in rounds], CONFIDENCE)
     return {"ratio": value, "ci_low": low, "ci_high": high}
 
 
-def show(script: str, connections: int, pairs: Pairs, found: dict[str, float]) -> str:
+def row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def head(ways: Mapping[str, str]) -> str:
+    cells = ["load, connections", *(HEADS[way] for way in ways), *(f"{HEADS[way]} / direct" for way in ways if way != DIRECT)]
+    return row(cells) + row(["---"] * len(cells))
+
+
+def show(script: str, connections: int, rounds: list[Round], ratios: Mapping[str, dict[str, float]]) -> str:
     cells = [f"{script}, {connections}"]
-    for way in (0, 1):
-        qps, p50 = (statistics.median(getattr(pair[way], name) for pair in pairs) for name in ("qps", "p50_us"))
+    for way in rounds[0]:
+        qps, p50 = (statistics.median(getattr(each[way], name) for each in rounds) for name in ("qps", "p50_us"))
         cells.append(f"{qps:.0f} QPS, p50 {p50:.0f} us")
-    cells.append(f"{found['ratio']:.3f} ({found['ci_low']:.3f} to {found['ci_high']:.3f})")
-    return "| " + " | ".join(cells) + " |\n"
+    cells += [f"{found['ratio']:.3f} ({found['ci_low']:.3f} to {found['ci_high']:.3f})" for found in ratios.values()]
+    return row(cells)
 
 
 def main() -> None:
@@ -145,6 +202,7 @@ def main() -> None:
     parser.add_argument("--stack", type=Path, required=True, help="the program upshift-stack")
     parser.add_argument("--server-cpu", type=int, default=0, help="the server's CPU")
     parser.add_argument("--client-cpu", type=int, default=1, help="the CPU of the load client and the proxy")
+    parser.add_argument("--tls", action="store_true", help="end TLS in the proxy")
     parser.add_argument("--seconds", type=int, default=2, help="of each load")
     parser.add_argument("--rounds", type=int, default=10, help="of each way at each point")
     parser.add_argument("--json", type=Path, help="write every figure here")
@@ -152,17 +210,18 @@ def main() -> None:
     args = parser.parse_args()
     results: list[dict[str, object]] = []
     summary: dict[str, object] = {}
-    with tempfile.TemporaryDirectory(prefix="through-") as name, server(args, Path(name)) as socket:
-        load(args, socket, "read_write", "prepare")
-        with capture(args, Path(name), socket, summary) as listen:
-            sys.stdout.write(f"| load, connections | direct | through the proxy | QPS ratio |\n{'|---' * 4}|\n")
+    with tempfile.TemporaryDirectory(prefix="through-") as name, server(args, Path(name)) as place:
+        load(args, place.direct, "read_write", "prepare")
+        with capture(args, Path(name), place, summary) as ways:
+            sys.stdout.write(head(ways))
             for script, connections in POINTS:
-                pairs = measure(args, (socket, listen), script, connections)
-                found = ratio(pairs)
-                sys.stdout.write(show(script, connections, pairs, found))
+                rounds = measure(args, ways, script, connections)
+                ratios = {way: ratio(rounds, way) for way in ways if way != DIRECT}
+                sys.stdout.write(show(script, connections, rounds, ratios))
                 sys.stdout.flush()
-                rounds = [{"direct": asdict(direct), "through": asdict(through)} for direct, through in pairs]
-                results.append({"load": script, "connections": connections, "qps": found, "rounds": rounds})
+                raw = [{way: asdict(figures) for way, figures in each.items()} for each in rounds]
+                named = {"qps" if way == THROUGH else f"qps_{way}": found for way, found in ratios.items()}
+                results.append({"load": script, "connections": connections, **named, "rounds": raw})
     sys.stdout.write(f"\n{json.dumps(summary, indent=1)}\n")
     if args.json:
         machine = describe_machine().model_dump(mode="json")

@@ -22,6 +22,10 @@ _KEY_BYTES = 20
 _POSTGRES = ("postgres", "postgresql")
 
 
+class PasswordWanted(UsageError):
+    """A server wants a password, and none was sent."""
+
+
 class Address(Value):
     """All that a connection needs."""
 

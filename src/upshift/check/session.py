@@ -10,7 +10,7 @@ from typing import Any
 
 import pymysql
 
-from upshift.check.address import PASSWORD, Address
+from upshift.check.address import PASSWORD, Address, PasswordWanted
 from upshift.errors import ServerFailed, UsageError
 
 _READS = re.compile(r"(SELECT|SHOW|SET SESSION)\s", re.I)
@@ -23,6 +23,7 @@ _ANSWER_S = 3 * STATEMENT_S
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _GONE = (2006, 2013, 2014, 2055)
 _DENIED = (1044, 1045, 1130, 1698)
+WRONG_PASSWORD = 1045
 
 
 class Session:
@@ -53,7 +54,10 @@ class Session:
 
 @contextlib.contextmanager
 def opened(address: Address) -> Iterator[Session]:
-    """A read-only session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
+    """A read-only session.
+
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
+    """
     connection = _connect(address)
     connection._read_timeout = _ANSWER_S
     try:
@@ -98,7 +102,8 @@ def _connect(address: Address) -> Any:
     except pymysql.MySQLError as error:
         code, said = (*error.args, "", "")[:2]
         if code in _DENIED:
-            raise UsageError(
+            refused = PasswordWanted if code == WRONG_PASSWORD and not address.password else UsageError
+            raise refused(
                 f"{address.shown()} refuses the login of {address.user}: {said}",
                 f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
             ) from error

@@ -81,13 +81,14 @@ def check(
     from upshift.check.rules import RULES
     from upshift.check.session import opened
     from upshift.check.terminal import show
+    from upshift.cli.passwords import with_password
 
     if prove is not None:
         only, ignore = [prove], []
         options = options_of(workload, connections, trials, slice_seconds, until, budget)
     chosen = choose(RULES, only or [], ignore or [])
     measured = read_card(card) if card else None
-    address = find_address(server, defaults_file, login_path)
+    address = with_password(find_address(server, defaults_file, login_path), opened)
     with opened(address) as session:
         facts = read_facts(session, card=measured)
     left_out = tuple(each.id for each in RULES if each not in chosen)

@@ -62,6 +62,7 @@ def examine(
     """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
     from upshift import console
     from upshift.check.session import opened as counters
+    from upshift.cli.passwords import with_password
     from upshift.shell import SystemShell
     from upshift.stack.drivers import find_driver
     from upshift.stack.examining import evidence_in, exported
@@ -87,6 +88,7 @@ def examine(
             evidence = evidence_in(folder, trace, named)
             if address:
                 refuse_family(evidence.trace, postgres=address.postgres)
+                address = with_password(address, lambda each: opened(each, WAIT_S))
                 if not address.postgres:
                     with counters(counters_address(address)) as session:
                         evidence = with_server(evidence, session)

@@ -62,7 +62,7 @@ def plans(
     if dry_run:
         show_dry_run(source, address.family, execute=execute)
         return
-    with _asker(address, wait_seconds) as asker:
+    with _asker(_with_password(address, wait_seconds), wait_seconds) as asker:
         report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=progress)
     if json:
         console.result_json(report.model_dump_json(indent=2))
@@ -96,6 +96,7 @@ def compare(
     if dry_run:
         show_dry_run(source, addresses[0].family, execute=execute)
         return
+    addresses = [_with_password(each, wait_seconds) for each in addresses]
     with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:
         names = (addresses[0].shown(), addresses[1].shown())
         report = compared(source, (first, second), names, thresholds, execute=execute, progress=progress)
@@ -105,6 +106,13 @@ def compare(
         show_comparison(report)
     if report.answers_differ:
         raise typer.Exit(1)
+
+
+def _with_password(address: Address, wait_s: float) -> Address:
+    from upshift.cli.passwords import with_password
+    from upshift.stack.plans.session import opened
+
+    return with_password(address, lambda each: opened(each, wait_s))
 
 
 @contextlib.contextmanager

@@ -16,8 +16,9 @@ from fakes import FakeShell, Output
 from rich.console import Console
 
 from upshift.errors import MissingTool, UpshiftError, UsageError
-from upshift.stack.driver_matrix import running, store, whole
-from upshift.stack.driver_matrix.counting import count_traffic, was_encrypted
+from upshift.stack.driver_matrix import checking, running, store, whole
+from upshift.stack.driver_matrix.certificates import Certificates
+from upshift.stack.driver_matrix.counting import Sessions, count_traffic, read_sessions
 from upshift.stack.driver_matrix.ground import State
 from upshift.stack.driver_matrix.matrix import Protocol, read_matrix
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut, Traffic
@@ -43,14 +44,15 @@ PREPARED_TWICE = [
 ]
 
 
-def exported(folder: Path, rows: list[tuple[Any, ...]], *, tls: bool = False, **changed: Any) -> Path:
+def exported(folder: Path, rows: list[tuple[Any, ...]], *, tls: bool = False, compressed: bool = False, **changed: Any) -> Path:
     """What `upshift-stack export` writes, as far as counting reads it."""
     with duckdb.connect() as base:
         base.execute(f"CREATE TABLE exchanges ({COLUMNS})")
         if rows:
             base.executemany(f"INSERT INTO exchanges VALUES ({', '.join('?' * 8)})", rows)
         base.execute(f"COPY exchanges TO '{folder / 'exchanges.parquet'}' (FORMAT parquet)")
-        base.execute(f"COPY (SELECT 0 AS connection, {tls} AS tls) TO '{folder / 'sessions.parquet'}' (FORMAT parquet)")
+        session = f"SELECT 0 AS connection, {tls} AS tls, {compressed} AS compressed"
+        base.execute(f"COPY ({session}) TO '{folder / 'sessions.parquet'}' (FORMAT parquet)")
     (folder / "trace.json").write_text(json.dumps({**WHOLE, **changed}))
     return folder
 
@@ -84,9 +86,9 @@ def test_a_trace_that_lacks_a_part_is_refused(changed: dict[str, Any], tmp_path:
         count_traffic(exported(tmp_path, PREPARED_TWICE, **changed))
 
 
-@pytest.mark.parametrize("tls", [True, False])
-def test_whether_a_connection_was_encrypted_is_seen(tls: bool, tmp_path: Path) -> None:
-    assert was_encrypted(exported(tmp_path, [], tls=tls)) is tls
+@pytest.mark.parametrize(("tls", "compressed"), [(True, False), (False, True)])
+def test_what_a_login_agreed_to_is_seen(tls: bool, compressed: bool, tmp_path: Path) -> None:
+    assert read_sessions(exported(tmp_path, [], tls=tls, compressed=compressed)) == Sessions(1, tls, compressed)
 
 
 # One driver on a server that is not there.
@@ -94,6 +96,7 @@ def test_whether_a_connection_was_encrypted_is_seen(tls: bool, tmp_path: Path) -
 PYMYSQL = next(each for each in read_matrix().driver if each.name == "pymysql")
 TOOLKIT = Toolkit(("program",), Path("/"))
 SERVER = "MariaDB 1"
+PEM = Certificates(ca=Path("ca"), certificate=Path("certificate"), key=Path("key"))
 
 
 class NoServer:
@@ -123,16 +126,16 @@ def said(**changed: Any) -> Output:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, list[Counted], list[Checked], FakeShell]:
     @contextmanager
-    def proxied(_shell: Any, _program: Path, url: str, folder: Path) -> Iterator[str]:
+    def proxied(_shell: Any, _program: Path, url: str, folder: Path, ending: Certificates | None) -> Iterator[str]:
         folder.mkdir(exist_ok=True)
         yield url
-        exported(folder, PREPARED_TWICE)
+        exported(folder, PREPARED_TWICE, tls=ending is not None)
 
     monkeypatch.setattr(running, "captured", proxied)
     counted: list[Counted] = []
     checked: list[Checked] = []
     shell = FakeShell({"check_error": said(error="OperationalError: gone"), "check_": said(ok=True), "pymysql": said()})
-    return Bench(shell, Path("proxy"), tmp_path / "trace", counted.append, checked.append), counted, checked, shell
+    return Bench(shell, Path("proxy"), tmp_path / "trace", PEM, counted.append, checked.append), counted, checked, shell
 
 
 def one_operation(monkeypatch: pytest.MonkeyPatch, *, before: State, after: State) -> Any:
@@ -171,15 +174,83 @@ def test_another_version_than_the_pinned_one_is_an_error(bench: Any, monkeypatch
 
 def test_basic_tests_that_fail_are_named(bench: Any) -> None:
     at, _counted, checked, _shell = bench
-    running.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=False)
+    checking.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=False)
     assert {each.check for each in checked} == {*PYMYSQL.checks} - {"tls"}
-    assert [(each.check, each.why) for each in checked if not each.ok] == [("error", "OperationalError: gone")]
+    gone = "OperationalError: gone"
+    assert [(each.check, each.why) for each in checked if not each.ok] == [("error", gone), ("tls_ended", f"error: {gone}")]
 
 
 def test_tls_that_the_proxy_did_not_see_fails(bench: Any) -> None:
     at, _counted, checked, _shell = bench
-    running.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=True)
+    checking.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=True)
     assert [(each.check, each.why) for each in checked] == [("tls", "the proxy saw no TLS")]
+
+
+def asked_for_tls(shell: FakeShell, operation: str) -> list[bool]:
+    runs = [command.argv for command in shell.ran if command.argv[-2] == operation]
+    return [json.loads(argv[-3])["options"] == PYMYSQL.encrypted for argv in runs]
+
+
+def test_over_tls_that_ends_in_the_proxy_all_basic_tests_run_again(bench: Any) -> None:
+    at, _counted, checked, shell = bench
+    shell.outputs["check_error"] = said(ok=True)
+    checking.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=False)
+    assert [each.check for each in checked if not each.ok] == []
+    for each in {*PYMYSQL.checks} - {"tls", "tls_ended", "tls_refused"}:
+        assert asked_for_tls(shell, f"check_{each}") == [False, True]
+    assert asked_for_tls(shell, "check_tls_refused") == [True]
+
+
+@pytest.mark.parametrize(
+    ("rows", "tls", "why"),
+    [(PREPARED_TWICE, False, "connect: the proxy saw no TLS"), ([], True, "connect: the proxy read no statement")],
+)
+def test_tls_that_does_not_end_in_the_proxy_fails(
+    rows: list[Any], tls: bool, why: str, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, _counted, checked, _shell = bench
+
+    @contextmanager
+    def proxied(_shell: Any, _program: Path, url: str, folder: Path, _ending: Any) -> Iterator[str]:
+        folder.mkdir(exist_ok=True)
+        yield url
+        exported(folder, rows, tls=tls)
+
+    monkeypatch.setattr(running, "captured", proxied)
+    checking.check_driver(at, PYMYSQL, TOOLKIT, NoServer(), SERVER, encrypted=False)
+    assert [each.why for each in checked if each.check == "tls_ended"] == [why]
+
+
+CONNECTOR = next(each for each in read_matrix().driver if each.name == "connector-python")
+
+
+@pytest.mark.parametrize(
+    ("agrees", "rows", "why"),
+    [
+        (True, PREPARED_TWICE, ""),
+        (False, PREPARED_TWICE, "fetch: the proxy saw no compression"),
+        (True, PREPARED_TWICE[1:], "fetch: the proxy read round_trips=0"),
+    ],
+)
+def test_compressed_traffic_is_read_as_if_it_were_not(
+    agrees: bool, rows: list[Any], why: str, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, _counted, checked, shell = bench
+    shell.outputs["connector-python"] = Output(json.dumps({"driver_version": CONNECTOR.version, "rows": 0}) + "\n")
+
+    @contextmanager
+    def proxied(_shell: Any, _program: Path, url: str, folder: Path, _ending: Any) -> Iterator[str]:
+        folder.mkdir(exist_ok=True)
+        yield url
+        asked = json.loads(shell.ran[-1].argv[-3])["options"] == CONNECTOR.compressed
+        exported(folder, rows if asked else PREPARED_TWICE, compressed=asked and agrees)
+
+    monkeypatch.setattr(running, "captured", proxied)
+    driver = CONNECTOR.model_copy(update={"checks": ("compressed",)})
+    checking.check_driver(at, driver, TOOLKIT, NoServer(), SERVER, encrypted=False)
+    (one,) = checked
+    assert one.ok == (not why) and one.why.startswith(why)
+    assert len(shell.ran) == (2 if why else 6)
 
 
 def counts(**changed: Any) -> Counted:
@@ -286,6 +357,6 @@ def test_what_is_known_is_not_run_again(bench: Any) -> None:
         for operation in PYMYSQL.about(setting)
     )
     running.count_driver(
-        Bench(at.shell, at.proxy, at.folder, at.counted, at.checked, known), PYMYSQL, TOOLKIT, NoServer(), SERVER
+        Bench(at.shell, at.proxy, at.folder, PEM, at.counted, at.checked, known), PYMYSQL, TOOLKIT, NoServer(), SERVER
     )
     assert counted == [] and shell.ran == []

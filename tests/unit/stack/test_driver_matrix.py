@@ -19,7 +19,7 @@ WANTED = {
     *("connector-j", "mariadb-connector-j", "mysql2", "go-sql-driver", "pymysql", "mysqlclient", "connector-python"),
     *("libmysqlclient", "pgjdbc", "pgx", "psycopg"),
 }
-BASIC = {"connect", "prepared", "batch", "error", "reconnect", "tls_refused", "tls"}
+BASIC = {"connect", "prepared", "batch", "error", "reconnect", "tls_refused", "tls", "tls_ended"}
 
 
 def text(file: str) -> str:
@@ -60,6 +60,7 @@ def test_a_driver_has_a_default_that_changes_nothing_and_a_bad_and_a_good_settin
     assert {each.kind for each in others} == {"bad", "good"}
     assert len({each.name for each in driver.setting}) == len(driver.setting)
     assert {*driver.checks} >= BASIC
+    assert ("compressed" in driver.checks) == bool(driver.compressed)
 
 
 @pytest.mark.parametrize("driver", [each for each in MATRIX.driver if each.language != "c"], ids=lambda each: each.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -16,7 +17,7 @@ SELECT coalesce(sum(round_trips), 0), coalesce(sum(packets_sent), 0), coalesce(s
 FROM read_parquet(?)
 """
 _EXCHANGES = "SELECT kind, coalesce(verb, ''), count(*) FROM read_parquet(?) GROUP BY ALL ORDER BY ALL"
-_SESSIONS = "SELECT count(*), coalesce(bool_or(tls), false) FROM read_parquet(?)"
+_SESSIONS = "SELECT count(*), coalesce(bool_or(tls), false), coalesce(bool_or(compressed), false) FROM read_parquet(?)"
 
 
 def count_traffic(folder: Path) -> Traffic:
@@ -28,20 +29,29 @@ def count_traffic(folder: Path) -> Traffic:
         exchanges = str(folder / "exchanges.parquet")
         totals = base.execute(_TOTALS, [exchanges]).fetchone() or (0,) * 6
         kinds = base.execute(_EXCHANGES, [exchanges]).fetchall()
-        connections, _tls = base.execute(_SESSIONS, [str(folder / "sessions.parquet")]).fetchone() or (0, False)
     names = ("round_trips", "packets_sent", "packets_received", "bytes_sent", "bytes_received", "statements_in_text")
     return Traffic(
         **dict(zip(names, map(int, totals), strict=True)),
         exchanges={" ".join(filter(None, (kind, verb))): int(count) for kind, verb, count in kinds},
-        connections=int(connections),
+        connections=read_sessions(folder).connections,
     )
 
 
-def was_encrypted(folder: Path) -> bool:
-    """Whether a connection of an exported trace went over to TLS."""
+@dataclass(frozen=True)
+class Sessions:
+    """What the logins of an exported trace agreed to."""
+
+    connections: int
+    tls: bool
+    """One of them did."""
+    compressed: bool
+
+
+def read_sessions(folder: Path) -> Sessions:
+    """Of an exported trace."""
     with duckdb.connect() as base:
-        _count, tls = base.execute(_SESSIONS, [str(folder / "sessions.parquet")]).fetchone() or (0, False)
-    return bool(tls)
+        found = base.execute(_SESSIONS, [str(folder / "sessions.parquet")]).fetchone() or (0, False, False)
+    return Sessions(int(found[0]), bool(found[1]), bool(found[2]))
 
 
 def _unread(whole: dict[str, object]) -> bool:

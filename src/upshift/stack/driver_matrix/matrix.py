@@ -16,7 +16,20 @@ from upshift.values import Value, describe_invalid
 
 Protocol = Literal["mysql", "postgres"]
 Kind = Literal["default", "bad", "good"]
-Check = Literal["connect", "prepared", "batch", "cursor", "error", "cancel", "reconnect", "local_infile", "tls_refused", "tls"]
+Check = Literal[
+    "connect",
+    "prepared",
+    "batch",
+    "cursor",
+    "error",
+    "cancel",
+    "reconnect",
+    "local_infile",
+    "tls_refused",
+    "tls",
+    "tls_ended",
+    "compressed",
+]
 
 
 class Setting(Value):
@@ -55,6 +68,10 @@ class Driver(Value):
     checks: tuple[Check, ...]
     always: Mapping[str, Any] = {}
     """Options for all of its settings, without which nothing can be counted: that it goes without TLS."""
+    encrypted: Mapping[str, Any]
+    """Options with which it asks for TLS and goes nowhere without, whatever the certificate."""
+    compressed: Mapping[str, Any] = {}
+    """Options with which it asks for MySQL's compressed protocol; empty for a driver that has none."""
     setting: tuple[Setting, ...] = Field(min_length=1)
 
     @field_validator("setting")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from upshift.errors import CommandFailed
 from upshift.shell import Command, Process, Shell
+from upshift.stack.driver_matrix.certificates import Certificates
 from upshift.stack.driver_matrix.servers import free_port
 
 _READY = "capturing "
@@ -22,8 +23,10 @@ _POLL_S = 0.01
 
 
 @contextlib.contextmanager
-def captured(shell: Shell, program: Path, url: str, folder: Path) -> Iterator[str]:
+def captured(shell: Shell, program: Path, url: str, folder: Path, ending: Certificates | None = None) -> Iterator[str]:
     """The URL of a proxy before the server of ``url``; when it is left, ``folder`` holds what was exported of the trace.
+
+    With certificates TLS ends in the proxy, and goes on to the server without.
 
     Raises CommandFailed with the proxy's own words.
     """
@@ -33,7 +36,9 @@ def captured(shell: Shell, program: Path, url: str, folder: Path) -> Iterator[st
     parts = urlsplit(url)
     port = free_port()
     server = f"{parts.scheme}://{parts.hostname}:{parts.port}"
-    command = (str(program), "capture", "--listen", f"127.0.0.1:{port}", "--server", server, "--drain-seconds", "2", str(trace))
+    where = ("--listen", f"127.0.0.1:{port}", "--server", server)
+    tls = ("--tls-certificate", str(ending.certificate), "--tls-key", str(ending.key)) if ending else ()
+    command = (str(program), "capture", *where, *tls, "--drain-seconds", "2", str(trace))
     process = shell.spawn(Command(command), log=log)
     try:
         _await(process, log)

@@ -1,4 +1,4 @@
-"""The whole matrix: each server, each driver on it, each setting and operation, and the drivers' basic tests."""
+"""A driver's program through the proxy: each setting and operation of it, counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from upshift.errors import UpshiftError
 from upshift.shell import Command, Shell
-from upshift.stack.driver_matrix.counting import count_traffic, was_encrypted
+from upshift.stack.driver_matrix.certificates import Certificates
+from upshift.stack.driver_matrix.counting import count_traffic
 from upshift.stack.driver_matrix.ground import Ground, State, reset, state
 from upshift.stack.driver_matrix.matrix import Driver, Setting
 from upshift.stack.driver_matrix.model import Checked, Counted, Traffic
@@ -19,9 +20,6 @@ from upshift.stack.driver_matrix.proxy import captured
 from upshift.stack.driver_matrix.toolkit import Toolkit
 
 _RUN_TIMEOUT_S = 120.0
-_EMPTY = Setting(name="", kind="default", says="")
-ENCRYPTED = "tls"
-"""The one check that needs a server with TLS."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,8 @@ class Bench:
     shell: Shell
     proxy: Path
     folder: Path
+    certificates: Certificates
+    """The proxy's own, where TLS ends in it."""
     counted: Callable[[Counted], None]
     """Gets each count as it is there."""
     checked: Callable[[Checked], None]
@@ -53,7 +53,7 @@ def count_driver(bench: Bench, driver: Driver, toolkit: Toolkit, ground: Ground,
         if not wanted:
             continue
         try:
-            _did, login = _run(bench, driver, toolkit, ground, setting, CONNECT, 1)
+            _did, login = run(bench, driver, toolkit, ground, setting, CONNECT, 1)
             failed = ""
         except UpshiftError as error:
             login, failed = Traffic(), error.message
@@ -78,7 +78,7 @@ def _counted(
         try:
             reset(ground)
             before = state(ground)
-            did, whole = _run(bench, driver, toolkit, ground, setting, name, operation.times)
+            did, whole = run(bench, driver, toolkit, ground, setting, name, operation.times)
             _require_work(operation, did, before, state(ground))
             traffic, said = whole.less(login), str(did["driver_version"])
         except UpshiftError as error:
@@ -98,25 +98,15 @@ def _counted(
     )
 
 
-def check_driver(bench: Bench, driver: Driver, toolkit: Toolkit, ground: Ground, server: str, *, encrypted: bool) -> None:
-    """A driver's basic tests: those for a server with TLS, or all others."""
-    for check in driver.checks:
-        known = (driver.name, driver.version, server, check) in bench.has
-        if known or (check == ENCRYPTED) != encrypted:
-            continue
-        why, said = "", driver.version
-        try:
-            did, _traffic = _run(bench, driver, toolkit, ground, _EMPTY, f"check_{check}", 1, counting=False)
-            said = str(did["driver_version"])
-            if encrypted and not was_encrypted(bench.folder):
-                why = "the proxy saw no TLS"
-        except UpshiftError as error:
-            why = error.message
-        version = driver.version or said
-        bench.checked(Checked(driver=driver.name, version=version, server=server, check=check, ok=not why, why=why))
+def run(
+    bench: Bench, driver: Driver, toolkit: Toolkit, ground: Ground, setting: Setting, operation: str, times: int
+) -> tuple[dict[str, Any], Traffic]:
+    """What the program said, and what passed the proxy. Raises UpshiftError with why there is none."""
+    said = program(bench, driver, toolkit, ground, setting, operation, times)
+    return said, count_traffic(bench.folder)
 
 
-def _run(
+def program(
     bench: Bench,
     driver: Driver,
     toolkit: Toolkit,
@@ -125,11 +115,11 @@ def _run(
     operation: str,
     times: int,
     *,
-    counting: bool = True,
-) -> tuple[dict[str, Any], Traffic]:
-    """What the program said, and what passed the proxy. Raises UpshiftError with why there is none."""
+    ending: Certificates | None = None,
+) -> dict[str, Any]:
+    """What the program said; what passed the proxy is in the bench's folder. Raises UpshiftError with why there is none."""
     settings = json.dumps({"options": {**driver.always, **setting.options}, "use": setting.use}, separators=(",", ":"))
-    with captured(bench.shell, bench.proxy, ground.url, bench.folder) as url:
+    with captured(bench.shell, bench.proxy, ground.url, bench.folder, ending) as url:
         argv = (*toolkit.argv, driver.name, url, settings, operation, str(times))
         command = Command(argv, cwd=toolkit.cwd, env=toolkit.environment)
         done = bench.shell.run(command, timeout_s=_RUN_TIMEOUT_S, check=False)
@@ -140,7 +130,7 @@ def _run(
     version = str(said.get("driver_version", ""))
     if driver.version and version != driver.version:
         raise UpshiftError(f"it says that it is {version}, and {driver.version} is pinned")
-    return said, count_traffic(bench.folder) if counting else Traffic()
+    return said
 
 
 def _said(printed: str) -> dict[str, Any]:

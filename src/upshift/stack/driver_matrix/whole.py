@@ -12,11 +12,12 @@ from pathlib import Path
 from upshift.errors import MissingTool, UpshiftError
 from upshift.shell import Shell
 from upshift.stack.driver_matrix.certificates import make_certificates
+from upshift.stack.driver_matrix.checking import ENCRYPTED, check_driver
 from upshift.stack.driver_matrix.ground import Ground, ground_of, tables
 from upshift.stack.driver_matrix.matrix import Driver
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut
 from upshift.stack.driver_matrix.operations import Language
-from upshift.stack.driver_matrix.running import ENCRYPTED, Bench, check_driver, count_driver, key_of
+from upshift.stack.driver_matrix.running import Bench, count_driver, key_of
 from upshift.stack.driver_matrix.servers import Family, find_kind, running
 from upshift.stack.driver_matrix.toolkit import Toolkit, Workshop, left_out, prepare
 
@@ -73,6 +74,7 @@ def run_matrix(
             shell=shell,
             proxy=proxy,
             folder=folder / "trace",
+            certificates=make_certificates(shell, folder / "certificates"),
             counted=lambda each: result.add(counted=each),
             checked=lambda each: result.add(checked=each),
             has=frozenset([*map(key_of, begun.counted), *map(key_of, begun.checked)]),
@@ -111,7 +113,6 @@ class _Work:
 def _on_own_servers(work: _Work, asked: Asked, folder: Path, result: _Result) -> None:
     shell = work.bench.shell
     protocols = {each.protocol for each in work.drivers}
-    certificates = make_certificates(shell, folder / "certificates")
     for family, name in _FAMILIES.items():
         if ("postgres" if family == "postgres" else "mysql") not in protocols:
             continue
@@ -122,7 +123,7 @@ def _on_own_servers(work: _Work, asked: Asked, folder: Path, result: _Result) ->
                 if not wanted:
                     continue
                 home = folder / f"{family}{'-tls' if encrypted else ''}"
-                with running(shell, kind, home, certificates if encrypted else None) as ground:
+                with running(shell, kind, home, work.bench.certificates if encrypted else None) as ground:
                     work.on(ground, encrypted=encrypted)
         except UpshiftError as error:
             result.add(missing=left_out(name, error))

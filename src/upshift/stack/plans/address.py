@@ -27,7 +27,7 @@ class Address(Value):
     """For PostgreSQL the folder that it lies in."""
     user: str
     password: str = ""
-    """Empty for PostgreSQL: its library takes it from ``PGPASSWORD`` or ``~/.pgpass``."""
+    """Empty for PostgreSQL, whose library takes it from ``PGPASSWORD`` or ``~/.pgpass``, unless the user typed it."""
     database: str = ""
     ca: str = ""
     """A file of certificates; with it the server's is verified."""

@@ -12,6 +12,8 @@ import psycopg.sql
 import pymysql
 import pymysql.cursors
 
+from upshift.check.address import PasswordWanted
+from upshift.check.session import WRONG_PASSWORD
 from upshift.errors import ServerFailed, UsageError
 from upshift.stack.plans.address import Address
 from upshift.stack.plans.model import Family, Notice
@@ -159,7 +161,10 @@ def _gone(where: str, said: str) -> ServerFailed:
 
 @contextlib.contextmanager
 def opened(address: Address, wait_s: float) -> Iterator[Session]:
-    """A session. Raises UsageError when the server refuses the login, ServerFailed when it is not there."""
+    """A session.
+
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
+    """
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
         session: Session = (PostgresSession if address.postgres else MysqlSession)(connection, address.shown(), wait_s)
@@ -187,7 +192,8 @@ def _mysql(address: Address, wait_s: float) -> Any:
     except pymysql.MySQLError as error:
         code, said = (*error.args, "", "")[:2]
         if code in _DENIED:
-            raise _denied(address, str(said), "its password in an option file, a login path or MYSQL_PWD") from error
+            refused = PasswordWanted if code == WRONG_PASSWORD and not address.password else UsageError
+            raise _denied(address, str(said), "its password in an option file, a login path or MYSQL_PWD", refused) from error
         raise _absent(address, str(said or error)) from error
     except (RuntimeError, OSError, ValueError) as error:
         raise _absent(address, str(error)) from error
@@ -198,20 +204,22 @@ def _postgres(address: Address) -> psycopg.Connection[Any]:
     options |= {"application_name": "upshift stack", "connect_timeout": str(_CONNECT_S)}
     if address.database:
         options["dbname"] = address.database
+    if address.password:
+        options["password"] = address.password
     if address.ca:
         options |= {"sslmode": "verify-ca", "sslrootcert": address.ca}
     try:
         return psycopg.connect(psycopg.conninfo.make_conninfo("", **options), autocommit=True)
     except psycopg.Error as error:
         said = " ".join(str(error).split())
-        refused = any(word in said for word in ("authentication", "password", "does not exist", "pg_hba"))
-        raise (
-            _denied(address, said, "its password in ~/.pgpass or PGPASSWORD") if refused else _absent(address, said)
-        ) from error
+        if not any(word in said for word in ("authentication", "password", "does not exist", "pg_hba")):
+            raise _absent(address, said) from error
+        refused = PasswordWanted if error.pgconn is not None and error.pgconn.needs_password else UsageError
+        raise _denied(address, said, "its password in ~/.pgpass or PGPASSWORD", refused) from error
 
 
-def _denied(address: Address, said: str, hint: str) -> UsageError:
-    return UsageError(f"{address.shown()} refuses {address.user}: {said}", f"name the user and the database in the URL, {hint}")
+def _denied(address: Address, said: str, hint: str, refused: type[UsageError]) -> UsageError:
+    return refused(f"{address.shown()} refuses {address.user}: {said}", f"name the user and the database in the URL, {hint}")
 
 
 def _absent(address: Address, said: str) -> ServerFailed:

@@ -182,6 +182,7 @@ impl Proxy {
             for slot in std::mem::take(&mut self.again) {
                 self.connect(slot, woke);
             }
+            debug_assert!(self.turns.len() <= self.slots.len(), "one each");
             for _ in 0..self.turns.len() {
                 let slot = self.turns.pop_front().expect("counted");
                 self.turn(slot, woke);
@@ -224,7 +225,9 @@ impl Proxy {
                 let end = pair.end_mut(side);
                 end.readable |= event.is_readable() || event.is_error();
                 end.hung_up |= event.is_read_closed() || event.is_error();
-                self.turns.push_back(slot);
+                if !std::mem::replace(&mut pair.has_turn, true) {
+                    self.turns.push_back(slot);
+                }
             }
         }
     }
@@ -359,7 +362,8 @@ impl Proxy {
         }
         self.counts.open.fetch_add(1, Relaxed);
         let relay = self.tls.as_ref().map(Relay::new);
-        let pair = Pair::new(waiting.number, waiting.client, server, relay);
+        let mut pair = Pair::new(waiting.number, waiting.client, server, relay);
+        pair.has_turn = true;
         self.slots[slot] = Slot::Open(Box::new(pair));
         self.turns.push_back(slot);
     }
@@ -386,6 +390,7 @@ impl Proxy {
             out: &mut self.out,
         };
         let left = pair.turn(&mut turned);
+        pair.has_turn = left == Turn::More;
         for side in [Side::Client, Side::Server] {
             let end = pair.end_mut(side);
             if let Some(interest) = end.changed_interest() {

@@ -140,6 +140,8 @@ pub struct Pair {
     pub server: End,
     /// The side that spoke last, and when.
     pub last: (Side, Instant),
+    /// It waits for its turn: once, however often the system has told of it.
+    pub has_turn: bool,
     /// Where TLS ends here.
     relay: Option<Box<Relay>>,
 }
@@ -152,6 +154,7 @@ impl Pair {
             client: End::new(client),
             server: End::new(server),
             last: (Side::Server, Instant::now()),
+            has_turn: false,
             relay: relay.map(Box::new),
         }
     }

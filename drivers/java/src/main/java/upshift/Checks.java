@@ -11,7 +11,6 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.sql.Types;
 import java.util.Arrays;
-import java.util.Map;
 
 /** What a driver must be able to do through a proxy. Each throws what went wrong. */
 final class Checks {
@@ -19,7 +18,7 @@ final class Checks {
 
   static void run(Target target, String check) throws SQLException, IOException, InterruptedException {
     switch (check) {
-      case "connect" -> connect(target, Map.of());
+      case "connect" -> connect(target);
       case "prepared" -> prepared(target);
       case "batch" -> batch(target);
       case "cursor" -> cursor(target);
@@ -27,14 +26,13 @@ final class Checks {
       case "cancel" -> cancel(target);
       case "reconnect" -> reconnect(target);
       case "local_infile" -> localInfile(target);
-      case "tls" -> connect(target, target.encrypted());
       case "tls_refused" -> tlsRefused(target);
       default -> throw new IllegalArgumentException("no check is called " + check);
     }
   }
 
-  private static void connect(Target target, Map<String, String> options) throws SQLException {
-    try (Connection connection = target.connect(options)) {
+  private static void connect(Target target) throws SQLException {
+    try (Connection connection = target.connect()) {
       require(one(connection, "SELECT 1").equals("1"), "SELECT 1 is not 1");
     }
   }
@@ -154,7 +152,7 @@ final class Checks {
         require(expected.getSQLState() != null, "no SQLSTATE");
       }
     }
-    connect(target, Map.of());
+    connect(target);
   }
 
   private static void localInfile(Target target) throws SQLException, IOException {
@@ -169,8 +167,9 @@ final class Checks {
     }
   }
 
+  /** Its options ask for TLS. */
   private static void tlsRefused(Target target) throws SQLException {
-    try (Connection connection = target.connect(target.encrypted())) {
+    try (Connection connection = target.connect()) {
       throw new IllegalStateException("it connected without TLS, which it was to require");
     } catch (SQLException expected) {
       require(expected.getMessage() != null, "no message");

@@ -78,11 +78,6 @@ final class Target {
     return connection;
   }
 
-  /** The options for a connection over TLS whose certificate is not looked at. */
-  Map<String, String> encrypted() {
-    return postgres ? Map.of("sslmode", "require") : Map.of("sslMode", mariadbs ? "trust" : "REQUIRED");
-  }
-
   Map<String, String> cursors() {
     return postgres || mariadbs ? Map.of() : Map.of("useCursorFetch", "true");
   }
