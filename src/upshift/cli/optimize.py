@@ -71,7 +71,9 @@ def optimize(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+        typer.Option(
+            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")

@@ -131,7 +131,9 @@ def measure(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, as 1%."),
+        typer.Option(
+            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")

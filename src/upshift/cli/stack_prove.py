@@ -72,7 +72,7 @@ def prove(
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, as 1%."),
+        typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
