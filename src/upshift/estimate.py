@@ -102,7 +102,7 @@ def estimate(
         if like == Stage.POST_LINK and Stage.TRAIN in stages:
             memory_bytes = _BOLT_AFTER_TRAINING_BYTES
         if like == Stage.MEASURE and plan.duet:
-            commands = (*commands, duet_sentence(plan))
+            commands = (*commands, duet_sentence(plan.duet))
         return Estimate(
             name=name,
             wall_s=cpu_s / (cpus if cpu_s > 200 else 1) + timed.get(like, 0.0),

@@ -39,9 +39,8 @@ def study(
     plan = _resumed(asked, resume) if resume else _planned(asked)
     if dry_run:
         from upshift.cli.study_plan import show_plan
-        from upshift.plan import measuring_plan
 
-        show_plan(asked, plan, measuring_plan(asked.options()), as_json=json)
+        show_plan(asked, plan, as_json=json)
         return
     measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
     kept = {"study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}

@@ -6,15 +6,13 @@ import json
 import math
 
 from upshift import console
-from upshift.measure.model import Plan
 from upshift.report.words import count, duet_sentence
 from upshift.study.builds import builds_of
 from upshift.study.file import Study
 from upshift.study.plan import StudyPlan
 
 
-def show_plan(study: Study, plan: StudyPlan, measured: Plan, *, as_json: bool) -> None:
-    """``measured`` says how a trial is measured."""
+def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
     builds = builds_of(plan.built, study)
     percent = 100 * math.expm1(plan.half_width) if math.isfinite(plan.half_width) else None
     if as_json:
@@ -27,7 +25,7 @@ def show_plan(study: Study, plan: StudyPlan, measured: Plan, *, as_json: bool) -
             "trials": plan.trials,
             "confirm_trials": plan.confirm_trials,
             "arms_at_once": plan.arms_at_once,
-            "duet": [each.model_dump(mode="json") for each in measured.duet],
+            "duet": [each.model_dump(mode="json") for each in plan.duet],
             "wall_s": plan.wall_s,
             "half_width_percent": percent,
         }
@@ -44,7 +42,7 @@ def show_plan(study: Study, plan: StudyPlan, measured: Plan, *, as_json: bool) -
     confirming = count(plan.confirm_trials, "trial")
     console.entry(
         f"measuring: {count(plan.trials, 'trial')} of {count(plan.loads, 'load')}, {plan.wall_s / 60:.0f} min",
-        *((duet_sentence(measured),) if measured.duet else ()),
+        *((duet_sentence(plan.duet),) if plan.duet else ()),
         at_once + (f"; then {confirming} of two servers confirm the recommended set" if plan.confirm_trials else ""),
     )
     if percent is None:

@@ -91,7 +91,7 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
-    duet = (words.duet_sentence(result.experiment.plan),) if result.experiment.plan.duet else ()
+    duet = (words.duet_sentence(result.experiment.plan.duet),) if result.experiment.plan.duet else ()
     lines += [Text(remark, style="dim") for remark in (*duet, *words.remarks(result.experiment))]
     for number, flag in enumerate(result.experiment.flags, 1):
         lines.append(Text.assemble((f"FLAG {number} ", "bold yellow"), f"{flag.name}: {flag.message}"))

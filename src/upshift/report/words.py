@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Plan, Reached, Verdict
 from upshift.measure.pilot import in_words
+from upshift.measure.placement import Seat
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 
 METRIC_NAMES: Mapping[Metric, str] = {
@@ -205,13 +206,13 @@ def cpus_sentence(plan: Plan) -> str:
     apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
     shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
     if plan.duet:
-        return f"{duet_sentence(plan)}. For each of the two, {plan.placement}.{shared}"
+        return f"{duet_sentence(plan.duet)}. For each of the two, {plan.placement}.{shared}"
     return f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}"
 
 
-def duet_sentence(plan: Plan) -> str:
+def duet_sentence(duet: Sequence[Seat]) -> str:
     """Which CPUs the two servers of a duet have in which turns, without a full stop."""
-    one, other = (f"{cpus(seat.server_cpus)} with its load on {cpus(seat.client_cpus)}" for seat in plan.duet)
+    one, other = (f"{cpus(seat.server_cpus)} with its load on {cpus(seat.client_cpus)}" for seat in duet)
     return (
         f"A duet: both servers are loaded at the same time, in one half of the turns one on {one} and the other on {other}, "
         f"in the other half the other way round"

@@ -10,15 +10,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import psutil
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
+from upshift.measure.placement import Seat
 from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
@@ -26,7 +28,7 @@ from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import half_width
-from upshift.values import Value, content_hash, describe_invalid
+from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 LEAST_TRIALS = 3
 """Fewer give intervals that no effect leaves."""
@@ -67,7 +69,9 @@ class StudyPlan(Value):
     confirm_trials: int
     """0: nothing is confirmed."""
     arms_at_once: int
-    """Servers that run side by side: as many as free memory holds."""
+    """Servers that run side by side: as many as free memory holds, or the two of a duet."""
+    duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
+    """The CPUs that the two have in turn; empty: servers take turns."""
     loads: int
     wall_s: float
     """Measuring, with what confirms; without builds."""
@@ -139,6 +143,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         trials=trials,
         confirm_trials=confirm_trials,
         arms_at_once=at_once,
+        duet=plan.duet,
         loads=loads,
         wall_s=trials * round_s + confirm_trials * two_s,
         half_width=half_width(

@@ -71,6 +71,9 @@ class Bench:
         self.servers.append(Server(arm.name))
         yield self.servers[-1]
 
+    def place(self, running: Any, load: Any, arm: Any) -> None:
+        raise AssertionError("whoever is sampled is not moved")
+
     def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
         self.warmed.append(running.name)
         return self

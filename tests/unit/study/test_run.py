@@ -50,7 +50,7 @@ class Run:
             **changes,
         }
         self.study = Study.model_validate(text)
-        plan: Any = SimpleNamespace(rounds=2, slice_s=1.0, warmup_s=1.0, lead_s=0.1)
+        plan: Any = SimpleNamespace(rounds=2, slice_s=1.0, warmup_s=1.0, lead_s=0.1, duet=())
         self.plan: StudyPlan = make_plan(self.study, KIND, plan, {})
         parts = tuple(part(cpu_us, training=training, seed=training) for training in range(2))
         measured = Measured(parts=parts, died={}, flags=())
