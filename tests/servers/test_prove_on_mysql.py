@@ -115,7 +115,7 @@ def test_a_missing_index_is_measured_beside_the_index(shop: Shop, tmp_path: Path
     proof = json.loads(done.stdout)
     assert proof["change"] == {"client": [], "settings": {}, "sql": {"fix.sql": fix.read_text()}}
     assert proof["verdict"] in ("proven", "refuted", "not settled") and len(proof["measured"]) == 1
-    assert proof["answers"]["differ"] == 0 and proof["answers"]["requests"] == 600
+    assert proof["answers"]["differ"] == 0 and proof["answers"]["requests"] >= 600
     as_sent, changed = proof["result"]["experiment"]["arms"]
     assert "sql" not in as_sent and changed["sql"] == [str(fix)]
     # Without errors the changed server has what the trace asks for.
