@@ -157,7 +157,7 @@ def test_a_study_goes_on_where_it_was_stopped_unless_it_has_changed(cli: Cli, pl
     text = of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1"), "confirm = 0")
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    process = cli.start("study", str(file), "--json", "--no-install")
+    process = cli.start("study", str(file), "--json", "--no-install", "--budget", "10m")
     deadline = time.monotonic() + 120
     partial = "parts/measure-1.partial.jsonl"
     while not any((run / partial).is_file() and (run / partial).read_text().count("\n") > 3 for run in cli.runs()[-1:]):
@@ -170,6 +170,8 @@ def test_a_study_goes_on_where_it_was_stopped_unless_it_has_changed(cli: Cli, pl
     changed = cli("study", str(file), "--json", "--no-install", "--resume", "last")
     assert changed.code == 2 and "the study has changed since the run began: factors" in changed.stderr
     file.write_text(text)
+    other = cli("study", str(file), "--json", "--no-install", "--resume", "last", "--budget", "11m")
+    assert other.code == 2 and "the study has changed since the run began: budget" in other.stderr
     done = cli("study", str(file), "--json", "--no-install", "--resume", "last")
     assert done.code == 0, done.stderr
     result = StudyResult.model_validate_json(done.stdout)
@@ -182,4 +184,11 @@ def test_a_dry_run_shows_the_design_and_does_nothing(cli: Cli, tmp_path: Path) -
     assert done.code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["rows"] == ["off", "more", "less", "nothing", "more+less+nothing"]
+    by_budget = PLANTED.replace("trials = 3", "")
+    trials = [
+        json.loads(run(cli, tmp_path, by_budget, "--dry-run", *more).stdout)["trials"] for more in ((), ("--budget", "10m"))
+    ]
+    assert trials[0] > trials[1]
+    refused = run(cli, tmp_path, PLANTED, "--dry-run", "--budget", "soon")
+    assert refused.code == 2 and "--budget takes a number and a unit, not 'soon'" in refused.stderr
     assert cli.runs() == before

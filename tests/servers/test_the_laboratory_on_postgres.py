@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from upshift.errors import ServerFailed
@@ -106,6 +107,25 @@ def test_statements_and_transactions_are_counted_when_they_end(shell: SystemShel
     assert 0 <= done.queries - begun.queries - 7 * 300 <= 5
     # The three connections' processes have ended, and what they used counts: a transaction takes 50 us at least.
     assert spent.total_cpu_s > 0.015
+
+
+def test_transactions_are_counted_though_their_commit_is_prepared(server: RunningServer) -> None:
+    begun = KIND.counters(server.socket)
+    where = f"host={server.socket.parent} user=postgres dbname={KIND.database}"
+    with psycopg.connect(where, autocommit=True, prepare_threshold=0) as session:
+        session.execute("CREATE TABLE ended (it INT)")
+        for end in ("COMMIT", "COMMIT", "COMMIT", "ROLLBACK"):
+            session.execute("BEGIN")
+            session.execute("INSERT INTO ended VALUES (1)")
+            session.execute(end)
+        # It takes no id, and is missed.
+        session.execute("BEGIN")
+        session.execute("SELECT 1")
+        session.execute("COMMIT")
+        session.execute("DROP TABLE ended")
+    done = KIND.counters(server.socket)
+    # The two statements that make and drop the table are transactions that write, too.
+    assert done.transactions - begun.transactions == 3 + 2
 
 
 def test_a_paused_server_stands_still_with_all_its_processes(shell: SystemShell, server: RunningServer) -> None:

@@ -30,6 +30,11 @@ def parse_budget(text: str | None, until: str | None) -> float | None:
         return None
     if until is None:
         raise UsageError("--budget limits what --until asks for, which is not there", "add --until, for example --until 1%")
+    return parse_time(text)
+
+
+def parse_time(text: str) -> float:
+    """``--budget`` as seconds. Raises UsageError."""
     found = re.fullmatch(r"(\d+)([smh])", text)
     if found is None or int(found[1]) == 0:
         raise UsageError(f"--budget takes a number and a unit, not '{text}'", "for example --budget 90s, 10m or 2h")

@@ -23,6 +23,9 @@ def study(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Continue a study that was stopped; `last` is the newest.")
     ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Measure about this long, whatever the file says: 90s, 40m, 2h.")
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the design, builds, time and the precision to expect, and exit.")
@@ -35,7 +38,7 @@ def study(
     from upshift.cli.session import session
     from upshift.study.file import find_study
 
-    asked = find_study(name)
+    asked = _within(find_study(name), budget, resume)
     plan = _resumed(asked, resume) if resume else _planned(asked)
     if dry_run:
         from upshift.cli.study_plan import show_plan
@@ -43,7 +46,7 @@ def study(
         show_plan(asked, plan, as_json=json)
         return
     measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
-    kept = {"study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
+    kept = {"budget": budget, "study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
         result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
     show_study(result, at_work.run, as_json=json)
@@ -59,6 +62,16 @@ def show_study(result: StudyResult, run: RunDirectory, *, as_json: bool) -> None
         terminal.show(result, console.out)
         console.say(f"report: {run.path / 'report.html'}")
     console.say(f"again: upshift report {run.name}")
+
+
+def _within(asked: Study, budget: str | None, resume: str | None) -> Study:
+    """The study with the budget of the option. A run that is resumed keeps the one that it began with."""
+    from upshift.cli.amounts import parse_time
+    from upshift.run.directory import RunDirectory
+
+    if budget is None and resume:
+        budget = RunDirectory.open(resume, ("study",)).manifest.options.get("budget")
+    return asked.model_copy(update={"budget": parse_time(budget)}) if budget else asked
 
 
 def _planned(asked: Study) -> StudyPlan:
