@@ -8,7 +8,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from upshift import interrupts
 from upshift.cli import listing, optimize, programs, single
@@ -35,6 +35,25 @@ class _Group(TyperGroup):
         if verb not in _THE_PROGRAMS_OWN and not (verb == "stack" and below in PROGRAMS_OWN):
             args = sorted(args, key=lambda each: each not in ("-q", "--quiet", "-v", "--verbose"))
         return super().parse_args(ctx, args)
+
+
+class _Command(TyperCommand):
+    """Refuses an option that takes one value and has two: the last one would win without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _values, _rest, order = self.make_parser(ctx).parse_args(args=list(args))
+        for each in order:
+            if isinstance(each, TyperOption) and not (each.multiple or each.is_flag) and order.count(each) > 1:
+                ctx.fail(f"{each.opts[0]} is given twice, and takes one value")
+        return super().parse_args(ctx, args)
+
+
+def _refuse_repeats(of: typer.Typer) -> None:
+    for command in of.registered_commands:
+        command.cls = _Command
+    for group in of.registered_groups:
+        if group.typer_instance:
+            _refuse_repeats(group.typer_instance)
 
 
 app = typer.Typer(
@@ -89,6 +108,7 @@ app.add_typer(stack_app, name="stack")
 app.command()(card)
 app.command()(doctor)
 app.command(context_settings=CONTEXT_SETTINGS)(test)
+_refuse_repeats(app)
 
 
 def main() -> None:
