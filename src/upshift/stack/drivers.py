@@ -34,7 +34,7 @@ _BY_NAME = (
         C2="useServerPrepStmts=true&cachePrepStmts=true&prepStmtCacheSqlLimit=2048",
         C3="useCursorFetch=false, or setFetchSize(0)",
         C5="useLocalSessionState=true&elideSetAutoCommits=true&cacheServerConfiguration=true; no test query in the pool",
-        C7="rewriteBatchedStatements=true: it joins the INSERTs of a batch into one",
+        C7="rewriteBatchedStatements=true: it joins the INSERTs of a batch into one, and sends its UPDATEs as one text",
         C11="a connection pool whose maxLifetime is minutes",
     ),
     _driver(
