@@ -8,7 +8,8 @@ A document marks where a table stands and what it is drawn from:
     ...
     <!-- end -->
 
-The word names one of ``KINDS``. A name behind a ``#`` chooses a part of the result, such as one patch.
+In a TOML file both marks are comments. The word names one of ``KINDS``. A name behind a ``#`` chooses a part of the result,
+such as one patch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from upshift.card.sentences import sentences
 from upshift.report import words
 
 ROOT = Path(__file__).resolve().parents[1]
-MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?((?:# )?<!-- end -->)", re.S)
 
 
 def overview(result: dict[str, Any]) -> Iterator[str]:
@@ -308,7 +309,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def documents() -> list[Path]:
     """All that may hold a table."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "server").rglob("series.toml")])
 
 
 def _cards(result: dict[str, Any]) -> list[MachineCard]:

@@ -28,12 +28,29 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
 
 def brings(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload: what one patch does to the instructions of a query, beside none and beside all others."""
-    found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["count"]["counts"]}
-    alone, without = f"alone-{result['of']}", f"without-{result['of']}"
-    pairs = {"alone": (alone, "off")} | ({"last": ("on", without)} if any(arm == without for arm, _ in found) else {})
+    found, alone, pairs = _pairs(result)
     yield from table.head("instructions a query", *pairs)
     for workload in dict.fromkeys(workload for arm, workload in found if arm == alone):
         yield table.row(workload, *(_change(found, workload, *pair) for pair in pairs.values()))
+
+
+def measured(result: dict[str, Any]) -> Iterator[str]:
+    """The same as a key of the series: ratios of instructions a query, with the patch to without it."""
+    found, alone, pairs = _pairs(result)
+    rows = []
+    for workload in dict.fromkeys(workload for arm, workload in found if arm == alone):
+        counted = {name: [found.get((each, workload)) for each in pair] for name, pair in pairs.items()}
+        cells = [f"{name} = {arm / base:.4f}" for name, (arm, base) in counted.items() if arm and base]
+        rows.append(f"{workload} = {{ {', '.join(cells)} }}")
+    yield f"measured = {{ {', '.join(rows)} }}"
+
+
+def _pairs(result: dict[str, Any]) -> tuple[dict[tuple[str, str], float], str, dict[str, tuple[str, str]]]:
+    """The counts by server and workload, the server with this patch alone, and the pairs of servers that are compared."""
+    found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["count"]["counts"]}
+    alone, without = f"alone-{result['of']}", f"without-{result['of']}"
+    last = {"last": ("on", without)} if any(arm == without for arm, _ in found) else {}
+    return found, alone, {"alone": (alone, "off")} | last
 
 
 def beside(result: dict[str, Any]) -> Iterator[str]:
@@ -108,4 +125,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, patches, profiles, proof)
+KINDS = (allocations, allocators, beside, brings, measured, patches, profiles, proof)

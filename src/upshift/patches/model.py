@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -53,7 +53,8 @@ class Patch(Value):
     expected: str = ""
     """What was expected before anything was measured."""
     proven: str = ""
-    measured: Mapping[str, Any] = {}
+    measured: Mapping[str, Mapping[str, float]] = {}
+    """By workload, the ratio of instructions a query: ``alone`` beside none, ``last`` beside all other patches."""
     result: str = ""
     """Where the measurement lies."""
     text: Annotated[str, Field(repr=False)] = ""

@@ -64,5 +64,7 @@ class Proof(Value):
     asked: Asked
     switches: Mapping[str, str]
     """Variables that the patched server has and stock has not, as they stood."""
+    short_paths: Mapping[str, int] = {}
+    """How often ``mix`` and ``random`` took each patch's short path, by its counter. What none took was not compared."""
     parts: tuple[Part, ...]
     verdict: Verdict

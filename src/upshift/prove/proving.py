@@ -15,7 +15,7 @@ import pymysql
 from upshift.errors import UpshiftError, UsageError
 from upshift.prove import suites
 from upshift.prove.model import Asked, Part, Proof, Verdict
-from upshift.prove.reading import compared, crashes, stormed, switches
+from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
@@ -51,16 +51,18 @@ def prove(shell: Shell, kind: ServerKind, differ: Path, asked: Asked, folder: Pa
                 _run(patched.socket, f"SET GLOBAL {name} = ON")
         own = {name: value for name, value in _variables(patched.socket).items() if name in own}
         say(f"the patched server's own variables: {', '.join(f'{n}={v}' for n, v in own.items()) or 'none'}")
+        before = _status(patched.socket)
         parts = [work.compared("mix", stock, patched, "mix")]
         if asked.statements:
             parts.append(work.random(stock, patched))
+        taken = short_paths(_status(stock.socket), before, _status(patched.socket))
     if asked.minutes:
         with work.patched() as patched:
             parts.append(work.storm(patched, tuple(own)))
         parts.append(work.crash(tuple(own)))
     parts.extend(suites.parts(shell, asked, tuple(own), folder, say=say))
     verdict: Verdict = "different" if any(part.wrong for part in parts) else "equal"
-    return Proof(asked=asked, switches=own, parts=tuple(parts), verdict=verdict)
+    return Proof(asked=asked, switches=own, short_paths=taken, parts=tuple(parts), verdict=verdict)
 
 
 class _Work:
@@ -170,6 +172,10 @@ def refuse_servers(asked: Asked) -> None:
 
 def _variables(socket: Path) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in _run(socket, "SHOW GLOBAL VARIABLES")}
+
+
+def _status(socket: Path) -> dict[str, str]:
+    return {str(name): str(value) for name, value in _run(socket, "SHOW GLOBAL STATUS")}
 
 
 def _run(socket: Path, sql: str) -> list[Any]:

@@ -13,7 +13,7 @@ from upshift.cli.app import app
 from upshift.errors import UsageError
 from upshift.prove import suites
 from upshift.prove.model import Asked, Part, Proof
-from upshift.prove.reading import compared, crashes, stormed, switches
+from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.prove.terminal import lines
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
@@ -28,6 +28,22 @@ def test_a_difference_that_stock_has_with_itself_is_no_fault_of_the_patch() -> N
     part = compared("random", said)
     assert part.wrong == ("packet 1\nSELECT 2;",)
     assert len(part.unsteady) == 1 and part.statements == 7
+
+
+def test_a_connection_that_the_patched_server_alone_lost_is_wrong_each_time() -> None:
+    lost = {**difference(steady=False), "what": "SHOW WARNINGS after it: the patched server's connection is lost: Broken pipe"}
+    part = compared("random", {"statements": 7, "wall_s": 2.0, "differences": [lost]})
+    assert len(part.wrong) == 1 and part.unsteady == ()
+
+
+def test_a_short_path_that_no_statement_took_is_named() -> None:
+    before = {"Questions": "1", "Ps_trim_used": "3", "Ps_idle_used": "5", "Ps_idle_fallbacks": "0"}
+    after = {"Questions": "9", "Ps_trim_used": "7", "Ps_idle_used": "5", "Ps_idle_fallbacks": "2"}
+    taken = short_paths({"Questions": "1"}, before, after)
+    assert taken == {"Ps_idle_used": 0, "Ps_trim_used": 4}
+    asked = Asked(stock=Path("/a"), patched=Path("/b"))
+    told = list(lines(Proof(asked=asked, switches={}, short_paths=taken, parts=(), verdict="equal")))
+    assert any("Ps_idle_used" in line and "Ps_trim_used" not in line for line in told)
 
 
 def test_a_lost_server_and_a_crash_in_the_log_are_wrong() -> None:

@@ -149,7 +149,7 @@ pub fn definition(dice: &mut Dice, table: &Table, number: u32) -> Vec<String> {
         .or(table.indexes.first())
         .map_or("f0", |each| each.name.as_str());
     let one = |sql: String| vec![sql];
-    match dice.below(26) {
+    match dice.below(32) {
         0 => one(format!(
             "ALTER TABLE {name} ADD COLUMN x{number} INT DEFAULT {number}"
         )),
@@ -197,6 +197,11 @@ pub fn definition(dice: &mut Dice, table: &Table, number: u32) -> Vec<String> {
             format!("RENAME TABLE {name} TO old{number}, new{number} TO {name}"),
             format!("DROP TABLE old{number}"),
         ],
-        _ => one(format!("ALTER TABLE {name} COMMENT {}", quoted("changed"))),
+        25 => one(format!("ALTER TABLE {name} COMMENT {}", quoted("changed"))),
+        // These read all rows by a handle of the table that the next statement may get.
+        26..=28 => one(format!("CHECK TABLE {name}")),
+        29 => one(format!("CHECK TABLE {name} EXTENDED")),
+        30 => one(format!("CHECKSUM TABLE {name}")),
+        _ => one(format!("OPTIMIZE TABLE {name}")),
     }
 }

@@ -199,6 +199,7 @@ fn results(steps: &mut Vec<Step>) {
         "FLUSH TABLES wide",
         "ALTER TABLE wide ALTER INDEX one INVISIBLE",
         "ANALYZE TABLE wide",
+        "CHECK TABLE wide",
         "SET sql_select_limit=1",
         "SET sql_select_limit=DEFAULT",
     ] {

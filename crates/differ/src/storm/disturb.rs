@@ -52,7 +52,7 @@ fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec
             .copied()
             .unwrap_or(0)
     };
-    match chance.below(26) {
+    match chance.below(28) {
         0 => one("ALTER TABLE storm.kv ADD COLUMN more INT DEFAULT 3"),
         1 => one("ALTER TABLE storm.kv DROP COLUMN more"),
         2 => one("ALTER TABLE storm.kv ADD INDEX extra (a)"),
@@ -82,6 +82,7 @@ fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec
         19 => one("ALTER TABLE storm.kv DROP INDEX u, ADD UNIQUE INDEX u (u)"),
         20 => one("ALTER TABLE storm.parts MODIFY x BIGINT NOT NULL"),
         21 => one("ALTER TABLE storm.parts MODIFY x INT NOT NULL"),
+        22 | 23 => one("CHECK TABLE storm.kv, storm.account, storm.parts"),
         _ if extent.switches.is_empty() => one("FLUSH STATUS"),
         _ => {
             let name = &extent.switches[chance.below(extent.switches.len() as i64) as usize];
