@@ -115,6 +115,13 @@ def test_a_server_that_dies_in_the_middle_is_left_out_and_the_rest_goes_on(cli: 
     assert died == {"broken", "arenas+broken"}
     assert {cell.row for cell in result.cells} == {"arenas"}
     assert sum("left out" in warning for warning in result.warnings) == 2
+    parts = cli.runs()[-1] / "parts"
+    assert [file.name for file in parts.iterdir()] == ["measure-1.parquet"], "no attempt was put aside"
+    measured = (parts / "measure-1.parquet").read_bytes()
+    again = cli("study", str(tmp_path / "mine.toml"), "--json", "--no-install", "--resume", "last")
+    assert again.code == 0, again.stderr
+    assert StudyResult.model_validate_json(again.stdout).cells == result.cells
+    assert (parts / "measure-1.parquet").read_bytes() == measured
 
 
 @pytest.mark.parametrize(

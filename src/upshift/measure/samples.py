@@ -12,6 +12,7 @@ are not there.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,23 +55,21 @@ class Samples:
         self._pilot = parquet.with_suffix(".pilot.json")
         self._experiment = experiment
 
-    def open(self, slices_per_trial: int) -> tuple[Slice, ...]:
-        """The slices of all whole trials that are there; makes the partial file ready for more.
+    def open(self, arms: Sequence[str], slices_of_each: int) -> tuple[Slice, ...]:
+        """The slices of these arms in all whole trials that are there; makes the partial file ready for more.
 
-        Slices of a trial that was cut short are dropped: its servers are gone. Samples of another
-        experiment are moved aside, to ``samples.old-N.jsonl`` or ``.parquet``, never mixed in and never
-        deleted.
+        Slices of a trial that was cut short for one of them are dropped: its servers are gone. Those of an arm that died later
+        stay in the file. Samples of another experiment are moved aside, to ``samples.old-N.jsonl`` or ``.parquet``, never
+        mixed in and never deleted.
         """
         found = self._read_parquet() + self._read_partial()
-        counts: dict[int, int] = {}
-        for each in found:
-            counts[each.trial] = counts.get(each.trial, 0) + 1
-        whole = tuple(each for each in found if counts[each.trial] == slices_per_trial)
+        counts = Counter((each.trial, each.arm) for each in found)
+        whole = tuple(each for each in found if all(counts[each.trial, arm] == slices_of_each for arm in arms))
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.partial.with_suffix(".new")
         fresh.write_text("".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)]))
         fresh.replace(self.partial)
-        return whole
+        return tuple(each for each in whole if each.arm in arms)
 
     def add(self, sample: Slice) -> None:
         with self.partial.open("a") as out:

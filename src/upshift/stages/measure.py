@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -51,10 +51,12 @@ def measure(
     name: str = Stage.MEASURE,
     samples: str = "samples.parquet",
     bench_of: Callable[..., ServerBench] = ServerBench,
+    without: Collection[str] = (),
 ) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
     Never taken from another run. A run that measures several times gives each a ``name`` and a file for its ``samples``.
+    Arms named in ``without`` have died in an earlier attempt, see ``run_experiment``.
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
@@ -90,6 +92,7 @@ def measure(
             pool_bytes=pool_bytes,
             data_bytes=data_bytes,
             driven=driven,
+            without=without,
         )
         return experiment.model_copy(update={"transactions": in_transactions(measuring)})
 
@@ -99,6 +102,7 @@ def measure(
         "loads": loads,
         "driven": driven,
         "plan": measuring.plan,
+        "without": sorted(without),
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
 

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from fake_bench import READS, WRITES, World, arm, plan
 
-from upshift.errors import LoadFailed, UsageError
+from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.experiment import Progress, run_experiment
 from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.samples import read_samples
@@ -35,6 +35,7 @@ def run(
     progress: list[Progress] | None = None,
     baseline: str = "plain",
     driven: str = "",
+    without: Sequence[str] = (),
 ) -> Experiment:
     return run_experiment(
         measured or plan(),
@@ -47,6 +48,7 @@ def run(
         on_progress=(progress if progress is not None else []).append,
         sample=bench.usage,
         driven=driven,
+        without=without,
     )
 
 
@@ -194,6 +196,29 @@ def test_samples_of_another_plan_are_put_aside(tmp_path: Path, left: str) -> Non
     aside = tmp_path / f"samples.old-1.{left.rsplit('.', 1)[1]}"
     assert aside.read_bytes() == before
     assert len(read_samples(tmp_path / "samples.parquet")) == 3 * PER_TRIAL
+
+
+def test_trials_that_were_finished_count_though_an_arm_died_later(tmp_path: Path) -> None:
+    bench, arms = World({"plain": 1000.0, "pgo": 1300.0, "frail": 900.0}), [*ARMS, arm("frail")]
+
+    def die(at: World) -> None:
+        if at.started[-1][1] == 1 and at.loads[-1][0] == "frail":
+            raise ServerFailed("arm 'frail': it crashed")
+
+    bench.on_begin = die
+    with pytest.raises(ServerFailed):
+        run(bench, tmp_path, arms=arms)
+    again, progress = world(), list[Progress]()
+    found = run(again, tmp_path, arms=arms, without=["frail"], progress=progress)
+    assert set(again.started) == {(name, trial) for name in ("plain", "pgo") for trial in (1, 2)}
+    assert (progress[0].done, progress[-1].done, progress[-1].total) == (PER_TRIAL + 1, 3 * PER_TRIAL, 3 * PER_TRIAL)
+    assert {(each.arm, each.trials) for each in found.comparisons} == {("pgo", 3)}
+    # What the one that died did in the whole trial stays, and what it did in its last trial is none of it.
+    kept = {(each.arm, each.trial) for each in read_samples(tmp_path / "samples.parquet")}
+    assert kept == {("frail", 0)} | {(name, trial) for name in ("plain", "pgo") for trial in range(3)}
+    assert [each.name for each in tmp_path.iterdir()] == ["samples.parquet"]
+    done = world()
+    assert run(done, tmp_path, arms=arms, without=["frail"]) == found and done.started == []
 
 
 def test_another_binary_under_the_same_path_is_another_experiment(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ LACKING = "the recommended set was not confirmed: arm 'a': it crashed"
 
 def written(file: Path, slices: Part) -> None:
     samples = Samples(file, "hash")
-    samples.open(1)
+    samples.open((), 0)
     for each in slices.slices:
         samples.add(each)
     samples.finish()
