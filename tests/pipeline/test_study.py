@@ -99,7 +99,8 @@ def test_settings_and_environment_need_no_build_and_leave_a_whole_run(cli: Cli, 
     folder = cli.runs()[-1]
     assert {"report.html", "result.json", "samples.parquet", "parts"} <= {file.name for file in folder.iterdir()}
     with duckdb.connect() as database:
-        arms = database.execute(f"SELECT arm, part, count(*) FROM '{folder / 'samples.parquet'}' GROUP BY ALL").fetchall()
+        counted = f"SELECT arm, part, count(*) FROM '{folder / 'samples.parquet'}' WHERE NOT rejected GROUP BY ALL"
+        arms = database.execute(counted).fetchall()
     assert ("off", "measure-1", 3 * result.plan.rounds) in arms
     again = cli("report", "--json")
     assert again.code == 0 and StudyResult.model_validate_json(again.stdout) == result

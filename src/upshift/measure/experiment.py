@@ -70,7 +70,8 @@ def run_experiment(
 
     With ``plan.pilot_turns`` a pilot chooses the lead-in of each workload first, in a trial that does not count. With
     ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told what both found.
-    A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts.
+    A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts, and the slices of those
+    before it are kept as ``rejected``.
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
@@ -96,6 +97,8 @@ def run_experiment(
 
     def add(one: Slice) -> None:
         store.add(one)
+        if one.rejected:
+            return
         slices.append(one)
         on_progress(
             Progress(
@@ -206,9 +209,10 @@ def _run_trial(
                 slices = measure_load(
                     bench, running, each, planned, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
                 )
-                if attempt == MOST_REPEATS or steal_share(slices, plan) <= STEAL:
-                    for one in slices:
-                        add(one.model_copy(update={"attempt": attempt}))
+                again = attempt < MOST_REPEATS and steal_share(slices, plan) > STEAL
+                for one in slices:
+                    add(one.model_copy(update={"attempt": attempt, "rejected": again}))
+                if not again:
                     break
 
 

@@ -144,6 +144,6 @@ def _join(parts: list[Path], target: Path) -> None:
     fresh = target.with_suffix(".new")
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
         named = "parse_filename(filename, true) AS part"
-        rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true)"
+        rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true, union_by_name = true)"
         database.execute(f"COPY ({rows}) TO '{str(fresh).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
     fresh.replace(target)
