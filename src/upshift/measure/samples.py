@@ -59,8 +59,8 @@ class Samples:
         """The slices that count of these arms in all whole trials that are there; makes the partial file ready for more.
 
         Slices of a trial that was cut short for one of them are dropped: its servers are gone. Those of an arm that died later,
-        and rejected ones, stay in the file. Samples of another experiment are moved aside, to ``samples.old-N.jsonl`` or ``.parquet``, never
-        mixed in and never deleted.
+        and rejected ones, stay in the file. Samples of another experiment are moved aside, to ``samples.old-N.jsonl`` or
+        ``.parquet``, never mixed in and never deleted.
         """
         found = self._read_parquet() + self._read_partial()
         counts = Counter((each.trial, each.arm) for each in found if not each.rejected)

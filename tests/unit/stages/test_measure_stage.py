@@ -57,7 +57,9 @@ def test_the_flags_are_told_of_the_arm_whose_pool_holds_the_least_of_its_data(
     )
     (tmp_path / "server").touch()
     filled = {name: Filled(path=Path("/data") / size, sha256=size) for name, size in data.items()}
-    lab: Any = SimpleNamespace(kind_of=lambda _program: Pooled(), stages=SimpleNamespace(run=run), run=SimpleNamespace(path=tmp_path))
+    lab: Any = SimpleNamespace(
+        kind_of=lambda _program: Pooled(), stages=SimpleNamespace(run=run), run=SimpleNamespace(path=tmp_path)
+    )
     options = SimpleNamespace(connections=(8,))
     measuring: Any = SimpleNamespace(options=options, train_on=(), hold_out=(), plan=None)
     stage.measure(lab, arms, filled, measuring)

@@ -51,7 +51,8 @@ def reported(folder: Path, best: Best) -> StudyResult:
     written(folder / "parts" / "measure-1.parquet", measured)
     manifest = SimpleNamespace(started_at="2026-11-22T12:00:00+00:00", command=("upshift", "study", "mine.toml"))
     lab: Any = SimpleNamespace(
-        run=SimpleNamespace(name="a-study", path=folder, manifest=manifest, records=lambda: ()), kind_of=lambda _program: FakeKind()
+        run=SimpleNamespace(name="a-study", path=folder, manifest=manifest, records=lambda: ()),
+        kind_of=lambda _program: FakeKind(),
     )
     study = Study.model_construct(name="mine", base=Change(binary=folder / "server"))
     return report_study(

@@ -32,7 +32,7 @@ def variants(names: str, **changes: Any) -> tuple[Variant, ...]:
 
 
 class Lab:
-    """What `measure_arms` needs of one; measuring is made up: an arm of ``dying`` fails the part ``dies_in``, and all later ones."""
+    """What `measure_arms` needs of one; measuring is made up: an arm of ``dying`` fails from the part ``dies_in`` on."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, dying: str = "", dies_in: int = 1) -> None:
         self.run = SimpleNamespace(path=folder)
