@@ -9,7 +9,7 @@ from pathlib import Path
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.door import lasting_settings, refuse_unknown_tests
-from upshift.errors import UsageError
+from upshift.errors import UpshiftError, UsageError
 from upshift.explain.door import nothing_differs
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
@@ -38,11 +38,12 @@ from upshift.stages.post_link import post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
 from upshift.stages.study import Made, confirm, measure_arms, same_servers, study_data, try_out
-from upshift.stages.study_report import loads_of, report_study
+from upshift.stages.study_report import Best, loads_of, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
 from upshift.stages.work import Ground, Measuring, Stock, Trained, Work
 from upshift.study.analysis import analyse, by_instructions
+from upshift.study.designs import Row
 from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
 from upshift.study.recommend import recommend
@@ -172,17 +173,33 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     found = analyse(plan.design, standing, measured.parts, loads_of(measuring), study.metric)
     executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))
     row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
-    recommended, confirmed = arm_of(study, plan, row), None
-    if recommended and plan.confirm_trials:
-        # A training, a layout and trials of its own: those that chose it were lucky for it.
-        layout = study.layouts + 1 if study.layouts > 1 else 1
-        fresh = tuple(_server(lab, arm, work_of, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
-        confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
-    return report_study(
-        *(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed),
-        recommended=recommended,
-        confirmed=confirmed,
-    )
+    best = _best(lab, study, plan, measuring, work_of, data, row)
+    return report_study(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed, best)
+
+
+def _best(
+    lab: Lab,
+    study: Study,
+    plan: StudyPlan,
+    measuring: Measuring,
+    work_of: Callable[[Arm], Work],
+    data: Filled,
+    row: Row | None,
+) -> Best:
+    """The recommended set in trials that chose nothing. What goes wrong is said in the result: the study is not lost for it."""
+    recommended = confirmed = None
+    try:
+        recommended = arm_of(study, plan, row)
+        if recommended and plan.confirm_trials:
+            # A training, a layout and trials of its own: those that chose it were lucky for it.
+            layout = study.layouts + 1 if study.layouts > 1 else 1
+            fresh = tuple(_server(lab, arm, work_of, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
+            confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
+    except UpshiftError as error:
+        lacking = f"the recommended set was not confirmed: {error.message.strip().splitlines()[0]}"
+        lab.progress.note(lacking)
+        return Best(row=row, arm=recommended, lacking=lacking)
+    return Best(row=row, arm=recommended, confirmed=confirmed)
 
 
 def _server(lab: Lab, arm: Arm, work_of: Callable[[Arm], Work], training: int, layout: int) -> Variant:

@@ -164,11 +164,9 @@ def met() -> Iterator[dict[str, Any]]:
 def of_samples(file: Path, trials: int) -> dict[str, Any]:
     slices = read_samples(file)
     arms = sorted({each.arm for each in slices})[:2]
-    last = {(each.trial, each.workload, each.connections): each.attempt for each in slices}
     rows = []
     for load in sorted({(each.workload, each.connections) for each in slices}):
         mine = [each for each in slices if (each.workload, each.connections) == load and each.arm in arms and each.queries]
-        mine = [each for each in mine if each.attempt == last[each.trial, *load]]
         for figure, of_figure in FIGURES.items():
             for name, of_beside in COVARIATES.items():
                 figures, beside = (table(mine, arms, read) for read in (of_figure, of_beside))

@@ -99,7 +99,8 @@ def test_settings_and_environment_need_no_build_and_leave_a_whole_run(cli: Cli, 
     folder = cli.runs()[-1]
     assert {"report.html", "result.json", "samples.parquet", "parts"} <= {file.name for file in folder.iterdir()}
     with duckdb.connect() as database:
-        arms = database.execute(f"SELECT arm, part, count(*) FROM '{folder / 'samples.parquet'}' GROUP BY ALL").fetchall()
+        counted = f"SELECT arm, part, count(*) FROM '{folder / 'samples.parquet'}' WHERE NOT rejected GROUP BY ALL"
+        arms = database.execute(counted).fetchall()
     assert ("off", "measure-1", 3 * result.plan.rounds) in arms
     again = cli("report", "--json")
     assert again.code == 0 and StudyResult.model_validate_json(again.stdout) == result
@@ -115,6 +116,13 @@ def test_a_server_that_dies_in_the_middle_is_left_out_and_the_rest_goes_on(cli: 
     assert died == {"broken", "arenas+broken"}
     assert {cell.row for cell in result.cells} == {"arenas"}
     assert sum("left out" in warning for warning in result.warnings) == 2
+    parts = cli.runs()[-1] / "parts"
+    assert [file.name for file in parts.iterdir()] == ["measure-1.parquet"], "no attempt was put aside"
+    measured = (parts / "measure-1.parquet").read_bytes()
+    again = cli("study", str(tmp_path / "mine.toml"), "--json", "--no-install", "--resume", "last")
+    assert again.code == 0, again.stderr
+    assert StudyResult.model_validate_json(again.stdout).cells == result.cells
+    assert (parts / "measure-1.parquet").read_bytes() == measured
 
 
 @pytest.mark.parametrize(

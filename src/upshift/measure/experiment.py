@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def run_experiment(
     pool_bytes: int | None = None,
     data_bytes: int | None = None,
     driven: Any = None,
+    without: Collection[str] = (),
     sample: Sample = kernel.usage,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
@@ -69,17 +70,21 @@ def run_experiment(
 
     With ``plan.pilot_turns`` a pilot chooses the lead-in of each workload first, in a trial that does not count. With
     ``plan.until`` as many more trials follow as Stein's second stage takes; ``on_note`` is told what both found.
-    A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts.
+    A load is measured again, up to twice, when the hypervisor took too much; the last attempt counts, and the slices of those
+    before it are kept as ``rejected``.
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
+    ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
+    count, and the result speaks of the others alone.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
     """
     _check(plan, arms, baselines, loads)
     store = Samples(samples, experiment_hash(plan, arms, loads, driven))
+    arms = [arm for arm in arms if arm.name not in without]
     per_trial = plan.rounds * len(arms) * len(loads)
     planned = plan.trials
-    slices = list(store.open(per_trial))
+    slices = list(store.open([arm.name for arm in arms], plan.rounds * len(loads)))
     measured = {each.trial for each in slices}
 
     with kept_to(plan.client_cpus):
@@ -92,6 +97,8 @@ def run_experiment(
 
     def add(one: Slice) -> None:
         store.add(one)
+        if one.rejected:
+            return
         slices.append(one)
         on_progress(
             Progress(
@@ -202,9 +209,10 @@ def _run_trial(
                 slices = measure_load(
                     bench, running, each, planned, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
                 )
-                if attempt == MOST_REPEATS or steal_share(slices, plan) <= STEAL:
-                    for one in slices:
-                        add(one.model_copy(update={"attempt": attempt}))
+                again = attempt < MOST_REPEATS and steal_share(slices, plan) > STEAL
+                for one in slices:
+                    add(one.model_copy(update={"attempt": attempt, "rejected": again}))
+                if not again:
                     break
 
 

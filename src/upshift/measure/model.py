@@ -119,6 +119,8 @@ class Slice(Value):
     half_wall_s: float
     seat: int = 0
     """Which of ``Plan.duet``'s CPUs the arm had; 0 where arms take turns."""
+    rejected: bool = False
+    """The load was measured again, and no figure uses this."""
 
 
 class Comparison(Value):

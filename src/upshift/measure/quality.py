@@ -40,8 +40,8 @@ def find_flags(
 ) -> tuple[Flag, ...]:
     """All flags for an experiment's samples, at most one of each name.
 
-    ``pool_bytes`` is the smallest buffer pool of the arms, ``data_bytes`` the size of tables and indexes;
-    without both, whether the data fits is not judged.
+    ``pool_bytes`` is the buffer pool of the arm that holds the least of its data, ``data_bytes`` the size of that arm's tables
+    and indexes; without both, whether the data fits is not judged.
     """
     groups: dict[tuple[str, Load], list[Slice]] = {}
     for each in slices:

@@ -12,6 +12,7 @@ are not there.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,23 +55,21 @@ class Samples:
         self._pilot = parquet.with_suffix(".pilot.json")
         self._experiment = experiment
 
-    def open(self, slices_per_trial: int) -> tuple[Slice, ...]:
-        """The slices of all whole trials that are there; makes the partial file ready for more.
+    def open(self, arms: Sequence[str], slices_of_each: int) -> tuple[Slice, ...]:
+        """The slices that count of these arms in all whole trials that are there; makes the partial file ready for more.
 
-        Slices of a trial that was cut short are dropped: its servers are gone. Samples of another
-        experiment are moved aside, to ``samples.old-N.jsonl`` or ``.parquet``, never mixed in and never
-        deleted.
+        Slices of a trial that was cut short for one of them are dropped: its servers are gone. Those of an arm that died later,
+        and rejected ones, stay in the file. Samples of another experiment are moved aside, to ``samples.old-N.jsonl`` or
+        ``.parquet``, never mixed in and never deleted.
         """
         found = self._read_parquet() + self._read_partial()
-        counts: dict[int, int] = {}
-        for each in found:
-            counts[each.trial] = counts.get(each.trial, 0) + 1
-        whole = tuple(each for each in found if counts[each.trial] == slices_per_trial)
+        counts = Counter((each.trial, each.arm) for each in found if not each.rejected)
+        whole = tuple(each for each in found if all(counts[each.trial, arm] == slices_of_each for arm in arms))
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.partial.with_suffix(".new")
         fresh.write_text("".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)]))
         fresh.replace(self.partial)
-        return whole
+        return tuple(each for each in whole if each.arm in arms and not each.rejected)
 
     def add(self, sample: Slice) -> None:
         with self.partial.open("a") as out:
@@ -129,13 +128,18 @@ class Samples:
         with _database() as database:
             metadata = database.execute(f"SELECT key, value FROM parquet_kv_metadata({_quoted(self.parquet)})").fetchall()
             if (_KEY.encode(), self._experiment.encode()) in metadata:
-                return read_samples(self.parquet)
+                return _read_all(self.parquet)
         _move_aside(self.parquet, self.parquet.stem, ".parquet")
         return ()
 
 
 def read_samples(parquet: Path) -> tuple[Slice, ...]:
-    """The slices in a Parquet file, in the order in which they were measured; an older version's may lack a column."""
+    """The slices in a Parquet file that count, in the order in which they were measured."""
+    return tuple(each for each in _read_all(parquet) if not each.rejected)
+
+
+def _read_all(parquet: Path) -> tuple[Slice, ...]:
+    """An older version's file may lack a column."""
     with _database() as database:
         has = {name for name, *_type in database.execute(f"DESCRIBE FROM read_parquet({_quoted(parquet)})").fetchall()}
         names = [name for name in Slice.model_fields if name in has]

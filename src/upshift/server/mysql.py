@@ -251,8 +251,10 @@ def _options(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 def _number(text: str) -> int:
     """What mysqld reads in an option's value: 128M and the like."""
-    unit = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
-    return int(text[:-1]) * unit if unit else int(text)
+    found = re.fullmatch(r"(\d+)([KMGTPE]?)", text.strip(), re.IGNORECASE)
+    if found is None:
+        return 0  # The server says what it does not understand.
+    return int(found[1]) * 1024 ** " KMGTPE".index(found[2].upper() or " ")
 
 
 def _is_root() -> bool:

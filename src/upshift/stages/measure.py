@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -51,15 +51,15 @@ def measure(
     name: str = Stage.MEASURE,
     samples: str = "samples.parquet",
     bench_of: Callable[..., ServerBench] = ServerBench,
+    without: Collection[str] = (),
 ) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
     Never taken from another run. A run that measures several times gives each a ``name`` and a file for its ``samples``.
+    Arms named in ``without`` have died in an earlier attempt, see ``run_experiment``.
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
-    kind = lab.kind_of(measured[0].program)
-    settings = {**kind.settings(), **settings_of(tuple(workloads.values()))}
     measured = with_settings(lab, measured, measuring)
     connections = measuring.options.connections
     loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
@@ -77,6 +77,7 @@ def measure(
             bench.progress.update(at.done, at.total, detail)
 
         folders = {name: template.path for name, template in filled.items()}
+        pool_bytes, data_bytes = _least_held(lab, measured, filled)
         servers = bench_of(bench.shell, lab.kind_of, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
         experiment = run_experiment(
             measuring.plan,
@@ -88,9 +89,10 @@ def measure(
             samples=lab.run.path / samples,
             on_progress=on_progress,
             on_note=bench.progress.note,
-            pool_bytes=kind.pool_bytes(settings),
-            data_bytes=kind.data_bytes(filled[measured[0].name].path),
+            pool_bytes=pool_bytes,
+            data_bytes=data_bytes,
             driven=driven,
+            without=without,
         )
         return experiment.model_copy(update={"transactions": in_transactions(measuring)})
 
@@ -100,6 +102,7 @@ def measure(
         "loads": loads,
         "driven": driven,
         "plan": measuring.plan,
+        "without": sorted(without),
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
 
@@ -116,6 +119,18 @@ def with_settings(lab: Lab, measured: tuple[Variant, ...], measuring: Measuring)
         arm.model_copy(update={"settings": {**lab.kind_of(arm.program).settings(), **asked, **arm.settings}})
         for arm in measured
     )
+
+
+def _least_held(lab: Lab, measured: tuple[Variant, ...], filled: Mapping[str, Filled]) -> tuple[int | None, int | None]:
+    """The buffer pool and the data, in bytes, of the arm whose pool holds the least share of its data; None and None where no
+    pool has a limit.
+    """
+    found: list[tuple[int, int]] = []
+    for arm in measured:
+        kind = lab.kind_of(arm.program)
+        if (pool_bytes := kind.pool_bytes(arm.settings)) is not None:
+            found.append((pool_bytes, kind.data_bytes(filled[arm.name].path)))
+    return min(found, key=lambda of: of[0] / max(1, of[1]), default=(None, None))
 
 
 def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: tuple[Workload, ...]) -> dict[str, Filled]:

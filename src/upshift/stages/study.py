@@ -57,6 +57,14 @@ class Measured(Value):
     flags: tuple[Flag, ...]
 
 
+class _Death(Value):
+    """Of an arm: its server died, or its load failed."""
+
+    part: int
+    """The part that it is left out from, counted from 1: those before it have its figures."""
+    message: str
+
+
 class _Tried(Value):
     """All servers started."""
 
@@ -147,7 +155,7 @@ def measure_arms(
 ) -> Measured:
     """Each training's and layout's arms in groups that run side by side, the first arm in each group; ``trials`` over all.
 
-    An arm that dies, or whose load fails, is left out from then on; its group is measured again without it. Raises
+    An arm that dies, or whose load fails, is left out from then on: its group begins the trial again without it. Raises
     ServerFailed or LoadFailed when it is the first one, or when it is not known which.
     """
     (lab.run.path / _PARTS).mkdir(exist_ok=True)
@@ -160,16 +168,20 @@ def measure_arms(
             # The seed of all groups of the same servers is one: their trials are of one order of loads.
             plan = measuring.plan.model_copy(update={"trials": trials // len(made), "seed": 1 + which})
             group = each.only(members).arms
-            name = f"{Stage.MEASURE} {which * len(names) + number + 1}"
+            at = which * len(names) + number + 1
+            name = f"{Stage.MEASURE} {at}"
             file = f"{_PARTS}/{name.replace(' ', '-')}.parquet"
             part = measuring.model_copy(update={"plan": plan})
-            experiment = _measure_living(lab, group, data, part, died, name=name, samples=file)
+            experiment = _measure_living(lab, group, data, part, died, at=at, name=name, samples=file)
             if experiment is None:
                 continue
-            parts.append(Part(training=each.training, layout=each.layout, slices=read_samples(lab.run.path / file)))
+            gone = _gone(died, at)
+            slices = tuple(one for one in read_samples(lab.run.path / file) if one.arm not in gone)
+            parts.append(Part(training=each.training, layout=each.layout, slices=slices))
             for flag in experiment.flags:
                 flags.setdefault(flag.name, flag)
-    return Measured(parts=tuple(parts), died=died, flags=tuple(flags.values()))
+    why = {name: death.message for name, death in died.items()}
+    return Measured(parts=tuple(parts), died=why, flags=tuple(flags.values()))
 
 
 def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int) -> Experiment:
@@ -181,29 +193,44 @@ def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measur
 
 
 def _measure_living(
-    lab: Lab, group: tuple[Variant, ...], data: Filled, part: Measuring, died: dict[str, str], *, name: str, samples: str
+    lab: Lab,
+    group: tuple[Variant, ...],
+    data: Filled,
+    part: Measuring,
+    died: dict[str, _Death],
+    *,
+    at: int,
+    name: str,
+    samples: str,
 ) -> Experiment | None:
     """None when all but the first are dead."""
-    while len(living := tuple(arm for arm in group if arm.name not in died)) > 1:
+    # The dead stay in the experiment by name: without them it would be another, and its finished trials would not count.
+    while len(dead := [arm.name for arm in group if arm.name in _gone(died, at)]) < len(group) - 1:
         fallen: set[str] = set()
         try:
             bench_of = functools.partial(WatchedBench, fallen=fallen)
-            filled = templates(lab, living, data, part.train_on + part.hold_out)
-            return measure(lab, living, filled, part, name=name, samples=samples, bench_of=bench_of)
+            filled = templates(lab, group, data, part.train_on + part.hold_out)
+            return measure(lab, group, filled, part, name=name, samples=samples, bench_of=bench_of, without=dead)
         except (ServerFailed, LoadFailed) as error:
             if not fallen or group[0].name in fallen:
                 raise
             for each in sorted(fallen):
-                died[each] = error.message
+                died[each] = _Death(part=at, message=error.message)
                 lab.progress.note(f"row '{each}' is left out: {error.message.splitlines()[0]}")
-            write_json(lab.run.path / _DIED, died)
+            write_json(lab.run.path / _DIED, {name: death.model_dump() for name, death in died.items()})
     return None
 
 
-def _read_died(lab: Lab) -> dict[str, str]:
+def _gone(died: Mapping[str, _Death], at: int) -> set[str]:
+    """The arms that are left out of a part."""
+    return {name for name, death in died.items() if death.part <= at}
+
+
+def _read_died(lab: Lab) -> dict[str, _Death]:
     """Those that an interrupted attempt at this run has lost: they would die again."""
     file = lab.run.path / _DIED
-    return dict(json.loads(file.read_text())) if file.is_file() else {}
+    kept = json.loads(file.read_text()) if file.is_file() else {}
+    return {name: _Death.model_validate(death) for name, death in kept.items()}
 
 
 def same_servers(variants: tuple[Variant, ...], sha256: Mapping[str, str]) -> dict[str, str]:
@@ -218,5 +245,5 @@ def same_servers(variants: tuple[Variant, ...], sha256: Mapping[str, str]) -> di
 
 
 def parts_of(run: Path) -> list[Path]:
-    """The files of raw samples of a study's parts."""
-    return sorted((run / _PARTS).glob("*.parquet"))
+    """The files of raw samples of a study's parts, without those that another plan has put aside."""
+    return sorted(file for file in (run / _PARTS).glob("*.parquet") if ".old-" not in file.name)

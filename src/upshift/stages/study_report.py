@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
@@ -19,12 +20,25 @@ from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Analysis
 from upshift.study.attribution import Attribution
+from upshift.study.designs import Row
 from upshift.study.file import Study
 from upshift.study.page import write_page
 from upshift.study.plan import Arm, StudyPlan
 from upshift.study.recommended import write_recommended
 from upshift.study.result import StudyResult, StudyRow
 from upshift.values import file_sha256
+
+
+class Best(NamedTuple):
+    """The set that a study recommends."""
+
+    row: Row | None
+    """None: nothing helps."""
+    arm: Arm | None = None
+    """None also when no server can be made of it."""
+    confirmed: Experiment | None = None
+    lacking: str = ""
+    """Why it was not confirmed, as a sentence; empty when it was, and when nothing had to be."""
 
 
 def report_study(
@@ -39,12 +53,11 @@ def report_study(
     found: Analysis,
     counted: Instructions,
     executed: Attribution | None,
-    *,
-    recommended: Arm | None,
-    confirmed: Experiment | None,
+    best: Best,
 ) -> StudyResult:
     """Written into the run's folder: ``result.json``, ``report.html``, ``samples.parquet``, ``recommended.toml``."""
-    file = write_recommended(lab.run.path / "recommended.toml", study, recommended, confirmed) if recommended else None
+    confirmed = best.confirmed
+    file = write_recommended(lab.run.path / "recommended.toml", study, best.arm, confirmed) if best.arm else None
     _join(parts_of(lab.run.path), lab.run.path / "samples.parquet")
     result = StudyResult(
         run=lab.run.name,
@@ -74,11 +87,11 @@ def report_study(
         by_instructions=executed,
         steps=found.steps,
         variance=found.variance,
-        recommended=_names(plan, recommended) if recommended else (),
+        recommended=_names(plan, best.row) if best.row else (),
         recommended_file=str(file) if file else "",
         confirmed=confirmed,
         flags=tuple({flag.name: flag for flag in (*(confirmed.flags if confirmed else ()), *measured.flags)}.values()),
-        warnings=(*((carded.lacking,) if carded.lacking else ()), *_warnings(plan, same, measured)),
+        warnings=(*filter(None, (best.lacking, carded.lacking)), *_warnings(plan, same, measured)),
     )
     write_json(lab.run.path / "result.json", result.model_dump(mode="json"))
     write_page(result, lab.run.path / "report.html")
@@ -121,8 +134,8 @@ def _idle(plan: StudyPlan, same: dict[str, str], number: int) -> bool:
     return bool(pairs) and all(on == off for on, off in pairs)
 
 
-def _names(plan: StudyPlan, arm: Arm) -> tuple[str, ...]:
-    return tuple(plan.design.name(arm.row).split("+"))
+def _names(plan: StudyPlan, row: Row) -> tuple[str, ...]:
+    return tuple(plan.design.name(row).split("+"))
 
 
 def _join(parts: list[Path], target: Path) -> None:
@@ -131,6 +144,6 @@ def _join(parts: list[Path], target: Path) -> None:
     fresh = target.with_suffix(".new")
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
         named = "parse_filename(filename, true) AS part"
-        rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true)"
+        rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true, union_by_name = true)"
         database.execute(f"COPY ({rows}) TO '{str(fresh).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
     fresh.replace(target)

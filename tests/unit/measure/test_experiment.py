@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from fake_bench import READS, WRITES, World, arm, plan
 
-from upshift.errors import LoadFailed, UsageError
+from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.experiment import Progress, run_experiment
 from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.samples import read_samples
@@ -35,6 +35,7 @@ def run(
     progress: list[Progress] | None = None,
     baseline: str = "plain",
     driven: str = "",
+    without: Sequence[str] = (),
 ) -> Experiment:
     return run_experiment(
         measured or plan(),
@@ -47,6 +48,7 @@ def run(
         on_progress=(progress if progress is not None else []).append,
         sample=bench.usage,
         driven=driven,
+        without=without,
     )
 
 
@@ -196,6 +198,30 @@ def test_samples_of_another_plan_are_put_aside(tmp_path: Path, left: str) -> Non
     assert len(read_samples(tmp_path / "samples.parquet")) == 3 * PER_TRIAL
 
 
+def test_trials_that_were_finished_count_though_an_arm_died_later(tmp_path: Path) -> None:
+    bench, arms = World({"plain": 1000.0, "pgo": 1300.0, "frail": 900.0}), [*ARMS, arm("frail")]
+
+    def die(at: World) -> None:
+        # Each trial has six loads to warm up and six that count: in the second one, after the first load of all three.
+        if len(at.loads) == 12 + 6 + 3 + 2:
+            raise ServerFailed("arm 'frail': it crashed")
+
+    bench.on_begin = die
+    with pytest.raises(ServerFailed):
+        run(bench, tmp_path, arms=arms)
+    again, progress = world(), list[Progress]()
+    found = run(again, tmp_path, arms=arms, without=["frail"], progress=progress)
+    assert set(again.started) == {(name, trial) for name in ("plain", "pgo") for trial in (1, 2)}
+    assert (progress[0].done, progress[-1].done, progress[-1].total) == (PER_TRIAL + 1, 3 * PER_TRIAL, 3 * PER_TRIAL)
+    assert {(each.arm, each.trials) for each in found.comparisons} == {("pgo", 3)}
+    # What the one that died did in the whole trial stays, and what it did in its last trial is none of it.
+    kept = {(each.arm, each.trial) for each in read_samples(tmp_path / "samples.parquet")}
+    assert kept == {("frail", 0)} | {(name, trial) for name in ("plain", "pgo") for trial in range(3)}
+    assert [each.name for each in tmp_path.iterdir()] == ["samples.parquet"]
+    done = world()
+    assert run(done, tmp_path, arms=arms, without=["frail"]).comparisons == found.comparisons and done.started == []
+
+
 def test_another_binary_under_the_same_path_is_another_experiment(tmp_path: Path) -> None:
     binary = tmp_path / "server"
     binary.write_bytes(b"one")
@@ -224,10 +250,10 @@ def test_a_finished_experiment_is_not_measured_twice(tmp_path: Path) -> None:
     assert same.started == []
 
 
-def test_samples_of_a_version_that_knew_no_duet_are_read(tmp_path: Path) -> None:
+def test_samples_of_a_version_that_knew_no_duet_and_kept_nothing_rejected_are_read(tmp_path: Path) -> None:
     run(world(), tmp_path)
     file, older = tmp_path / "samples.parquet", tmp_path / "older.parquet"
-    duckdb.sql(f"COPY (SELECT * EXCLUDE (seat), 1 AS part FROM '{file}') TO '{older}' (FORMAT parquet)")
+    duckdb.sql(f"COPY (SELECT * EXCLUDE (seat, rejected), 1 AS part FROM '{file}') TO '{older}' (FORMAT parquet)")
     assert read_samples(older) == read_samples(file)
 
 
@@ -252,6 +278,21 @@ def test_a_load_that_the_hypervisor_disturbed_is_measured_again_and_counted(tmp_
     slices = read_samples(tmp_path / "samples.parquet")
     assert [each.attempt for each in slices] == [1] * 4 + [0] * 12
     assert found.steal_share == 0.0
+
+
+def test_what_was_rejected_is_kept_and_used_by_no_figure(tmp_path: Path) -> None:
+    bench, progress = world(), list[Progress]()
+    bench.steal = 0.5
+    found = run(bench, tmp_path, measured=plan(trials=2), progress=progress)
+    kept = duckdb.sql(
+        f"SELECT attempt, rejected, count(*) FROM '{tmp_path / 'samples.parquet'}' GROUP BY ALL ORDER BY 1"
+    ).fetchall()
+    assert kept == [(0, True, 2 * PER_TRIAL), (1, True, 2 * PER_TRIAL), (2, False, 2 * PER_TRIAL)]
+    slices = read_samples(tmp_path / "samples.parquet")
+    assert len(slices) == 2 * PER_TRIAL == len(progress) == progress[-1].total and {each.attempt for each in slices} == {2}
+    again = world()
+    assert run(again, tmp_path, measured=plan(trials=2)).repeated == found.repeated and again.started == []
+    assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path / 'samples.parquet'}' WHERE rejected").fetchall() == [(4 * PER_TRIAL,)]
 
 
 def test_a_machine_that_always_loses_time_is_measured_all_the_same(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from example_study import LOADS, one_slice
 from fakes import FakeKind, FakeProcess, FakeProgress, FakeShell
 
 from upshift.errors import LoadFailed, ServerFailed
@@ -19,7 +20,7 @@ from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.stages import study
 from upshift.stages.data import Filled
-from upshift.stages.study import Made, WatchedBench, measure_arms, same_servers
+from upshift.stages.study import Made, WatchedBench, measure_arms, parts_of, same_servers
 
 DATA = Filled(path=Path("/data"), sha256="data")
 
@@ -31,28 +32,42 @@ def variants(names: str, **changes: Any) -> tuple[Variant, ...]:
 
 
 class Lab:
-    """What `measure_arms` needs of one; measuring is made up: an arm of ``dying`` fails the group that it is in."""
+    """What `measure_arms` needs of one; measuring is made up: an arm of ``dying`` fails from the part ``dies_in`` on."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, dying: str = "") -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, dying: str = "", dies_in: int = 1) -> None:
         self.run = SimpleNamespace(path=folder)
         self.progress = FakeProgress()
         self.groups: list[tuple[str, ...]] = []
+        """What was started."""
+        self.asked: list[tuple[str, ...]] = []
+        """The same with the arms that are dead."""
         self.plans: list[dict[str, int]] = []
         self._dying = dying
+        self._dies_in = dies_in
         monkeypatch.setattr(study, "measure", self._measure)
         monkeypatch.setattr(study, "templates", lambda *_given: {})
         monkeypatch.setattr(study, "read_samples", lambda _file: ())
 
     def _measure(
-        self, _lab: Any, arms: tuple[Variant, ...], _data: Any, part: Any, *, bench_of: Callable[..., Any], **_named: Any
+        self,
+        _lab: Any,
+        arms: tuple[Variant, ...],
+        _data: Any,
+        part: Any,
+        *,
+        name: str,
+        bench_of: Callable[..., Any],
+        without: list[str],
+        **_named: Any,
     ) -> Any:
-        names = tuple(arm.name for arm in arms)
+        self.asked.append(tuple(arm.name for arm in arms))
+        names = tuple(arm.name for arm in arms if arm.name not in without)
         self.groups.append(names)
         self.plans.append(part.plan.changed)
-        for name in names:
-            if name in self._dying:
-                bench_of.keywords["fallen"].add(name)  # type: ignore[attr-defined]
-                raise ServerFailed(f"arm '{name}': it crashed\nits log", "")
+        for arm in names if int(name.split()[1]) >= self._dies_in else ():
+            if arm in self._dying:
+                bench_of.keywords["fallen"].add(arm)  # type: ignore[attr-defined]
+                raise ServerFailed(f"arm '{arm}': it crashed\nits log", "")
         return SimpleNamespace(flags=())
 
     def measured(self, *trainings: tuple[Variant, ...], at_once: int = 8, trials: int = 6) -> study.Measured:
@@ -82,7 +97,33 @@ def test_an_arm_that_dies_is_left_out_reported_and_remembered(tmp_path: Path, mo
     again = Lab(tmp_path, monkeypatch, dying="b")
     assert again.measured(variants("abc")).died == found.died
     assert again.groups == [("a", "c")]
-    assert json.loads((tmp_path / "died.json").read_text()) == found.died
+    assert json.loads((tmp_path / "died.json").read_text()) == {"b": {"part": 1, "message": found.died["b"]}}
+
+
+def test_an_arm_keeps_its_place_in_the_parts_that_it_lived_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finished part is found by its arms: with others it would be measured again."""
+    lab = Lab(tmp_path, monkeypatch, dying="b", dies_in=2)
+    found = lab.measured(*[variants("abc")] * 3)
+    assert lab.groups == [("a", "b", "c"), ("a", "b", "c"), ("a", "c"), ("a", "c")]
+    assert set(lab.asked) == {("a", "b", "c")}, "the trials that were finished before it died count for the others"
+    again = Lab(tmp_path, monkeypatch, dying="b", dies_in=2)
+    assert again.measured(*[variants("abc")] * 3) == found
+    assert again.groups == [("a", "b", "c"), ("a", "c"), ("a", "c")] and set(again.asked) == {("a", "b", "c")}
+
+
+def test_what_a_dead_arm_left_in_its_last_part_is_in_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, monkeypatch, dying="b", dies_in=2)
+    left = tuple(one_slice(arm, LOADS[0], 0, 0, 20.0) for arm in "abc")
+    monkeypatch.setattr(study, "read_samples", lambda _file: left)
+    first, second = lab.measured(*[variants("abc")] * 2).parts
+    assert first.slices == left and [each.arm for each in second.slices] == ["a", "c"]
+
+
+def test_samples_that_another_plan_has_put_aside_are_no_part(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for name in ("confirm.parquet", "measure-1.parquet", "measure-1.old-1.parquet", "measure-1.partial.jsonl"):
+        (tmp_path / "parts" / name).touch()
+    assert [file.name for file in parts_of(tmp_path)] == ["confirm.parquet", "measure-1.parquet"]
 
 
 def test_a_study_without_its_first_arm_ends_with_that_arms_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

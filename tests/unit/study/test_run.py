@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from example_study import LOADS, part
+from fakes import FakeProgress
 
 from upshift import pipeline
-from upshift.errors import UsageError
+from upshift.errors import CommandFailed, LoadFailed, RecipeError, ServerFailed, UpshiftError, UsageError
 from upshift.instructions.model import Instructions
 from upshift.server.kind import Program
 from upshift.server.mysql import KIND
 from upshift.stages.study import Measured
+from upshift.stages.study_report import Best
 from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, make_plan
 
@@ -38,7 +40,9 @@ class Run:
         self.built: list[tuple[str, int]] = []
         self.laid_out: list[tuple[str, int]] = []
         self.confirmed: list[tuple[str, ...]] = []
-        self.reported: dict[str, Any] = {}
+        self.fails: tuple[str, UpshiftError] | None = None
+        """Where what confirms fails: ``build`` or ``confirm``, and how."""
+        self.progress = FakeProgress()
         self._folder = folder
         text = {
             "name": "mine",
@@ -78,6 +82,8 @@ class Run:
     def _build(self, _lab: Any, work: Any) -> Any:
         name = " ".join(work.recipe.flags)
         self.built.append((name, work.training))
+        if self.fails and self.fails[0] == "build" and work.training > self.study.trainings:
+            raise self.fails[1]
         server = self._folder / f"{name}-{work.training}{work.layout if self.study.layouts > 1 else ''}"
         server.write_text(name)
         return SimpleNamespace(tree=self._folder, server=server)
@@ -85,14 +91,16 @@ class Run:
     def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int) -> str:
         assert trials == self.plan.confirm_trials
         self.confirmed.append(tuple(arm.program.binary.name for arm in arms))
+        if self.fails:
+            raise self.fails[1]
         return "confirmed"
 
-    def _report(self, *_given: Any, **named: Any) -> Any:
-        self.reported = named
+    def _report(self, *given: Any) -> Any:
+        self.best: Best = given[-1]
 
-    def go(self) -> None:
+    def go(self) -> Best:
         kind = SimpleNamespace(name="fake", program=lambda _source, _tree, server: Program(kind="fake", binary=server))
-        lab: Any = SimpleNamespace(kind=kind)
+        lab: Any = SimpleNamespace(kind=kind, progress=self.progress)
         options = SimpleNamespace(source=None)
         work: Any = SimpleNamespace(options=options, source_identity="")
         work.model_copy = lambda update: SimpleNamespace(options=options, source_identity="", **update)
@@ -103,15 +111,17 @@ class Run:
             return work
 
         pipeline.run_study(lab, self.study, self.plan, measuring, work_of)
+        return self.best
 
 
 def test_the_recommended_set_is_confirmed_with_a_training_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, BETTER)
-    run.go()
+    best = run.go()
     flag = "-march=x86-64-v3"
     assert run.built == [("", 1), (flag, 1), ("", 2), (flag, 2), ("", 3), (flag, 3)]
     assert run.confirmed == [("-3", f"{flag}-3")]
-    assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] == "confirmed"
+    assert best.arm and best.arm.name == "v3"
+    assert best == Best(row=(1,), arm=best.arm, confirmed="confirmed")  # type: ignore[arg-type]
 
 
 def test_the_recommended_set_may_be_none_of_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,14 +153,44 @@ def test_without_bolt_the_linker_makes_the_layouts(monkeypatch: pytest.MonkeyPat
 
 def test_without_a_share_that_confirms_nothing_is_published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, BETTER, confirm=0)
-    run.go()
-    assert run.reported["recommended"].name == "v3" and run.reported["confirmed"] is None
+    best = run.go()
+    assert best.row == (1,) and best.confirmed is None and best.lacking == ""
 
 
 def test_where_nothing_helps_nothing_is_confirmed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, NOTHING)
-    run.go()
-    assert run.reported == {"recommended": None, "confirmed": None} and run.confirmed == []
+    assert run.go() == Best(row=None) and run.confirmed == []
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("confirm", ServerFailed("arm 'v3': it crashed\nits log", "see the log")),
+        ("confirm", LoadFailed("arm 'v3': it crashed", "see the log")),
+        ("build", CommandFailed("arm 'v3': it crashed", "see the log")),
+    ],
+)
+def test_a_set_that_cannot_be_confirmed_loses_nothing_of_the_study(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str, error: UpshiftError
+) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER)
+    run.fails = where, error
+    best = run.go()
+    assert best.row == (1,) and best.arm and best.arm.name == "v3" and best.confirmed is None
+    assert best.lacking == "the recommended set was not confirmed: arm 'v3': it crashed"
+    assert run.progress.notes == [best.lacking]
+
+
+def test_a_recommended_set_of_which_no_recipe_can_be_made_is_still_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def arm_of(*_given: Any) -> Arm:
+        raise RecipeError("the recipe of row 'v3' is impossible")
+
+    run = Run(monkeypatch, tmp_path, BETTER)
+    monkeypatch.setattr(pipeline, "arm_of", arm_of)
+    lacking = "the recommended set was not confirmed: the recipe of row 'v3' is impossible"
+    assert run.go() == Best(row=(1,), lacking=lacking)
 
 
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
