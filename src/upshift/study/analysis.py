@@ -10,12 +10,13 @@ import numpy as np
 
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Instructions
-from upshift.measure.model import Load, Metric, Slice
+from upshift.measure.model import Load, Metric, Slice, Verdict
 from upshift.measure.statistics import HIGHER_IS_BETTER, trial_values
 from upshift.study.attribution import Attribution, Step, attribute, steps
+from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Row
-from upshift.study.intervals import holm, spreads
-from upshift.study.result import Cell, LoadEffects
+from upshift.study.intervals import Effect, Spread, holm, spreads
+from upshift.study.result import Cell, Crossed, LoadEffects
 from upshift.study.variance import SOURCES, Component, components
 from upshift.values import Value
 
@@ -36,6 +37,8 @@ class Analysis(NamedTuple):
 
     cells: tuple[Cell, ...]
     cells_confidence: float
+    crossed: tuple[Crossed, ...]
+    crossed_confidence: float
     effects: Attribution
     by_load: tuple[LoadEffects, ...]
     steps: tuple[Step, ...]
@@ -47,7 +50,12 @@ Logs = dict[str, dict[Load, dict[tuple[int, int, int], float]]]
 
 
 def analyse(
-    design: Design, standing_for: Mapping[Row, str], parts: Sequence[Part], loads: Sequence[Load], metric: Metric
+    design: Design,
+    standing_for: Mapping[Row, str],
+    parts: Sequence[Part],
+    loads: Sequence[Load],
+    metric: Metric,
+    crossings: Sequence[Crossing] = (),
 ) -> Analysis:
     """``standing_for`` names the arm that was measured for each row that has figures; the first row's is all off.
 
@@ -64,14 +72,13 @@ def analyse(
         raise LoadFailed(
             f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
         )
-    cells: list[Cell] = []
-    confidence = 1.0
-    for load, table in by_load.items():
-        found, confidence = _cells(design, rows, load, table, levels[load], higher)
-        cells += found
+    cells, cells_confidence = _cells(design, rows, by_load, levels, higher)
+    crossed, crossed_confidence = _crossed(design, rows, by_load, crossings, higher)
     return Analysis(
-        cells=tuple(cells),
-        cells_confidence=confidence,
+        cells=cells,
+        cells_confidence=cells_confidence,
+        crossed=crossed,
+        crossed_confidence=crossed_confidence,
         effects=attribute(design, rows, pooled, higher_is_better=higher),
         by_load=tuple(
             LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher))
@@ -137,23 +144,61 @@ def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -
 
 
 def _cells(
-    design: Design, rows: Sequence[Row], load: Load, table: np.ndarray, level: float, higher: bool
-) -> tuple[list[Cell], float]:
+    design: Design, rows: Sequence[Row], tables: Mapping[Load, np.ndarray], levels: Mapping[Load, float], higher: bool
+) -> tuple[tuple[Cell, ...], float]:
+    """Each row but the first against it, under each load."""
     others = range(1, len(rows))
-    weights = np.array([[float(n == at) - float(n == 0) for n in range(len(rows))] for at in others])
-    found = spreads(table, weights) if len(rows) > 1 else []
-    called, confidence = holm([each.chance for each in found])
-    cells = [
+    weights = [_between(len(rows), at, 0) for at in others]
+    found = [(load, at, spread) for load in tables for at, spread in zip(others, _spreads(tables[load], weights), strict=True)]
+    judged, confidence = _judged([spread for _load, _at, spread in found], higher)
+    return tuple(
         Cell(
             row=design.name(rows[at]),
             load=load,
-            value=math.exp(level + spread.log),
-            effect=spread.effect(confidence),
-            verdict=spread.verdict(confidence, found=number in called, higher_is_better=higher),
+            value=math.exp(levels[load] + spread.log),
+            effect=effect,
+            verdict=verdict,
         )
-        for number, (at, spread) in enumerate(zip(others, found, strict=True))
-    ]
-    return cells, confidence
+        for (load, at, spread), (effect, verdict) in zip(found, judged, strict=True)
+    ), confidence
+
+
+def _crossed(
+    design: Design, rows: Sequence[Row], tables: Mapping[Load, np.ndarray], crossings: Sequence[Crossing], higher: bool
+) -> tuple[tuple[Crossed, ...], float]:
+    """Each crossing of which both rows have figures, the greatest loss first."""
+    at = {row: number for number, row in enumerate(rows)}
+    found: list[tuple[Load, Crossing, Spread]] = []
+    for load, table in tables.items():
+        here = [each for each in crossings if each.workload == load.workload and each.row in at and each.own in at]
+        weights = [_between(len(rows), at[each.row], at[each.own]) for each in here]
+        found += [(load, each, spread) for each, spread in zip(here, _spreads(table, weights), strict=True)]
+    found.sort(key=lambda each: each[2].log, reverse=not higher)
+    judged, confidence = _judged([spread for _load, _crossing, spread in found], higher)
+    return tuple(
+        Crossed(row=design.name(each.row), own=design.name(each.own), load=load, effect=effect, verdict=verdict)
+        for (load, each, _spread), (effect, verdict) in zip(found, judged, strict=True)
+    ), confidence
+
+
+def _between(count: int, at: int, other: int) -> np.ndarray:
+    """The weights of one of ``count`` rows against another."""
+    weights = np.zeros(count)
+    weights[at], weights[other] = 1, -1
+    return weights
+
+
+def _spreads(table: np.ndarray, weights: Sequence[np.ndarray]) -> list[Spread]:
+    return spreads(table, np.array(weights)) if weights else []
+
+
+def _judged(found: Sequence[Spread], higher: bool) -> tuple[list[tuple[Effect, Verdict]], float]:
+    """With the confidence of all their intervals: contrasts under all loads are one family."""
+    called, confidence = holm([each.chance for each in found])
+    return [
+        (each.effect(confidence), each.verdict(confidence, found=number in called, higher_is_better=higher))
+        for number, each in enumerate(found)
+    ], confidence
 
 
 def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Component, ...]:

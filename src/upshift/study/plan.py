@@ -58,6 +58,11 @@ class Arm(Value):
             return ""
         return content_hash({"recipe": self.recipe.anonymous(), "trained_on": self.change.trained_on})
 
+    @property
+    def trained(self) -> bool:
+        """Whether workloads shaped the server: by its profile, or by its hot set."""
+        return self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot")
+
 
 class StudyPlan(Value):
     """What a study will do."""
@@ -85,10 +90,15 @@ class StudyPlan(Value):
         return tuple(reversed(found.values()))
 
 
+def group_count(arms: int, at_once: int) -> int:
+    """How many groups the arms run in, the first of all in each."""
+    return max(1, math.ceil((arms - 1) / max(1, at_once - 1)))
+
+
 def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], ...]:
     """Arms that run side by side, the first of all in each group."""
     first, others = arms[0], arms[1:]
-    count = max(1, math.ceil(len(others) / max(1, at_once - 1)))
+    count = group_count(len(arms), at_once)
     # Every count-th, so that each group has rows from all over the design.
     return tuple((first, *others[number::count]) for number in range(count) if others[number::count] or count == 1)
 
@@ -209,13 +219,13 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
     if change.server and change.binary is None:
         change = change.model_copy(update={"binary": find_program(None, change.server).binary})
-    recipe = recipe_of(change, name)
-    if recipe and change.trained_on and recipe.profile == "none" and recipe.scope == "all":
+    arm = Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
+    if arm.recipe and change.trained_on and not arm.trained:
         raise UsageError(
             f"row '{name}' says what it is trained on, and its recipe trains nothing",
             "leave trained_on out, or name another recipe",
         )
-    return Arm(name=name, row=row, change=change, recipe=recipe)
+    return arm
 
 
 def _kind(arm: Arm, built: ServerKind) -> ServerKind:

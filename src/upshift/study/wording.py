@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from upshift.measure.model import Experiment
+from upshift.measure.model import Experiment, Load
 from upshift.measure.statistics import UNBOUNDED_HIGH
 from upshift.report import words
 from upshift.study.attribution import Together
 from upshift.study.intervals import Effect
-from upshift.study.result import StudyResult
+from upshift.study.result import Cell, Crossed, StudyResult
 
 
 def change(effect: Effect | None) -> str:
@@ -55,6 +55,24 @@ def gain_sentences(confirmed: Experiment | None) -> list[str]:
     ]
 
 
+def cell(result: StudyResult, each: Cell) -> str:
+    """A row under a load beside all off, in one sentence without a full stop."""
+    return f"{each.row} under {_at(each.load)}: {change(each.effect)} {_figure(result, each.load)} beside {result.rows[0].name}"
+
+
+def crossed(result: StudyResult, each: Crossed) -> str:
+    """Trained on one workload and run on another, in one sentence without a full stop."""
+    said = f"{change(each.effect)} {_figure(result, each.load)} beside {each.own}, which was trained on it"
+    return f"{each.row} under {_at(each.load)}: {said}"
+
+
+def luck_of_training(result: StudyResult) -> str:
+    """What the intervals of a comparison of trainings leave out; empty when nothing."""
+    if result.trainings > 1:
+        return ""
+    return "Each profile was trained once: the luck of that training is in these ratios, and not in their intervals"
+
+
 def together(each: Together) -> str:
     """What does not add up, in one sentence."""
     if not each.second:
@@ -67,6 +85,14 @@ def together(each: Together) -> str:
 def judged_by(result: StudyResult) -> str:
     """The figure that the factors are judged by, in words."""
     return words.metric_name(result.metric, transactions={load.workload for load in result.loads} <= set(result.transactions))
+
+
+def _at(load: Load) -> str:
+    return f"{load.workload} at {words.count(load.connections, 'connection')}"
+
+
+def _figure(result: StudyResult, load: Load) -> str:
+    return words.metric_name(result.metric, transactions=load.workload in result.transactions)
 
 
 def gathered(result: StudyResult) -> str:

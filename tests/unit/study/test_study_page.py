@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import tomllib
 from pathlib import Path
 
 import pytest
 from cards import card
-from example_study import confirmed, part, result, two_factors
-from rich.console import Console
+from example_study import confirmed, part, result, shown, two_factors
 
 from upshift.build.recipe import find_recipe, read_recipe
 from upshift.errors import UpshiftError, UsageError
@@ -19,18 +17,10 @@ from upshift.study.file import Change, Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
-from upshift.study.result import StudyResult
 from upshift.study.store import load_study
-from upshift.study.terminal import show
 
 ADDS_UP = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 DOES_NOT = {**ADDS_UP, "a+b": 25.0}
-
-
-def shown(found: StudyResult) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    show(found, console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
