@@ -168,7 +168,8 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     try_out(lab, arms, data, measuring)
     carded = measure_machine(lab, study.card_s)
     counted = count_instructions(lab, arms, templates(lab, arms, data, measuring.train_on + measuring.hold_out), measuring)
-    measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, arms_at_once=plan.arms_at_once)
+    groups = plan.groups(arm.name for arm in arms)
+    measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
     loads = loads_of(measuring)
     crossed = crossings(study, plan.arms, loads)

@@ -11,9 +11,10 @@ from upshift.stages.names import Stage
 from upshift.stages.study import parts_of
 from upshift.study.analysis import Part, analyse
 from upshift.study.crossing import crossings
+from upshift.study.dealing import group_count
 from upshift.study.file import Study
 from upshift.study.page import write_page
-from upshift.study.plan import StudyPlan, group_count
+from upshift.study.plan import StudyPlan
 from upshift.study.result import StudyResult
 from upshift.study.store import load_study
 from upshift.values import checked

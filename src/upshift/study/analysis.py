@@ -72,19 +72,20 @@ def analyse(
         raise LoadFailed(
             f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
         )
-    cells, cells_confidence = _cells(design, rows, by_load, levels, higher)
-    crossed, crossed_confidence = _crossed(design, rows, by_load, crossings, higher)
+    servers = servers_of(names, base, _groups(parts))
+    cells, cells_confidence = _cells(design, rows, by_load, servers, levels, higher)
+    crossed, crossed_confidence = _crossed(design, rows, by_load, servers, crossings, higher)
     return Analysis(
         cells=cells,
         cells_confidence=cells_confidence,
         crossed=crossed,
         crossed_confidence=crossed_confidence,
-        effects=attribute(design, rows, pooled, higher_is_better=higher),
+        effects=attribute(design, rows, pooled, higher_is_better=higher, servers=servers),
         by_load=tuple(
-            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher))
+            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher, servers=servers))
             for load, table in by_load.items()
         ),
-        steps=steps(design, rows, pooled) if design.kind == "grid" else (),
+        steps=steps(design, rows, pooled, servers=servers) if design.kind == "grid" else (),
         variance=_variance(parts, base, metric),
     )
 
@@ -143,13 +144,40 @@ def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -
     return table
 
 
+def servers_of(names: Sequence[str], base: str, groups: Mapping[str, int]) -> np.ndarray:
+    """The noise of which servers is in each row's ratio to all off (rows x servers): its arm's, and less that of its group's
+    start of all off. Rows that share an arm share its noise; all off itself has none.
+    """
+    arms = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != base))}
+    starts = {group: len(arms) + number for number, group in enumerate(dict.fromkeys(groups[name] for name in arms))}
+    servers = np.zeros((len(names), len(arms) + len(starts)))
+    for row, name in enumerate(names):
+        if name != base:
+            servers[row, arms[name]], servers[row, starts[groups[name]]] = 1, -1
+    return servers
+
+
+def _groups(parts: Sequence[Part]) -> dict[str, int]:
+    """Each arm's group: the first part that it is in. Another training has the same groups."""
+    return {each.arm: number for number, part in reversed(list(enumerate(parts))) for each in part.slices}
+
+
 def _cells(
-    design: Design, rows: Sequence[Row], tables: Mapping[Load, np.ndarray], levels: Mapping[Load, float], higher: bool
+    design: Design,
+    rows: Sequence[Row],
+    tables: Mapping[Load, np.ndarray],
+    servers: np.ndarray,
+    levels: Mapping[Load, float],
+    higher: bool,
 ) -> tuple[tuple[Cell, ...], float]:
     """Each row but the first against it, under each load."""
     others = range(1, len(rows))
     weights = [_between(len(rows), at, 0) for at in others]
-    found = [(load, at, spread) for load in tables for at, spread in zip(others, _spreads(tables[load], weights), strict=True)]
+    found = [
+        (load, at, spread)
+        for load, table in tables.items()
+        for at, spread in zip(others, _spreads(table, weights, servers), strict=True)
+    ]
     judged, confidence = _judged([spread for _load, _at, spread in found], higher)
     return tuple(
         Cell(
@@ -164,7 +192,12 @@ def _cells(
 
 
 def _crossed(
-    design: Design, rows: Sequence[Row], tables: Mapping[Load, np.ndarray], crossings: Sequence[Crossing], higher: bool
+    design: Design,
+    rows: Sequence[Row],
+    tables: Mapping[Load, np.ndarray],
+    servers: np.ndarray,
+    crossings: Sequence[Crossing],
+    higher: bool,
 ) -> tuple[tuple[Crossed, ...], float]:
     """Each crossing of which both rows have figures, the greatest loss first."""
     at = {row: number for number, row in enumerate(rows)}
@@ -172,7 +205,7 @@ def _crossed(
     for load, table in tables.items():
         here = [each for each in crossings if each.workload == load.workload and each.row in at and each.own in at]
         weights = [_between(len(rows), at[each.row], at[each.own]) for each in here]
-        found += [(load, each, spread) for each, spread in zip(here, _spreads(table, weights), strict=True)]
+        found += [(load, each, spread) for each, spread in zip(here, _spreads(table, weights, servers), strict=True)]
     found.sort(key=lambda each: each[2].log, reverse=not higher)
     judged, confidence = _judged([spread for _load, _crossing, spread in found], higher)
     return tuple(
@@ -188,8 +221,8 @@ def _between(count: int, at: int, other: int) -> np.ndarray:
     return weights
 
 
-def _spreads(table: np.ndarray, weights: Sequence[np.ndarray]) -> list[Spread]:
-    return spreads(table, np.array(weights)) if weights else []
+def _spreads(table: np.ndarray, weights: Sequence[np.ndarray], servers: np.ndarray) -> list[Spread]:
+    return spreads(table, np.array(weights), servers=servers) if weights else []
 
 
 def _judged(found: Sequence[Spread], higher: bool) -> tuple[list[tuple[Effect, Verdict]], float]:
