@@ -98,7 +98,7 @@ def confirmed(result: dict[str, Any]) -> Iterator[str]:
     yield f"{wording.verdict(found)}."
     if found.recommended:
         yield ""
-        yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed))
+        yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed, found.metric))
 
 
 def variance(result: dict[str, Any]) -> Iterator[str]:

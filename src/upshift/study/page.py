@@ -16,6 +16,7 @@ from upshift.study import wording
 from upshift.study.attribution import FactorEffect
 from upshift.study.losses import losses
 from upshift.study.plot import rows_plot
+from upshift.study.recommend import unconfirmed
 from upshift.study.result import Cell, Crossed, StudyResult
 
 _HERE = Path(__file__).parent
@@ -54,6 +55,7 @@ def render(result: StudyResult) -> str:
         base_value=lambda load: base_value(result, load),
         heat=lambda effects, number: _heat(result, effects[number]),
         losses=losses(result),
+        confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
         crossed=crossed_cells(result),
     )
 

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Set
 
+from upshift.measure.model import Experiment, Metric
 from upshift.study.attribution import Attribution
 from upshift.study.designs import Design, Row
 
@@ -79,6 +80,17 @@ def _pairs(design: Design, found: Attribution, direction: int) -> Mapping[tuple[
 def _beyond(found: Attribution, direction: int) -> float:
     """What was found of all factors together beyond their sum, where they were measured one at a time."""
     return math.fsum(direction * math.log(each.effect.ratio) for each in found.does_not_add_up() if not each.second)
+
+
+def unconfirmed(confirmed: Experiment, metric: Metric) -> str:
+    """What speaks against a set after trials of its own: a loss in any figure, no gain in ``metric`` where nothing is held out.
+
+    Empty when nothing does.
+    """
+    if any(each.verdict == "slower" for each in confirmed.comparisons):
+        return "something was worse in trials of its own"
+    judged = [each for each in confirmed.comparisons if each.metric == metric and not each.held_out]
+    return "" if any(each.verdict == "faster" for each in judged) else "trials of its own found no gain"
 
 
 def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tuple[Chosen, Chosen], float]) -> list[Row]:

@@ -23,8 +23,8 @@ def show(result: StudyResult, console: Console) -> None:
     for loss in losses(result):
         console.print(Text.assemble(("worse: ", "bold red"), f"{loss.sentence}{', held out' if loss.held_out else ''}"))
     console.print(Text(wording.verdict(result), style="bold"))
-    for sentence in wording.gain_sentences(result.confirmed) if result.recommended else ():
-        console.print(Text(f"  confirmed: {sentence}" if result.confirmed else f"  {sentence}"))
+    for sentence in wording.gain_sentences(result.confirmed, result.metric) if result.recommended else ():
+        console.print(Text(f"  in trials of its own: {sentence}" if result.confirmed else f"  {sentence}"))
     for flag in result.flags:
         console.print(Text.assemble(("FLAG ", "bold yellow"), f"{flag.name}: {flag.message}"))
     for warning in result.warnings:
@@ -53,7 +53,7 @@ def show(result: StudyResult, console: Console) -> None:
         console.print()
         show_card(result.card, console)
     if result.recommended_file:
-        console.print(Text.assemble(("recommended  ", "bold"), result.recommended_file), soft_wrap=True)
+        console.print(Text.assemble(("file of the set  ", "bold"), result.recommended_file), soft_wrap=True)
 
 
 def _factors(result: StudyResult) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from upshift.measure.model import Experiment, Load
+from upshift.measure.model import Experiment, Load, Metric
 from upshift.measure.statistics import UNBOUNDED_HIGH
 from upshift.report import words
 from upshift.study.attribution import Together
 from upshift.study.intervals import Effect
+from upshift.study.recommend import unconfirmed
 from upshift.study.result import Cell, Crossed, StudyResult
 
 
@@ -38,14 +39,15 @@ def verdict(result: StudyResult) -> str:
     names = ", ".join(result.recommended)
     if result.confirmed is None:
         return f"{names} may help; nothing was confirmed, so there is no gain to publish"
-    return f"Recommended: {names}"
+    against = unconfirmed(result.confirmed, result.metric)
+    return f"{names} was not confirmed: {against}" if against else f"Recommended: {names}"
 
 
-def gain_sentences(confirmed: Experiment | None) -> list[str]:
-    """What further trials of the recommended set showed, losses first."""
+def gain_sentences(confirmed: Experiment | None, metric: Metric) -> list[str]:
+    """What further trials of the recommended set showed, losses first: throughput, CPU time, and what the study judges by."""
     if confirmed is None:
         return ["Not confirmed by trials of its own."]
-    found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query")]
+    found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query", metric)]
     return [
         f"{each.workload} at {words.count(each.connections, 'connection')}{', held out' if each.held_out else ''}: "
         f"{words.ratio(each)}x the {words.metric_name(each.metric, transactions=each.workload in confirmed.transactions)} "
