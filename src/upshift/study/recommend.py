@@ -100,8 +100,8 @@ def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tu
     told = {*alone, *paired}
     offered: list[list[int]] = []
     for number, factor in enumerate(design.factors):
-        levels = [0, *(level for level in range(1, len(factor.levels)) if (number, level) in told)]
-        offered.append(levels if number in entangled else [max(levels, key=lambda level: alone.get((number, level), 0.0))])
+        levels = {0: 0.0} | {level: alone.get((number, level), 0.0) for level in range(1, len(factor.levels)) if (number, level) in told}
+        offered.append(list(levels) if number in entangled else [max(levels, key=levels.__getitem__)])
     off = (0,) * len(design.factors)
     single = [(*off[:number], level, *off[number + 1 :]) for number, level in alone]
     return [*itertools.product(*offered), *single, *([(1,) * len(off)] if design.two_levels else [])]
