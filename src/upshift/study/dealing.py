@@ -41,7 +41,8 @@ def deal(arms: Sequence[tuple[str, Row]], at_once: int) -> tuple[tuple[str, ...]
         tried.append(_settled(kin, np.array(shuffled)))
     _uneven, dealt = min(tried, key=lambda each: round(each[0], 6))
     return tuple(
-        (first, *(name for (name, _row), group in zip(others, dealt, strict=True) if group == number)) for number in range(count)
+        (first, *(name for (name, _row), group in zip(others, dealt, strict=True) if group == number))
+        for number in range(count)
     )
 
 

@@ -79,8 +79,8 @@ def spreads(
     """The contrasts ``weights`` (contrasts x rows) of ``values``, logarithms by trial and row (trials x rows).
 
     The weights of a contrast add up to 0, so that what all rows of a trial share drops out. ``known_sd`` is the standard
-    deviation of a value where it is known beforehand: then one trial is enough. ``servers`` (rows x servers) says which servers'
-    noise a value has, and how often; None: each row is a server of its own.
+    deviation of a value where it is known beforehand: then one trial is enough. ``servers`` (rows x servers) says
+    which servers' noise a value has, and how often; None: each row is a server of its own.
     """
     found = values @ weights.T
     means, trials = found.mean(axis=0), len(values)

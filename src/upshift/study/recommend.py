@@ -63,7 +63,7 @@ def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chose
 
 
 def _pairs(design: Design, found: Attribution, direction: int) -> Mapping[tuple[Chosen, Chosen], float]:
-    """What was found between one level and another, each pair in the order of the factors. Groups of factors tell of no pair."""
+    """What was found between one level and another, in the order of the factors. Groups of factors tell of no pair."""
     levels = {
         design.name(tuple(level if n == number else 0 for n in range(len(design.factors)))): (number, level)
         for number, factor in enumerate(design.factors)
@@ -100,7 +100,9 @@ def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tu
     told = {*alone, *paired}
     offered: list[list[int]] = []
     for number, factor in enumerate(design.factors):
-        levels = {0: 0.0} | {level: alone.get((number, level), 0.0) for level in range(1, len(factor.levels)) if (number, level) in told}
+        levels = {0: 0.0} | {
+            level: alone.get((number, level), 0.0) for level in range(1, len(factor.levels)) if (number, level) in told
+        }
         offered.append(list(levels) if number in entangled else [max(levels, key=levels.__getitem__)])
     off = (0,) * len(design.factors)
     single = [(*off[:number], level, *off[number + 1 :]) for number, level in alone]

@@ -20,7 +20,11 @@ _SURROUNDINGS = ("under", "client", "sql", "server_cpus", "client_cpus", "settin
 def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment | None) -> Path:
     """A recipe when one builds the server, else a variant; a comment says what was confirmed, and what a recipe cannot hold."""
     against = unconfirmed(confirmed, study.metric) if confirmed else ""
-    said = f"Chosen by the study {study.name}, and not confirmed, as {against}" if against else f"Recommended by the study {study.name}"
+    said = (
+        f"Chosen by the study {study.name}, and not confirmed, as {against}"
+        if against
+        else f"Recommended by the study {study.name}"
+    )
     lines = [f"# {said}: {arm.name}."]
     lines += [f"# {sentence}" for sentence in gain_sentences(confirmed, study.metric)]
     change = arm.change.model_dump(mode="json", exclude_defaults=True)

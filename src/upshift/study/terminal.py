@@ -42,13 +42,9 @@ def show(result: StudyResult, console: Console) -> None:
         console.print(Text.assemble(("does not add up: ", "bold"), wording.together(pair)))
     for alias in result.design.aliases:
         console.print(Text(alias, style="dim"))
-    console.print()
-    console.print(_rows(result))
-    if result.crossed:
+    for table in (_rows(result), *((_crossed(result),) if result.crossed else ())):
         console.print()
-        console.print(_crossed(result))
-        if luck := wording.luck_of_training(result):
-            console.print(Text(luck, style="dim"))
+        console.print(table)
     if result.card:
         console.print()
         show_card(result.card, console)
@@ -90,6 +86,7 @@ def _by_load(result: StudyResult, first: str, title: str | None = None) -> Table
 def _crossed(result: StudyResult) -> Table:
     said = f"{wording.judged_by(result)} beside the server trained on that workload"
     table = _by_load(result, "trained as", f"{said}; intervals of {words.percent(result.crossed_confidence)}")
+    table.caption, table.caption_style = wording.luck_of_training(result) or None, "dim"
     for row, cells in crossed_cells(result).items():
         table.add_row(row, *(each if isinstance(each, str) else wording.change(each.effect) for each in cells))
     return table

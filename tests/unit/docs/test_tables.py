@@ -177,7 +177,10 @@ def test_a_studys_losses_come_with_the_greatest_first() -> None:
 def test_what_training_on_another_workload_costs_has_its_own_row_as_the_measure() -> None:
     crossing = Crossing(row=(0, 1), own=(1, 0), workload="reads")
     table = lines("crossed", study_result(crossings=(crossing,)))
-    assert table[0] == "| trained as | run on reads, 1 connection | run on reads, 8 connections | run on writes, 8 connections, held out |"
+    assert (
+        table[0]
+        == "| trained as | run on reads, 1 connection | run on reads, 8 connections | run on writes, 8 connections, held out |"
+    )
     assert table[2].startswith("| b | +15.") and table[2].endswith("| – |")
     assert table[3] == "| a | its own | its own | – |"
     assert "trained once" in table[-1]

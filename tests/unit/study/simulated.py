@@ -53,7 +53,7 @@ def simulate(
 def in_groups(
     chance: np.random.Generator, true: np.ndarray, groups: Sequence[Sequence[int]], *, trials: int, blocks: int = 24
 ) -> np.ndarray:
-    """Each row's logarithm less that of all off, the first row, of which each group (numbers of rows) has a start of its own."""
+    """Each row's logarithm less that of all off, the first row, of which each group (rows by number) has a start of its own."""
     found = np.zeros((trials, len(true)))
     for group in groups:
         members = [0, *group]

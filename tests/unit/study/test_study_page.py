@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cards import card
@@ -89,7 +90,7 @@ def confirmed_as(**verdicts: Verdict) -> Experiment:
     ],
 )
 def test_a_set_is_recommended_when_its_own_trials_say_so(gain: Experiment, said: str, tmp_path: Path) -> None:
-    named = {"recommended": ("a",), "recommended_file": "/run/recommended.toml", "confirmed": gain}
+    named: dict[str, Any] = {"recommended": ("a",), "recommended_file": "/run/recommended.toml", "confirmed": gain}
     found = result(two_factors(), (part(ADDS_UP),), **named)
     arm = Arm(name="a", row=(1,), change=Change(recipe="max-clang"), recipe=find_recipe("max-clang"))
     file = write_recommended(tmp_path / "recommended.toml", study(), arm, gain).read_text()
@@ -102,7 +103,7 @@ def test_a_set_is_recommended_when_its_own_trials_say_so(gain: Experiment, said:
 def test_the_figure_that_a_study_judges_by_is_among_those_that_confirm() -> None:
     found = result(two_factors(), (part(ADDS_UP),), recommended=("a",), confirmed=confirmed(), metric="user_cpu_us_per_query")
     assert "x the user CPU per query" in render(found)
-    assert "x the user CPU per query" not in render(found.model_copy(update={"metric": "qps"})).partition("id=\"verdict\"")[2]
+    assert "x the user CPU per query" not in render(found.model_copy(update={"metric": "qps"})).partition('id="verdict"')[2]
 
 
 def test_rows_that_died_or_are_the_same_say_so() -> None:
