@@ -10,7 +10,8 @@ import table_rows as table
 
 from upshift.report import words
 from upshift.study import wording
-from upshift.study.page import base_value, row_cells
+from upshift.study.losses import losses as every_loss
+from upshift.study.page import base_value, crossed_cells, row_cells
 from upshift.study.result import StudyResult
 
 
@@ -69,13 +70,35 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(each.name, *(wording.change(cell.effect) for cell in row_cells(found, each.name)))
 
 
+def losses(result: dict[str, Any]) -> Iterator[str]:
+    """A point a loss that a study found, the greatest first."""
+    found = every_loss(StudyResult.model_validate(result))
+    yield from (f"- {table.named(each.sentence, each.held_out)}" for each in found)
+    if not found:
+        yield "Nothing was found to be worse."
+
+
+def crossed(result: dict[str, Any]) -> Iterator[str]:
+    """A row a training: the metric under each load beside the server that was trained on that load alone."""
+    found = StudyResult.model_validate(result)
+    loads = (table.named(f"{load.workload}, {table.connections(load.connections)}", load.held_out) for load in found.loads)
+    yield from table.head("trained as", *(f"run on {load}" for load in loads))
+    for row, cells in crossed_cells(found).items():
+        yield table.row(row, *(each if isinstance(each, str) else wording.change(each.effect) for each in cells))
+    yield ""
+    luck = wording.luck_of_training(found)
+    figure = words.opened(wording.judged_by(found))
+    interval = f"intervals of {words.percent(found.crossed_confidence)}"
+    yield f"{figure} beside the server trained on that workload alone; {interval}.{f' {luck}.' if luck else ''}"
+
+
 def confirmed(result: dict[str, Any]) -> Iterator[str]:
     """What a study recommends, and what its own trials of it showed."""
     found = StudyResult.model_validate(result)
     yield f"{wording.verdict(found)}."
     if found.recommended:
         yield ""
-        yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed))
+        yield from (f"- {sentence}" for sentence in wording.gain_sentences(found.confirmed, found.metric))
 
 
 def variance(result: dict[str, Any]) -> Iterator[str]:
@@ -168,4 +191,4 @@ def _named(found: StudyResult, figure: str) -> str:
     return figure
 
 
-KINDS = (called, covariates, met, proofs, study, factors, rows, confirmed, variance, widths)
+KINDS = (called, covariates, met, proofs, study, factors, rows, losses, crossed, confirmed, variance, widths)

@@ -43,6 +43,7 @@ from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
 from upshift.stages.work import Ground, Measuring, Stock, Trained, Work
 from upshift.study.analysis import analyse, by_instructions
+from upshift.study.crossing import crossings
 from upshift.study.designs import Row
 from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
@@ -168,9 +169,12 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     try_out(lab, arms, data, measuring)
     carded = measure_machine(lab, study.card_s)
     counted = count_instructions(lab, arms, templates(lab, arms, data, measuring.train_on + measuring.hold_out), measuring)
-    measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, arms_at_once=plan.arms_at_once)
+    groups = plan.groups(arm.name for arm in arms)
+    measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
-    found = analyse(plan.design, standing, measured.parts, loads_of(measuring), study.metric)
+    loads = loads_of(measuring)
+    crossed = crossings(study, plan.arms, loads)
+    found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))
     row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
     best = _best(lab, study, plan, measuring, work_of, data, row)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from upshift.machine import describe_machine
 from upshift.measure.model import Experiment, Load, Plan, Slice
@@ -16,9 +18,11 @@ from upshift.measure.variant import Variant
 from upshift.run.record import StageRecord
 from upshift.server.kind import Program
 from upshift.study.analysis import Part, analyse
+from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Factor, make_design
 from upshift.study.file import Change
 from upshift.study.result import StudyResult, StudyRow
+from upshift.study.terminal import show
 
 LOADS = (
     Load(workload="reads", connections=1, held_out=False),
@@ -84,9 +88,9 @@ def two_factors() -> Design:
     return make_design("full", [Factor(name="a", levels=("off", "on")), Factor(name="b", levels=("off", "on"))])
 
 
-def result(design: Design, parts: tuple[Part, ...], **changes: Any) -> StudyResult:
+def result(design: Design, parts: tuple[Part, ...], crossings: tuple[Crossing, ...] = (), **changes: Any) -> StudyResult:
     names = {row: design.name(row) for row in design.rows}
-    found = analyse(design, names, parts, LOADS, "total_cpu_us_per_query")
+    found = analyse(design, names, parts, LOADS, "total_cpu_us_per_query", crossings)
     rows = tuple(
         StudyRow(name=name, change=Change(), server="/bin/server", sha256="0" * 64, flags=(), same_as=None, died=None)
         for name in names.values()
@@ -135,6 +139,13 @@ def confirmed() -> Experiment:
         steal_share=0.0,
         flags=(),
     )
+
+
+def shown(found: StudyResult) -> str:
+    """What the terminal has of it."""
+    console = Console(file=io.StringIO(), width=200)
+    show(found, console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def plan() -> Plan:

@@ -16,20 +16,17 @@ def report(
     ] = "last",
     json: _JSON = False,
 ) -> None:
-    """Show the result of a run, and write its HTML report."""
+    """Show the result of a run, and write its HTML report. A study's samples are analysed again."""
     from upshift.cli.outcome import show_outcome
     from upshift.cli.study import show_study
     from upshift.report.html import write_html
     from upshift.report.store import load_result
     from upshift.run.directory import RunDirectory
-    from upshift.study.page import write_page
-    from upshift.study.store import load_study
+    from upshift.stages.study_again import report_again
 
     found = RunDirectory.open(run, ("optimize", "measure", "study"))
     if found.manifest.verb == "study":
-        studied = load_study(found.path)
-        write_page(studied, found.path / "report.html")
-        show_study(studied, found, as_json=json)
+        show_study(report_again(found), found, as_json=json)
         return
     result = load_result(found.path)
     write_html(result, found.path / "report.html")

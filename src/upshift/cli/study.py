@@ -142,9 +142,9 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
 def _stages(asked: Study, plan: StudyPlan) -> int:
     """How many stages run at the most."""
     from upshift.stages.names import building_stages
-    from upshift.study.plan import group_names
+    from upshift.study.dealing import group_count
 
-    groups = len(group_names(tuple(arm.name for arm in plan.arms), plan.arms_at_once))
+    groups = group_count(len(plan.arms), plan.arms_at_once)
     # Each row asks for its build, though rows that share one find it there; and each build for its source once more. One more
     # where another layout is linked.
     each = [len(building_stages(arm.recipe)) + 1 + (asked.layouts > 1) for arm in plan.arms if arm.recipe]

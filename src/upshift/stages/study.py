@@ -25,7 +25,6 @@ from upshift.stages.measure import measure, templates, with_settings
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Part
-from upshift.study.plan import group_names
 from upshift.values import Value, content_hash
 from upshift.workbench import Workbench
 from upshift.workload.driver import RunningLoad
@@ -151,9 +150,9 @@ def measure_arms(
     measuring: Measuring,
     *,
     trials: int,
-    arms_at_once: int,
+    groups: tuple[tuple[str, ...], ...],
 ) -> Measured:
-    """Each training's and layout's arms in groups that run side by side, the first arm in each group; ``trials`` over all.
+    """Each training's and layout's arms in ``groups`` that run side by side, the first arm in each; ``trials`` over all.
 
     An arm that dies, or whose load fails, is left out from then on: its group begins the trial again without it. Raises
     ServerFailed or LoadFailed when it is the first one, or when it is not known which.
@@ -163,12 +162,11 @@ def measure_arms(
     parts: list[Part] = []
     flags: dict[str, Flag] = {}
     for which, each in enumerate(made):
-        names = group_names(tuple(arm.name for arm in each.arms), arms_at_once)
-        for number, members in enumerate(names):
+        for number, members in enumerate(groups):
             # The seed of all groups of the same servers is one: their trials are of one order of loads.
             plan = measuring.plan.model_copy(update={"trials": trials // len(made), "seed": 1 + which})
             group = each.only(members).arms
-            at = which * len(names) + number + 1
+            at = which * len(groups) + number + 1
             name = f"{Stage.MEASURE} {at}"
             file = f"{_PARTS}/{name.replace(' ', '-')}.parquet"
             part = measuring.model_copy(update={"plan": plan})

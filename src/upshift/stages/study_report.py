@@ -81,6 +81,8 @@ def report_study(
         plan=measuring.plan,
         cells=found.cells,
         cells_confidence=found.cells_confidence,
+        crossed=found.crossed,
+        crossed_confidence=found.crossed_confidence,
         effects=found.effects,
         by_load=found.by_load,
         instructions=counted,

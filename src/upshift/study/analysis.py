@@ -13,9 +13,10 @@ from upshift.instructions.model import Instructions
 from upshift.measure.model import Load, Metric, Slice
 from upshift.measure.statistics import HIGHER_IS_BETTER, trial_values
 from upshift.study.attribution import Attribution, Step, attribute, steps
+from upshift.study.cells import beside_off, beside_own
+from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Row
-from upshift.study.intervals import holm, spreads
-from upshift.study.result import Cell, LoadEffects
+from upshift.study.result import Cell, Crossed, LoadEffects
 from upshift.study.variance import SOURCES, Component, components
 from upshift.values import Value
 
@@ -36,6 +37,8 @@ class Analysis(NamedTuple):
 
     cells: tuple[Cell, ...]
     cells_confidence: float
+    crossed: tuple[Crossed, ...]
+    crossed_confidence: float
     effects: Attribution
     by_load: tuple[LoadEffects, ...]
     steps: tuple[Step, ...]
@@ -47,7 +50,12 @@ Logs = dict[str, dict[Load, dict[tuple[int, int, int], float]]]
 
 
 def analyse(
-    design: Design, standing_for: Mapping[Row, str], parts: Sequence[Part], loads: Sequence[Load], metric: Metric
+    design: Design,
+    standing_for: Mapping[Row, str],
+    parts: Sequence[Part],
+    loads: Sequence[Load],
+    metric: Metric,
+    crossings: Sequence[Crossing] = (),
 ) -> Analysis:
     """``standing_for`` names the arm that was measured for each row that has figures; the first row's is all off.
 
@@ -64,20 +72,20 @@ def analyse(
         raise LoadFailed(
             f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
         )
-    cells: list[Cell] = []
-    confidence = 1.0
-    for load, table in by_load.items():
-        found, confidence = _cells(design, rows, load, table, levels[load], higher)
-        cells += found
+    servers = servers_of(names, base, _groups(parts))
+    cells, cells_confidence = beside_off(design, rows, by_load, servers, levels, higher)
+    crossed, crossed_confidence = beside_own(design, rows, by_load, servers, crossings, higher)
     return Analysis(
-        cells=tuple(cells),
-        cells_confidence=confidence,
-        effects=attribute(design, rows, pooled, higher_is_better=higher),
+        cells=cells,
+        cells_confidence=cells_confidence,
+        crossed=crossed,
+        crossed_confidence=crossed_confidence,
+        effects=attribute(design, rows, pooled, higher_is_better=higher, servers=servers),
         by_load=tuple(
-            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher))
+            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher, servers=servers))
             for load, table in by_load.items()
         ),
-        steps=steps(design, rows, pooled) if design.kind == "grid" else (),
+        steps=steps(design, rows, pooled, servers=servers) if design.kind == "grid" else (),
         variance=_variance(parts, base, metric),
     )
 
@@ -136,24 +144,22 @@ def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -
     return table
 
 
-def _cells(
-    design: Design, rows: Sequence[Row], load: Load, table: np.ndarray, level: float, higher: bool
-) -> tuple[list[Cell], float]:
-    others = range(1, len(rows))
-    weights = np.array([[float(n == at) - float(n == 0) for n in range(len(rows))] for at in others])
-    found = spreads(table, weights) if len(rows) > 1 else []
-    called, confidence = holm([each.chance for each in found])
-    cells = [
-        Cell(
-            row=design.name(rows[at]),
-            load=load,
-            value=math.exp(level + spread.log),
-            effect=spread.effect(confidence),
-            verdict=spread.verdict(confidence, found=number in called, higher_is_better=higher),
-        )
-        for number, (at, spread) in enumerate(zip(others, found, strict=True))
-    ]
-    return cells, confidence
+def servers_of(names: Sequence[str], base: str, groups: Mapping[str, int]) -> np.ndarray:
+    """The noise of which servers is in each row's ratio to all off (rows x servers): its arm's, and less that of its group's
+    start of all off. Rows that share an arm share its noise; all off itself has none.
+    """
+    arms = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != base))}
+    starts = {group: len(arms) + number for number, group in enumerate(dict.fromkeys(groups[name] for name in arms))}
+    servers = np.zeros((len(names), len(arms) + len(starts)))
+    for row, name in enumerate(names):
+        if name != base:
+            servers[row, arms[name]], servers[row, starts[groups[name]]] = 1, -1
+    return servers
+
+
+def _groups(parts: Sequence[Part]) -> dict[str, int]:
+    """Each arm's group: the first part that it is in. Another training has the same groups."""
+    return {each.arm: number for number, part in reversed(list(enumerate(parts))) for each in part.slices}
 
 
 def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Component, ...]:

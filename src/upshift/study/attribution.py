@@ -90,14 +90,15 @@ def attribute(
     *,
     higher_is_better: bool,
     known_sd: float | None = None,
+    servers: np.ndarray | None = None,
 ) -> Attribution:
     """``values`` are logarithms of the metric (trials x ``measured``), each relative to anything that its trial shares.
 
-    ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd`` is as for
-    ``intervals.spreads``.
+    ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd`` and ``servers``
+    are as for ``intervals.spreads``.
     """
     contrasts = _contrasts(design, tuple(measured))
-    known = _estimated(contrasts, values, known_sd)
+    known = _estimated(contrasts, values, known_sd, servers)
     levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
     # One at a time, a share has a part of what all together lack: that is no factor's own doing.
     by = ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
@@ -133,7 +134,13 @@ def attribute(
     )
 
 
-def steps(design: Design, measured: Sequence[Row], values: np.ndarray, confidence: float = 1 - LEVEL) -> tuple[Step, ...]:
+def steps(
+    design: Design,
+    measured: Sequence[Row],
+    values: np.ndarray,
+    confidence: float = 1 - LEVEL,
+    servers: np.ndarray | None = None,
+) -> tuple[Step, ...]:
     """What each group of factors that some row adds to all off does wherever two rows differ in that group alone."""
     at = {row: number for number, row in enumerate(measured)}
     added = [row for row in measured if any(row)]
@@ -146,14 +153,16 @@ def steps(design: Design, measured: Sequence[Row], values: np.ndarray, confidenc
     ]
     if not pairs:
         return ()
-    found = spreads(values, np.array([_difference(at, both, row) for _group, row, both in pairs]))
+    found = spreads(values, np.array([_difference(at, both, row) for _group, row, both in pairs]), servers=servers)
     return tuple(
         Step(changed=_names(design, group), before=_names(design, row), effect=spread.effect(confidence))
         for (group, row, _both), spread in zip(pairs, found, strict=True)
     )
 
 
-def _estimated(contrasts: _Contrasts, values: np.ndarray, known_sd: float | None) -> dict[tuple[str, object], Spread]:
+def _estimated(
+    contrasts: _Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None
+) -> dict[tuple[str, object], Spread]:
     weights: dict[tuple[str, object], Weights] = {}
     for what in ("share", "together", "alone", "last"):
         weights |= {(what, key): value for key, value in getattr(contrasts, what).items()}
@@ -161,7 +170,7 @@ def _estimated(contrasts: _Contrasts, values: np.ndarray, known_sd: float | None
         weights["total", None] = contrasts.total
     if not weights:
         return {}
-    return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd), strict=True))
+    return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd, servers), strict=True))
 
 
 def _together(

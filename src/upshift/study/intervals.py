@@ -2,6 +2,7 @@
 
 A trial has every row, so that each contrast has one value a trial, and only trials are independent. With few trials a single
 contrast's own variance is badly known; those of all contrasts, each divided by its squared weights, estimate the same noise.
+Rows that did not fit side by side were compared with different starts of all off: the weights are then those of the servers.
 They are pulled together by Smyth's moderation ("Linear Models and Empirical Bayes Methods for Assessing Differential
 Expression", 2004): as far as they agree beyond chance, and not at all where they do not.
 
@@ -72,11 +73,14 @@ class Spread(Value):
         return "faster" if (self.log > 0) == higher_is_better else "slower"
 
 
-def spreads(values: np.ndarray, weights: np.ndarray, known_sd: float | None = None) -> list[Spread]:
+def spreads(
+    values: np.ndarray, weights: np.ndarray, known_sd: float | None = None, servers: np.ndarray | None = None
+) -> list[Spread]:
     """The contrasts ``weights`` (contrasts x rows) of ``values``, logarithms by trial and row (trials x rows).
 
     The weights of a contrast add up to 0, so that what all rows of a trial share drops out. ``known_sd`` is the standard
-    deviation of a value where it is known beforehand: then one trial is enough.
+    deviation of a value where it is known beforehand: then one trial is enough. ``servers`` (rows x servers) says
+    which servers' noise a value has, and how often; None: each row is a server of its own.
     """
     found = values @ weights.T
     means, trials = found.mean(axis=0), len(values)
@@ -88,10 +92,10 @@ def spreads(values: np.ndarray, weights: np.ndarray, known_sd: float | None = No
         ]
     if trials < 2:
         return [Spread(log=float(mean), error=math.inf, freedom=1.0) for mean in means]
-    sizes = np.sum(weights**2, axis=1)
-    own = np.var(found, axis=0, ddof=1) / sizes
-    apart = _independent(weights)
-    lent = np.var(values @ apart.T, axis=0, ddof=1)
+    noise = weights if servers is None else weights @ servers
+    sizes = np.sum(noise**2, axis=1)
+    own = np.divide(np.var(found, axis=0, ddof=1), sizes, out=np.zeros(len(sizes)), where=sizes > _DEPENDENT)
+    lent = np.var(found @ np.linalg.pinv(noise.T) @ _independent(noise).T, axis=0, ddof=1)
     prior, freedom = _prior(lent[lent > _DEPENDENT**2], trials - 1)
     # Rows that are the same server differ by nothing, and say nothing of the noise.
     most = float((trials - 1) * max(1, int((lent > _DEPENDENT**2).sum())))
@@ -116,8 +120,14 @@ def holm(chances: Sequence[float], level: float = LEVEL) -> tuple[frozenset[int]
 
 def _independent(weights: np.ndarray) -> np.ndarray:
     """Orthogonal contrasts of length 1 that these are made of; the first ones stay as they are where they are orthogonal."""
-    basis, sizes = np.linalg.qr(weights.T)
-    return basis[:, np.abs(np.diag(sizes)) > _DEPENDENT].T
+    basis = np.zeros((0, weights.shape[1]))
+    for each in weights:
+        rest = each
+        for _ in range(2):  # Once more for what rounding left.
+            rest = rest - basis.T @ (basis @ rest)
+        if (size := np.linalg.norm(rest)) > _DEPENDENT:
+            basis = np.vstack([basis, rest / size])
+    return basis
 
 
 def _prior(variances: np.ndarray, freedom: int) -> tuple[float, float]:

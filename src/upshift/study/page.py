@@ -14,8 +14,10 @@ from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.report import words
 from upshift.study import wording
 from upshift.study.attribution import FactorEffect
+from upshift.study.losses import losses
 from upshift.study.plot import rows_plot
-from upshift.study.result import Cell, StudyResult
+from upshift.study.recommend import unconfirmed
+from upshift.study.result import Cell, Crossed, StudyResult
 
 _HERE = Path(__file__).parent
 _REPORT = _HERE.parent / "report"
@@ -52,7 +54,9 @@ def render(result: StudyResult) -> str:
         rows_plot=lambda load: rows_plot(result, load),
         base_value=lambda load: base_value(result, load),
         heat=lambda effects, number: _heat(result, effects[number]),
-        losses=[each for each in result.confirmed.comparisons if each.verdict == "slower"] if result.confirmed else [],
+        losses=losses(result),
+        confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
+        crossed=crossed_cells(result),
     )
 
 
@@ -76,3 +80,15 @@ def row_cells(result: StudyResult, row: str) -> list[Cell]:
     """A row's figures, in the order of the loads."""
     found = {cell.load.model_dump_json(): cell for cell in result.cells if cell.row == row}
     return [found[key] for load in result.loads if (key := load.model_dump_json()) in found]
+
+
+def crossed_cells(result: StudyResult) -> dict[str, list[Crossed | str]]:
+    """By row, in the order of the rows and then of the loads: what training on another workload does there.
+
+    A word stands where the row is the one to compare with, or has nothing to be compared with.
+    """
+    found = {(each.row, each.load.model_dump_json()): each for each in result.crossed}
+    owns = {(each.own, each.load.model_dump_json()) for each in result.crossed}
+    rows = [row.name for row in result.rows if any(row.name in (each.row, each.own) for each in result.crossed)]
+    keys = [load.model_dump_json() for load in result.loads]
+    return {row: [found.get((row, key)) or ("its own" if (row, key) in owns else "–") for key in keys] for row in rows}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +25,7 @@ from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
+from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import half_width
@@ -58,6 +59,11 @@ class Arm(Value):
             return ""
         return content_hash({"recipe": self.recipe.anonymous(), "trained_on": self.change.trained_on})
 
+    @property
+    def trained(self) -> bool:
+        """Whether workloads shaped the server: by its profile, or by its hot set."""
+        return self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot")
+
 
 class StudyPlan(Value):
     """What a study will do."""
@@ -84,13 +90,10 @@ class StudyPlan(Value):
         found = {arm.build: arm for arm in reversed(self.arms) if arm.recipe}
         return tuple(reversed(found.values()))
 
-
-def group_names(arms: tuple[str, ...], at_once: int) -> tuple[tuple[str, ...], ...]:
-    """Arms that run side by side, the first of all in each group."""
-    first, others = arms[0], arms[1:]
-    count = max(1, math.ceil(len(others) / max(1, at_once - 1)))
-    # Every count-th, so that each group has rows from all over the design.
-    return tuple((first, *others[number::count]) for number in range(count) if others[number::count] or count == 1)
+    def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+        """Which of these arms run side by side, the first in each group."""
+        wanted = set(names)
+        return deal([(arm.name, arm.row) for arm in self.arms if arm.name in wanted], self.arms_at_once)
 
 
 def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
@@ -120,7 +123,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         )
     loads = len(study.workloads) * len(study.connections) + len(study.held_out)
     at_once = min(len(arms), DUET_ARMS if plan.duet else _arms_at_once(arms, kind, settings))
-    groups = group_names(tuple(arm.name for arm in arms), at_once)
+    groups = deal([(arm.name, arm.row) for arm in arms], at_once)
     round_s = sum(trial_s(plan, len(group), loads) for group in groups)
     screening_s = study.budget * (1 - study.confirm)
     trials = study.trials or min(MOST_TRIALS, int(screening_s / round_s))
@@ -209,13 +212,13 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
     if change.server and change.binary is None:
         change = change.model_copy(update={"binary": find_program(None, change.server).binary})
-    recipe = recipe_of(change, name)
-    if recipe and change.trained_on and recipe.profile == "none" and recipe.scope == "all":
+    arm = Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
+    if arm.recipe and change.trained_on and not arm.trained:
         raise UsageError(
             f"row '{name}' says what it is trained on, and its recipe trains nothing",
             "leave trained_on out, or name another recipe",
         )
-    return Arm(name=name, row=row, change=change, recipe=recipe)
+    return arm
 
 
 def _kind(arm: Arm, built: ServerKind) -> ServerKind:

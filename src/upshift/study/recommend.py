@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
-from upshift.study.attribution import Attribution, FactorEffect, Together
+from upshift.measure.model import Experiment, Metric
+from upshift.study.attribution import Attribution
 from upshift.study.designs import Design, Row
 
 _FOUND = ("faster", "slower")
+
+Chosen = tuple[int, int]
+"""A factor and its level, by their numbers."""
 
 
 def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> Row | None:
@@ -21,59 +25,85 @@ def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> 
 
     Steps lead to the last one that was found to help, with all before it. Else effects that Holm's procedure did not find
     count for nothing, and a design with pairs takes a found pair's into account, also where a factor helps alone and harms
-    beside another.
+    beside another. Where factors were measured one at a time, what all together lack counts as soon as two are on, as nobody
+    knows which two lack it; what they have beyond their sum counts when all are on.
     """
     if design.kind == "steps":
         helped = [number for number, each in enumerate(found.factors, start=1) if each.verdict == "faster"]
         return design.rows[helped[-1]] if helped else None
     direction = 1 if higher_is_better else -1
-    alone = _alone(design, found, direction)
     pairs = _pairs(design, found, direction)
-    candidates = [number for number in range(len(design.factors)) if alone[number] or any(number in pair for pair in pairs)]
-    best: tuple[float, int, Row] | None = None
-    for levels in itertools.product(*(_levels(design, alone, candidates, number) for number in range(len(design.factors)))):
-        gain = math.fsum(alone[number].get(level, 0.0) for number, level in enumerate(levels) if level)
-        gain += math.fsum(beyond for (i, j), beyond in pairs.items() if levels[i] and levels[j])
-        offered = (gain, -sum(map(bool, levels)), levels)
-        if best is None or offered[:2] > best[:2]:
-            best = offered
-    return best[2] if best and best[0] > 0 else None
+    alone = _alone(design, found, direction, {level for pair in pairs for level in pair})
+    beyond = _beyond(found, direction)
+
+    def worth(row: Row) -> tuple[float, int]:
+        on = [(number, level) for number, level in enumerate(row) if level]
+        gain = math.fsum(alone.get(each, 0.0) for each in on)
+        gain += math.fsum(pairs.get(pair, 0.0) for pair in itertools.combinations(on, 2))
+        counts = len(on) == len(row) or (beyond < 0 and len(on) > 1)
+        return gain + beyond * counts, -len(on)
+
+    best = max(_candidates(design, alone, pairs), key=worth)
+    return best if worth(best)[0] > 0 else None
 
 
-def _alone(design: Design, found: Attribution, direction: int) -> list[dict[int, float]]:
-    """Each factor's found effects by level, better ones above 0; a pair's effect counts apart, so that alone is meant."""
-    effects: list[dict[int, float]] = [{} for _ in design.factors]
-    names = {factor.name: number for number, factor in enumerate(design.factors)}
-    found_pairs = {name for each in found.does_not_add_up() for name in (*each.first, *each.second)}
+def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chosen]) -> dict[Chosen, float]:
+    """Found effects, better ones above 0; a pair's effect counts apart, so that of those in one the level alone is meant."""
+    numbers = {factor.name: number for number, factor in enumerate(design.factors)}
+    effects: dict[Chosen, float] = {}
     for each in found.factors:
-        if each.verdict in _FOUND or each.factor in found_pairs:
-            number = names[each.factor]
-            effect = _effect(each, design, found_pairs)
+        number = numbers[each.factor]
+        chosen = (number, design.factors[number].levels.index(each.level))
+        if each.verdict in _FOUND or chosen in paired:
+            by_itself = design.kind == "one-at-a-time" or chosen in paired
+            effect = (each.alone or each.share) if by_itself else (each.share or each.alone)
             if effect is not None:
-                effects[number][design.factors[number].levels.index(each.level)] = direction * effect
+                effects[chosen] = direction * math.log(effect.ratio)
     return effects
 
 
-def _effect(each: FactorEffect, design: Design, found_pairs: set[str]) -> float | None:
-    by_itself = design.kind == "one-at-a-time" or (each.factor in found_pairs and design.pairs)
-    chosen = (each.alone or each.share) if by_itself else (each.share or each.alone)
-    return math.log(chosen.ratio) if chosen else None
-
-
-def _pairs(design: Design, found: Attribution, direction: int) -> Mapping[tuple[int, int], float]:
-    names = {factor.name: number for number, factor in enumerate(design.factors)}
-
-    def members(each: Together) -> tuple[int, ...]:
-        return tuple(names[name] for name in (*each.first, *each.second) if name in names)
-
-    return {
-        (of[0], of[1]): direction * math.log(each.effect.ratio)
-        for each in found.does_not_add_up()
-        if len(each.first) == len(each.second) == 1 and len(of := members(each)) == 2
+def _pairs(design: Design, found: Attribution, direction: int) -> Mapping[tuple[Chosen, Chosen], float]:
+    """What was found between one level and another, in the order of the factors. Groups of factors tell of no pair."""
+    levels = {
+        design.name(tuple(level if n == number else 0 for n in range(len(design.factors)))): (number, level)
+        for number, factor in enumerate(design.factors)
+        for level in range(1, len(factor.levels))
     }
+    pairs = {}
+    for each in found.does_not_add_up():
+        if len(each.first) == len(each.second) == 1:
+            first, second = sorted((levels[each.first[0]], levels[each.second[0]]))
+            pairs[first, second] = direction * math.log(each.effect.ratio)
+    return pairs
 
 
-def _levels(design: Design, alone: list[dict[int, float]], candidates: list[int], number: int) -> tuple[int, ...]:
-    if number not in candidates:
-        return (0,)
-    return (0, *(alone[number] or range(1, len(design.factors[number].levels))))
+def _beyond(found: Attribution, direction: int) -> float:
+    """What was found of all factors together beyond their sum, where they were measured one at a time."""
+    return math.fsum(direction * math.log(each.effect.ratio) for each in found.does_not_add_up() if not each.second)
+
+
+def unconfirmed(confirmed: Experiment, metric: Metric) -> str:
+    """What speaks against a set after trials of its own: a loss in any figure, no gain in ``metric`` where nothing is held out.
+
+    Empty when nothing does.
+    """
+    if any(each.verdict == "slower" for each in confirmed.comparisons):
+        return "something was worse in trials of its own"
+    judged = [each for each in confirmed.comparisons if each.metric == metric and not each.held_out]
+    return "" if any(each.verdict == "faster" for each in judged) else "trials of its own found no gain"
+
+
+def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tuple[Chosen, Chosen], float]) -> list[Row]:
+    """All choices of the factors that are in a pair, the others at their best; each level by itself; and all on."""
+    paired = {level for pair in pairs for level in pair}
+    entangled = {number for number, _level in paired}
+    told = {*alone, *paired}
+    offered: list[list[int]] = []
+    for number, factor in enumerate(design.factors):
+        levels = {0: 0.0} | {
+            level: alone.get((number, level), 0.0) for level in range(1, len(factor.levels)) if (number, level) in told
+        }
+        offered.append(list(levels) if number in entangled else [max(levels, key=levels.__getitem__)])
+    off = (0,) * len(design.factors)
+    single = [(*off[:number], level, *off[number + 1 :]) for number, level in alone]
+    return [*itertools.product(*offered), *single, *([(1,) * len(off)] if design.two_levels else [])]

@@ -11,6 +11,7 @@ from upshift.build.recipe import Recipe
 from upshift.measure.model import Experiment
 from upshift.study.file import Study
 from upshift.study.plan import Arm
+from upshift.study.recommend import unconfirmed
 from upshift.study.wording import gain_sentences
 
 _SURROUNDINGS = ("under", "client", "sql", "server_cpus", "client_cpus", "settings", "environment", "text_huge_pages", "tier")
@@ -18,8 +19,14 @@ _SURROUNDINGS = ("under", "client", "sql", "server_cpus", "client_cpus", "settin
 
 def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment | None) -> Path:
     """A recipe when one builds the server, else a variant; a comment says what was confirmed, and what a recipe cannot hold."""
-    lines = [f"# Recommended by the study {study.name}: {arm.name}."]
-    lines += [f"# {sentence}" for sentence in gain_sentences(confirmed)]
+    against = unconfirmed(confirmed, study.metric) if confirmed else ""
+    said = (
+        f"Chosen by the study {study.name}, and not confirmed, as {against}"
+        if against
+        else f"Recommended by the study {study.name}"
+    )
+    lines = [f"# {said}: {arm.name}."]
+    lines += [f"# {sentence}" for sentence in gain_sentences(confirmed, study.metric)]
     change = arm.change.model_dump(mode="json", exclude_defaults=True)
     if arm.recipe is None:
         server = {"server": arm.change.server} if arm.change.server else {}

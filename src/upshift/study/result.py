@@ -13,7 +13,7 @@ from upshift.run.record import StageRecord
 from upshift.study.attribution import Attribution, Step
 from upshift.study.designs import Design
 from upshift.study.file import Change
-from upshift.study.intervals import Effect
+from upshift.study.intervals import LEVEL, Effect
 from upshift.study.variance import Component
 from upshift.values import Value
 
@@ -44,6 +44,16 @@ class Cell(Value):
     load: Load
     value: float
     """Geometric mean over trials, in the metric's unit."""
+    effect: Effect
+    verdict: Verdict
+
+
+class Crossed(Value):
+    """A row under a load that ``own`` alone was trained on: the metric's ratio to that of ``own``."""
+
+    row: str
+    own: str
+    load: Load
     effect: Effect
     verdict: Verdict
 
@@ -87,6 +97,10 @@ class StudyResult(Value):
     cells: tuple[Cell, ...]
     cells_confidence: float
     """Of the cells' intervals."""
+    crossed: tuple[Crossed, ...] = ()
+    """Trained on one workload and run on another, the greatest loss first; empty where no factor says what is trained on."""
+    crossed_confidence: float = 1 - LEVEL
+    """Of their intervals."""
     effects: Attribution
     """Over all loads that are not held out."""
     by_load: tuple[LoadEffects, ...]

@@ -11,7 +11,8 @@ from upshift.measure.model import Verdict
 from upshift.report import words
 from upshift.report.card import show_card
 from upshift.study import wording
-from upshift.study.page import base_value, row_cells
+from upshift.study.losses import losses
+from upshift.study.page import base_value, crossed_cells, row_cells
 from upshift.study.result import StudyResult
 
 _STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
@@ -19,9 +20,11 @@ _STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent":
 
 def show(result: StudyResult, console: Console) -> None:
     """Print the result on ``console``, at its width."""
+    for loss in losses(result):
+        console.print(Text.assemble(("worse: ", "bold red"), f"{loss.sentence}{', held out' if loss.held_out else ''}"))
     console.print(Text(wording.verdict(result), style="bold"))
-    for sentence in wording.gain_sentences(result.confirmed) if result.recommended else ():
-        console.print(Text(f"  confirmed: {sentence}" if result.confirmed else f"  {sentence}"))
+    for sentence in wording.gain_sentences(result.confirmed, result.metric) if result.recommended else ():
+        console.print(Text(f"  in trials of its own: {sentence}" if result.confirmed else f"  {sentence}"))
     for flag in result.flags:
         console.print(Text.assemble(("FLAG ", "bold yellow"), f"{flag.name}: {flag.message}"))
     for warning in result.warnings:
@@ -39,13 +42,14 @@ def show(result: StudyResult, console: Console) -> None:
         console.print(Text.assemble(("does not add up: ", "bold"), wording.together(pair)))
     for alias in result.design.aliases:
         console.print(Text(alias, style="dim"))
-    console.print()
-    console.print(_rows(result))
+    for table in (_rows(result), *((_crossed(result),) if result.crossed else ())):
+        console.print()
+        console.print(table)
     if result.card:
         console.print()
         show_card(result.card, console)
     if result.recommended_file:
-        console.print(Text.assemble(("recommended  ", "bold"), result.recommended_file), soft_wrap=True)
+        console.print(Text.assemble(("file of the set  ", "bold"), result.recommended_file), soft_wrap=True)
 
 
 def _factors(result: StudyResult) -> Table:
@@ -69,11 +73,27 @@ def _factors(result: StudyResult) -> Table:
     return table
 
 
-def _rows(result: StudyResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("row", overflow="fold")
+def _by_load(result: StudyResult, first: str, title: str | None = None) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="dim", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.add_column(first, overflow="fold")
     for load in result.loads:
         table.add_column(f"{load.workload} x{load.connections}{', held out' if load.held_out else ''}", overflow="fold")
+    return table
+
+
+def _crossed(result: StudyResult) -> Table:
+    said = f"{wording.judged_by(result)} beside the server trained on that workload"
+    table = _by_load(result, "trained as", f"{said}; intervals of {words.percent(result.crossed_confidence)}")
+    table.caption, table.caption_style = wording.luck_of_training(result) or None, "dim"
+    for row, cells in crossed_cells(result).items():
+        table.add_row(row, *(each if isinstance(each, str) else wording.change(each.effect) for each in cells))
+    return table
+
+
+def _rows(result: StudyResult) -> Table:
+    table = _by_load(result, "row")
     for row in result.rows:
         if row.died:
             table.add_row(row.name, Text(f"left out: {row.died.splitlines()[0]}", style="yellow"))

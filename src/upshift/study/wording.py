@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from upshift.measure.model import Experiment
+from upshift.measure.model import Experiment, Load, Metric
 from upshift.measure.statistics import UNBOUNDED_HIGH
 from upshift.report import words
 from upshift.study.attribution import Together
 from upshift.study.intervals import Effect
-from upshift.study.result import StudyResult
+from upshift.study.recommend import unconfirmed
+from upshift.study.result import Cell, Crossed, StudyResult
 
 
 def change(effect: Effect | None) -> str:
@@ -38,14 +39,15 @@ def verdict(result: StudyResult) -> str:
     names = ", ".join(result.recommended)
     if result.confirmed is None:
         return f"{names} may help; nothing was confirmed, so there is no gain to publish"
-    return f"Recommended: {names}"
+    against = unconfirmed(result.confirmed, result.metric)
+    return f"{names} was not confirmed: {against}" if against else f"Recommended: {names}"
 
 
-def gain_sentences(confirmed: Experiment | None) -> list[str]:
-    """What further trials of the recommended set showed, losses first."""
+def gain_sentences(confirmed: Experiment | None, metric: Metric) -> list[str]:
+    """What further trials of the recommended set showed, losses first: throughput, CPU time, and what the study judges by."""
     if confirmed is None:
         return ["Not confirmed by trials of its own."]
-    found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query")]
+    found = [each for each in confirmed.comparisons if each.metric in ("qps", "total_cpu_us_per_query", metric)]
     return [
         f"{each.workload} at {words.count(each.connections, 'connection')}{', held out' if each.held_out else ''}: "
         f"{words.ratio(each)}x the {words.metric_name(each.metric, transactions=each.workload in confirmed.transactions)} "
@@ -53,6 +55,24 @@ def gain_sentences(confirmed: Experiment | None) -> list[str]:
         f"{words.verdict_name(each)}"
         for each in sorted(found, key=lambda each: (each.verdict != "slower", not each.held_out))
     ]
+
+
+def cell(result: StudyResult, each: Cell) -> str:
+    """A row under a load beside all off, in one sentence without a full stop."""
+    return f"{each.row} under {_at(each.load)}: {change(each.effect)} {_figure(result, each.load)} beside {result.rows[0].name}"
+
+
+def crossed(result: StudyResult, each: Crossed) -> str:
+    """Trained on one workload and run on another, in one sentence without a full stop."""
+    said = f"{change(each.effect)} {_figure(result, each.load)} beside {each.own}, which was trained on it"
+    return f"{each.row} under {_at(each.load)}: {said}"
+
+
+def luck_of_training(result: StudyResult) -> str:
+    """What the intervals of a comparison of trainings leave out; empty when nothing."""
+    if result.trainings > 1:
+        return ""
+    return "Each profile was trained once: the luck of that training is in these ratios, and not in their intervals"
 
 
 def together(each: Together) -> str:
@@ -67,6 +87,14 @@ def together(each: Together) -> str:
 def judged_by(result: StudyResult) -> str:
     """The figure that the factors are judged by, in words."""
     return words.metric_name(result.metric, transactions={load.workload for load in result.loads} <= set(result.transactions))
+
+
+def _at(load: Load) -> str:
+    return f"{load.workload} at {words.count(load.connections, 'connection')}"
+
+
+def _figure(result: StudyResult, load: Load) -> str:
+    return words.metric_name(result.metric, transactions=load.workload in result.transactions)
 
 
 def gathered(result: StudyResult) -> str:

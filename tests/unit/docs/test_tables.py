@@ -16,6 +16,7 @@ from example_study import part, two_factors
 from explained_example import explanation
 
 from upshift.paths import CHECKOUT
+from upshift.study.crossing import Crossing
 
 SCRIPT = CHECKOUT / "docs" / "tables.py"
 KEPT = sorted((CHECKOUT / "docs" / "measurements").rglob("result.json"))
@@ -160,7 +161,30 @@ def test_what_a_study_recommends_is_what_was_confirmed() -> None:
     assert lines("confirmed", study_result()) == ["Nothing helps: no factor made the figure better beyond what chance does."]
     recommended = {"recommended": ("a",), "confirmed": example_study.confirmed()}
     told = lines("confirmed", study_result(**recommended))
-    assert told[0] == "Recommended: a." and any("held out" in line and "worse" in line for line in told)
+    assert told[0] == "a was not confirmed: something was worse in trials of its own."
+    assert any("held out" in line and "worse" in line for line in told)
+
+
+def test_a_studys_losses_come_with_the_greatest_first() -> None:
+    told = lines("losses", study_result())
+    assert [line.split(" ")[1] for line in told] == ["b"] * 3 + ["a+b"] * 3
+    assert all(line.startswith("- ") and "CPU per query beside off" in line for line in told)
+    assert sum(line.endswith(", held out") for line in told) == 2
+    recommended = {"recommended": ("a",), "confirmed": None}
+    assert lines("losses", study_result(**recommended)) == told
+
+
+def test_what_training_on_another_workload_costs_has_its_own_row_as_the_measure() -> None:
+    crossing = Crossing(row=(0, 1), own=(1, 0), workload="reads")
+    table = lines("crossed", study_result(crossings=(crossing,)))
+    assert (
+        table[0]
+        == "| trained as | run on reads, 1 connection | run on reads, 8 connections | run on writes, 8 connections, held out |"
+    )
+    assert table[2].startswith("| b | +15.") and table[2].endswith("| – |")
+    assert table[3] == "| a | its own | its own | – |"
+    assert "trained once" in table[-1]
+    assert "trained once" not in lines("crossed", study_result(crossings=(crossing,), trainings=2))[-1]
 
 
 def test_a_study_says_how_it_was_measured() -> None:

@@ -21,6 +21,7 @@ from upshift.server.kind import Program
 from upshift.stages import study
 from upshift.stages.data import Filled
 from upshift.stages.study import Made, WatchedBench, measure_arms, parts_of, same_servers
+from upshift.study.dealing import deal
 
 DATA = Filled(path=Path("/data"), sha256="data")
 
@@ -75,7 +76,8 @@ class Lab:
         part = {"train_on": (), "hold_out": ()}
         measuring: Any = SimpleNamespace(plan=plan, model_copy=lambda update: SimpleNamespace(**part, **update))
         made = tuple(Made(training=number // 2, layout=number % 2, arms=arms) for number, arms in enumerate(trainings))
-        return measure_arms(self, made, DATA, measuring, trials=trials, arms_at_once=at_once)  # type: ignore[arg-type]
+        groups = deal([(arm.name, (number,)) for number, arm in enumerate(trainings[0])], at_once)
+        return measure_arms(self, made, DATA, measuring, trials=trials, groups=groups)  # type: ignore[arg-type]
 
 
 def test_groups_share_the_first_arm_and_trainings_and_layouts_share_the_trials(

@@ -48,3 +48,15 @@ def simulate(
     layouts = chance.normal(0, layout_sd, (trials if fresh_layouts else 1, rows))
     luck = chance.normal(0, start_sd, (trials, rows)) + chance.normal(0, noise_sd, (trials, rows))
     return np.asarray(true + mood + layouts + luck)
+
+
+def in_groups(
+    chance: np.random.Generator, true: np.ndarray, groups: Sequence[Sequence[int]], *, trials: int, blocks: int = 24
+) -> np.ndarray:
+    """Each row's logarithm less that of all off, the first row, of which each group (rows by number) has a start of its own."""
+    found = np.zeros((trials, len(true)))
+    for group in groups:
+        members = [0, *group]
+        values = simulate(chance, true[members], trials=trials, blocks=blocks)
+        found[:, group] = values[:, 1:] - values[:, :1]
+    return found

@@ -10,7 +10,7 @@ from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
 from upshift.plan import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.file import Study, find_study, read_study
-from upshift.study.plan import StudyPlan, group_names, make_plan, refuse_missing_libraries
+from upshift.study.plan import StudyPlan, make_plan, refuse_missing_libraries
 
 GOOD = """
 budget = "2h"
@@ -90,11 +90,6 @@ def test_trials_fill_the_budget_and_a_share_of_it_confirms(tmp_path: Path) -> No
     assert plan.trials > 20 and plan.confirm_trials > 20
     assert plan.wall_s <= 7200
     assert planned(tmp_path, GOOD.replace('"2h"', '"4h"', 1)).half_width < plan.half_width
-
-
-def test_arms_that_memory_does_not_hold_at_once_are_split_into_groups_with_the_first_in_each() -> None:
-    assert group_names(tuple("abcdef"), 3) == (("a", "b", "e"), ("a", "c", "f"), ("a", "d"))
-    assert group_names(tuple("abc"), 8) == (("a", "b", "c"),)
 
 
 @pytest.mark.parametrize(

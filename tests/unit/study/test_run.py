@@ -49,6 +49,7 @@ class Run:
             "base": {"recipe": recipe},
             "factors": {"v3": {"on": {"build": {"flags": ["-march=x86-64-v3"]}}}},
             "workloads": ["oltp_read_only"],
+            "held_out": ["oltp_write_only"],
             "trainings": 2,
             "confirm": confirm,
             **changes,

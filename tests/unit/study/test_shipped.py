@@ -12,17 +12,18 @@ from typing import get_args
 import pytest
 
 from upshift.cli.study_plan import show_plan
-from upshift.measure.model import Metric
+from upshift.measure.model import Load, Metric
 from upshift.paths import CHECKOUT
 from upshift.plan import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.attribution import FactorEffect, Together
 from upshift.study.builds import builds_of
+from upshift.study.crossing import crossings
 from upshift.study.designs import Kind
 from upshift.study.file import Change, Study, read_study
 from upshift.study.intervals import Effect
 from upshift.study.plan import StudyPlan, make_plan
-from upshift.study.result import StudyResult
+from upshift.study.result import Crossed, StudyResult
 from upshift.values import Value
 
 SHIPPED = sorted((CHECKOUT / "studies").glob("*.toml"))
@@ -73,6 +74,9 @@ def test_the_matrix_trains_a_server_on_each_workload_and_runs_all_on_each() -> N
     study, plan = planned(CHECKOUT / "studies" / "matrix.toml")
     alone = [arm.change.trained_on for arm in plan.arms if len(arm.change.trained_on) == 1]
     assert sorted(each for (each,) in alone) == sorted(study.workloads)
+    loads = [Load(workload=each, connections=8, held_out=False) for each in study.workloads]
+    beside = [(each.row, each.workload) for each in crossings(study, plan.arms, loads)]
+    assert len(set(beside)) == len(beside) == len(study.workloads) * 6 and plan.arms[0].row not in dict(beside)
     builds = {each.stage: each.count for each in builds_of(plan.built, study)}
     assert (builds["plain build"], builds["hot set"], builds["post-link"]) == (1, 6, 7)
 
@@ -81,7 +85,7 @@ def keys(model: type[Value]) -> Iterator[str]:
     yield from model.model_fields
 
 
-@pytest.mark.parametrize("model", [Study, Change, StudyResult, FactorEffect, Together, Effect])
+@pytest.mark.parametrize("model", [Study, Change, StudyResult, Crossed, FactorEffect, Together, Effect])
 def test_the_reference_names_every_key(model: type[Value]) -> None:
     named = {word for part in re.findall(r"`([^`\n]+)`", PAGE) for word in re.split(r"[^\w-]+", part)}
     assert set(keys(model)) <= named

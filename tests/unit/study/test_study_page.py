@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cards import card
-from example_study import confirmed, part, result, two_factors
-from rich.console import Console
+from example_study import confirmed, part, result, shown, two_factors
 
 from upshift.build.recipe import find_recipe, read_recipe
 from upshift.errors import UpshiftError, UsageError
+from upshift.measure.model import Experiment, Verdict
 from upshift.measure.variant import find_variant
 from upshift.study.designs import make_design
 from upshift.study.file import Change, Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
-from upshift.study.result import StudyResult
 from upshift.study.store import load_study
-from upshift.study.terminal import show
 
 ADDS_UP = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 DOES_NOT = {**ADDS_UP, "a+b": 25.0}
-
-
-def shown(found: StudyResult) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    show(found, console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
@@ -70,10 +62,48 @@ def test_only_the_confirmed_gain_stands_at_the_top_and_a_loss_before_it() -> Non
         two_factors(), (part(ADDS_UP),), recommended=("a",), recommended_file="/run/recommended.toml", confirmed=gain
     )
     page = render(found)
-    assert "Recommended: a." in page and "Confirmed in trials of its own" in page
-    assert page.index("Confirmed in") < page.index("What each factor does")
-    assert losses and page.index("What the recommended set makes worse") < page.index("Recommended: a.")
-    assert "confirmed: " in shown(found)
+    assert page.index("What trials of its own showed") < page.index("What each factor does")
+    assert losses and page.index("What the recommended set makes worse") < page.index("a was not confirmed")
+    assert "in trials of its own: " in shown(found)
+
+
+def confirmed_as(**verdicts: Verdict) -> Experiment:
+    """The set's own trials with these verdicts for total CPU time: under loads that are not held out, and under the other."""
+    found = [
+        each.model_copy(update={"verdict": verdicts["held_out" if each.held_out else "judged"]})
+        if each.metric == "total_cpu_us_per_query"
+        else each.model_copy(update={"verdict": verdicts.get("others", "inconclusive")})
+        for each in confirmed().comparisons
+    ]
+    return confirmed().model_copy(update={"comparisons": tuple(found)})
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (confirmed_as(judged="faster", held_out="inconclusive"), ""),
+        (confirmed_as(judged="faster", held_out="slower"), "something was worse"),
+        (confirmed_as(judged="faster", held_out="faster", others="slower"), "something was worse"),
+        (confirmed_as(judged="inconclusive", held_out="faster"), "found no gain"),
+        (confirmed_as(judged="equivalent", held_out="equivalent", others="faster"), "found no gain"),
+        (confirmed_as(judged="slower", held_out="inconclusive"), "something was worse"),
+    ],
+)
+def test_a_set_is_recommended_when_its_own_trials_say_so(gain: Experiment, said: str, tmp_path: Path) -> None:
+    named: dict[str, Any] = {"recommended": ("a",), "recommended_file": "/run/recommended.toml", "confirmed": gain}
+    found = result(two_factors(), (part(ADDS_UP),), **named)
+    arm = Arm(name="a", row=(1,), change=Change(recipe="max-clang"), recipe=find_recipe("max-clang"))
+    file = write_recommended(tmp_path / "recommended.toml", study(), arm, gain).read_text()
+    for text in (render(found), shown(found), file):
+        assert ("not confirmed" in text) == bool(said) and said in text
+        assert ("Recommended" in text) == (not said)
+    assert ("no gain to be published" in render(found)) == bool(said)
+
+
+def test_the_figure_that_a_study_judges_by_is_among_those_that_confirm() -> None:
+    found = result(two_factors(), (part(ADDS_UP),), recommended=("a",), confirmed=confirmed(), metric="user_cpu_us_per_query")
+    assert "x the user CPU per query" in render(found)
+    assert "x the user CPU per query" not in render(found.model_copy(update={"metric": "qps"})).partition('id="verdict"')[2]
 
 
 def test_rows_that_died_or_are_the_same_say_so() -> None:
