@@ -254,7 +254,7 @@ def _number(text: str) -> int:
     found = re.fullmatch(r"(\d+)([KMGTPE]?)", text.strip(), re.IGNORECASE)
     if found is None:
         return 0  # The server says what it does not understand.
-    return int(found[1]) * 1024 ** " KMGTPE".index(found[2].upper() or " ")
+    return int(found[1]) << 10 * " KMGTPE".index(found[2].upper() or " ")
 
 
 def _is_root() -> bool:
