@@ -22,23 +22,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
 # The shortest times that still give the hot set, the profile and the measurement enough to work with.
-QUICK = (
-    "--connections",
-    "4",
-    "--trials",
-    "2",
-    "--slice-seconds",
-    "0.5",
-    "--train-seconds",
-    "2",
-    "--sample-seconds",
-    "4",
-    "--card-seconds",
-    "0",
-    "--explain-seconds",
-    "0",
-    "--no-install",
-)
+QUICK = {
+    "--connections": "4",
+    "--trials": "2",
+    "--slice-seconds": "0.5",
+    "--train-seconds": "2",
+    "--sample-seconds": "4",
+    "--card-seconds": "0",
+    "--explain-seconds": "0",
+}
 
 
 def workload(name: str) -> str:
@@ -111,7 +103,9 @@ class Cli:
         """``upshift optimize --json`` on the small server, as short as it can be; ``more`` wins over what is given here."""
         named = [part for name in train_on for part in ("--workload", workload(name))]
         named += [part for name in held_out for part in ("--held-out", workload(name))]
-        return self("optimize", "--json", "--source", str(SOURCE), *QUICK, *named, *more, env=env)
+        given = {"--source": str(SOURCE), **QUICK}
+        quick = [part for option, value in given.items() if option not in more for part in (option, value)]
+        return self("optimize", "--json", "--no-install", *quick, *named, *more, env=env)
 
     def runs(self) -> list[Path]:
         """The folders of all runs, oldest first."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -281,22 +280,24 @@ def test_a_load_that_the_hypervisor_disturbed_is_measured_again_and_counted(tmp_
     assert found.steal_share == 0.0
 
 
-def rows(sql: str) -> list[Any]:
+def attempts(file: Path) -> list[tuple[int, bool, int]]:
+    """How many slices there are of each attempt, and whether they were rejected."""
     with duckdb.connect() as database:
-        return list(database.execute(sql).fetchall())
+        return database.execute(f"SELECT attempt, rejected, count(*) FROM '{file}' GROUP BY ALL ORDER BY 1").fetchall()
 
 
 def test_what_was_rejected_is_kept_and_used_by_no_figure(tmp_path: Path) -> None:
+    file, number = tmp_path / "samples.parquet", 2 * PER_TRIAL
     bench, progress = world(), list[Progress]()
     bench.steal = 0.5
     found = run(bench, tmp_path, measured=plan(trials=2), progress=progress)
-    kept = rows(f"SELECT attempt, rejected, count(*) FROM '{tmp_path / 'samples.parquet'}' GROUP BY ALL ORDER BY 1")
-    assert kept == [(0, True, 2 * PER_TRIAL), (1, True, 2 * PER_TRIAL), (2, False, 2 * PER_TRIAL)]
-    slices = read_samples(tmp_path / "samples.parquet")
-    assert len(slices) == 2 * PER_TRIAL == len(progress) == progress[-1].total and {each.attempt for each in slices} == {2}
+    kept = [(0, True, number), (1, True, number), (2, False, number)]
+    assert attempts(file) == kept
+    assert len(read_samples(file)) == len(progress) == progress[-1].total == number
+    assert {each.attempt for each in read_samples(file)} == {2}
     again = world()
-    assert run(again, tmp_path, measured=plan(trials=2)).repeated == found.repeated and again.started == []
-    assert rows(f"SELECT count(*) FROM '{tmp_path / 'samples.parquet'}' WHERE rejected") == [(4 * PER_TRIAL,)]
+    assert run(again, tmp_path, measured=plan(trials=2)).comparisons == found.comparisons and again.started == []
+    assert attempts(file) == kept
 
 
 def test_a_machine_that_always_loses_time_is_measured_all_the_same(tmp_path: Path) -> None:
