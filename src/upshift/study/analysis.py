@@ -86,7 +86,7 @@ def analyse(
             for load, table in by_load.items()
         ),
         steps=steps(design, rows, pooled, servers=servers) if design.kind == "grid" else (),
-        variance=_variance(parts, base, metric),
+        variance=_variance(parts, base, names, metric),
     )
 
 
@@ -162,10 +162,10 @@ def _groups(parts: Sequence[Part]) -> dict[str, int]:
     return {each.arm: number for number, part in reversed(list(enumerate(parts))) for each in part.slices}
 
 
-def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Component, ...]:
-    """Of each arm's ratio to the first, by training, layout, start and block; means over arms and loads.
+def _variance(parts: Sequence[Part], base: str, names: Sequence[str], metric: Metric) -> tuple[Component, ...]:
+    """Of each arm's ratio to the first, by training, layout, start and block; means over the arms ``names`` and over loads.
 
-    Every arm and load has the same numbers of each, but for arms that died.
+    Every arm and load has the same numbers of each. An arm that died has fewer, and is none of them.
     """
     series: dict[tuple[str, Load], dict[tuple[int, int, int], dict[int, float]]] = {}
     for part in parts:
@@ -181,7 +181,7 @@ def _variance(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Compone
         }
         for (arm, load, trial, number), value in values.items():
             first = values.get((base, load, trial, number))
-            if arm != base and first is not None:
+            if arm != base and arm in names and first is not None:
                 starts = series.setdefault((arm, load), {}).setdefault((part.training, part.layout, trial), {})
                 starts[number] = math.log(value / first)
     tables = [table for each in series.values() if (table := _balanced(each)) is not None]

@@ -89,6 +89,14 @@ def test_a_row_that_died_leaves_the_others_their_figures() -> None:
     assert found.effects.together == ()
 
 
+def test_what_was_measured_of_a_row_before_it_died_is_no_part_of_the_variance() -> None:
+    whole = part(ARMS)
+    before = whole.model_copy(update={"slices": tuple(each for each in whole.slices if each.arm != "a+b" or each.trial < 2)})
+    living = whole.model_copy(update={"slices": tuple(each for each in whole.slices if each.arm != "a+b")})
+    assert analysed(before, without="a+b") == analysed(living, without="a+b")
+    assert analysed(whole).variance != analysed(living, without="a+b").variance
+
+
 def test_a_metric_that_no_driver_reports_is_an_error() -> None:
     with pytest.raises(LoadFailed, match="latency_ms_p99") as error:
         analysed(part(ARMS), metric="latency_ms_p99")
