@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
 from upshift.explain.names import demangled, source_name
 from upshift.explain.recording import Block, Event, Recorded, record
-from upshift.explain.rows import Sampled, rows, sampled
+from upshift.explain.rows import Sampled, noise, rows, sampled
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
 from upshift.instructions.model import Count
@@ -99,6 +100,7 @@ def conclude(
         for binary, table, own in zip(binaries, tables, both, strict=True)
     ]
     table, confidence = rows(found[0], found[1], shown)
+    common = noise(found[0], found[1])
     files = evidence.files(tables[1], lines[1]) | evidence.files(tables[0], lines[0])
     written: list[str] = []
     for each, own, known in zip(pair, both, lines, strict=True):
@@ -118,7 +120,8 @@ def conclude(
         system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
         executed=counted.rows(work, shown),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
-        dispersion=max(each.dispersion for each in found),
+        dispersion=common.dispersion,
+        shared_error=common.shared_error if math.isfinite(common.shared_error) else None,
         confidence=confidence,
         notes=_notes(pair, tables, (old, new), tools, event, recorded),
         stacks=tuple(written),

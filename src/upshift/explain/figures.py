@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from upshift.explain import kernel
+from upshift.explain.intervals import log_ratios
 from upshift.explain.model import Change, ChangeMetric, Side
 from upshift.explain.recording import Block, Event
 from upshift.explain.rows import Sampled
@@ -68,9 +69,8 @@ def _change(metric: ChangeMetric, before: float, after: float, logs: Sequence[fl
 
 
 def _logs(recorded: tuple[Sequence[Block], Sequence[Block]], metric: ChangeMetric) -> list[float]:
-    """ln(after / before) of each pair of blocks that has the figure."""
-    pairs = [[_block_us(block, metric) for block in pair] for pair in zip(*recorded, strict=True)]
-    return [math.log(after / before) for before, after in pairs if before > 0 and after > 0]
+    before, after = ([_block_us(block, metric) for block in blocks] for blocks in recorded)
+    return log_ratios(before, after)
 
 
 def _block_us(block: Block, metric: ChangeMetric) -> float:

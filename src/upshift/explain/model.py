@@ -71,7 +71,7 @@ class Row(Value):
     ratio: float | None
     ci_low: float | None
     ci_high: float | None
-    """None: the function has no samples before; then the ratio is None as well, and the interval has no upper limit."""
+    """None: the interval has no upper limit. So it is where the function has no samples before; the ratio is None as well then."""
     verdict: Verdict
     symbol: str = ""
     """The linkage name; empty for kernel, libraries and *other* rows."""
@@ -179,7 +179,10 @@ class Explained(Value):
     """The largest differences first; they add up to the instructions of a query. Empty where functions were not counted."""
     layout: tuple[Spread, Spread]
     dispersion: float
-    """How much more functions' counts vary between blocks than Poisson's; their intervals are wider by its root."""
+    """How much more functions' shares vary between blocks than Poisson's; their intervals are wider by its root."""
+    shared_error: float | None = None
+    """Standard error of ln(after / before) of CPU time a query, which all rows share; None where no two pairs of blocks
+    tell it, and in results of an earlier Upshift, whose intervals do not hold it."""
     confidence: float
     """Of the intervals of ``rows``."""
     notes: tuple[str, ...]

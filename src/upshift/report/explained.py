@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from upshift.card.model import Card, middle
@@ -65,9 +64,9 @@ def interval(change: Change) -> str:
 
 def row_interval(row: Row) -> str:
     """The ratio of a row with its interval."""
-    if row.ratio is None or row.ci_high is None:
+    if row.ratio is None:
         return "not sampled before"
-    high = f"{row.ci_high:.2f}" if math.isfinite(row.ci_high) else "any"
+    high = "any" if row.ci_high is None else f"{row.ci_high:.2f}"
     return f"{row.ratio:.2f} ({row.ci_low:.2f} to {high})"
 
 
@@ -165,11 +164,17 @@ def unsure(load: Explained) -> list[str]:
     said = [
         f"{words.count(small, 'function or way into the kernel', 'functions and ways into the kernel')} had too few samples "
         "for rows of their own; they are in the rows of others.",
-        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: counts varied "
-        f"{load.dispersion:.1f} times as much as chance alone makes them.",
+        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: shares varied "
+        f"{load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
         "Each server was started once: what the luck of a start changes is in no interval.",
         "Time off the CPU (waits for locks, disks, the network) is not sampled.",
     ]
     if lost := load.before.lost + load.after.lost:
         said.append(f"The kernel dropped {words.count(lost, 'sample')}.")
     return said + [f"{note}." for note in load.notes]
+
+
+def _shared(load: Explained) -> str:
+    if load.shared_error is None:
+        return ""
+    return f", and all rows share the standard error of CPU time a query, {load.shared_error:.1%} of its ratio"
