@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from upshift.card.model import Card
 from upshift.explain.layout import Spread
 from upshift.machine import Machine
 from upshift.measure.variant import Variant
@@ -209,3 +210,7 @@ class Explanation(Value):
     seconds: float
     """Sampled, of each server under each load."""
     loads: tuple[Explained, ...]
+    card: Card | None = None
+    """What the machine costs a server; None where it was not measured, and where another result beside this one has it."""
+    card_lacking: str = ""
+    """Why there is no card; empty with one, and when none was asked for."""

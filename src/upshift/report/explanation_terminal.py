@@ -9,6 +9,8 @@ from rich.text import Text
 
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained as told
+from upshift.report import words
+from upshift.report.card import show_card
 
 _ROWS, _CALLS, _BRIEF_ROWS = 20, 12, 8
 _STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
@@ -30,9 +32,15 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
-        console.print(Text(told.about_pages(load)), soft_wrap=False)
+        console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)
         for said in told.unsure(load):
             console.print(Text(said, style="dim"), soft_wrap=False)
+    if explanation.card:
+        console.print()
+        console.print(Text("The machine", style="bold"))
+        show_card(explanation.card, console)
+    elif explanation.card_lacking:
+        console.print(Text(f"{words.opened(explanation.card_lacking)}.", style="dim"), soft_wrap=False)
 
 
 def show_briefly(explanation: Explanation, console: Console) -> None:

@@ -142,6 +142,22 @@ def test_the_page_and_the_terminal_say_whether_huge_pages_would_pay(tmp_path: Pa
     assert said in text_of(render(shown, tmp_path)) and said in " ".join(terminal_of(shown).split())
 
 
+def test_the_machines_card_is_in_the_explanation_and_answers_its_question(tmp_path: Path) -> None:
+    measured = card(calls=calls(steady(12), steady(31), steady(15)))
+    (load,) = explanation(tmp_path).loads
+    load = load.model_copy(update={"layout": (load.layout[0], load.layout[1].model_copy(update={"pages_99": 300}))})
+    made = explanation(tmp_path).model_copy(update={"loads": (load,), "card": measured})
+    for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "31.0 ns here, and 15.0 ns on huge pages: huge pages under the code are worth a measurement" in said
+        assert "A system call costs 140 ns" in said and "`upshift card` says" not in said
+
+
+def test_a_card_that_could_not_be_measured_is_said(tmp_path: Path) -> None:
+    made = explanation(tmp_path).model_copy(update={"card_lacking": "the machine card was not measured: no cargo"})
+    for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "The machine card was not measured: no cargo." in said
+
+
 def test_long_names_are_cut_where_least_is_lost() -> None:
     assert short("std::map<int, std::set<long>>::find") == "std::map<…>::find"
     assert short("(anonymous namespace)::run") == "run"
