@@ -82,8 +82,10 @@ def conclude(
     groups = evidence.groups_of(tables, both)
     found = [sampled(each, groups) for each in blocks]
     before, after = (
-        figures.side(each.name, own, one, event, count.instructions_per_query if count else None)
-        for each, own, one, count in zip(pair, blocks, found, counts or (None, None), strict=True)
+        figures.side(each.name, own, one, event, count.instructions_per_query if count else None, slots)
+        for each, own, one, count, slots in zip(
+            pair, blocks, found, counts or (None, None), recorded.slots or (None, None), strict=True
+        )
     )
     functions = evidence.wanted(both[0]) | evidence.wanted(both[1])
     binaries = [each.program.binary.resolve() for each in pair]
@@ -123,6 +125,7 @@ def conclude(
         dispersion=common.dispersion,
         shared_error=common.shared_error if math.isfinite(common.shared_error) else None,
         confidence=confidence,
+        slots_lacking=recorded.slots_lacking,
         notes=_notes(pair, tables, (old, new), tools, event, recorded),
         stacks=tuple(written),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from upshift.explain import kernel
 from upshift.explain.intervals import log_ratios
-from upshift.explain.model import Change, ChangeMetric, Side
+from upshift.explain.model import Change, ChangeMetric, Side, Slots
 from upshift.explain.recording import Block, Event
 from upshift.explain.rows import Sampled
 from upshift.measure.statistics import geometric_mean
@@ -15,7 +15,14 @@ from upshift.measure.statistics import geometric_mean
 CONFIDENCE = 0.95
 
 
-def side(name: str, blocks: Sequence[Block], found: Sampled, event: Event, instructions: float | None) -> Side:
+def side(
+    name: str,
+    blocks: Sequence[Block],
+    found: Sampled,
+    event: Event,
+    instructions: float | None,
+    slots: Slots | None = None,
+) -> Side:
     """One server's own figures over all of its blocks."""
     total_us = sum(block.cpu_s for block in blocks) * 1e6 / found.queries
     system_us = found.us("kernel")
@@ -29,6 +36,7 @@ def side(name: str, blocks: Sequence[Block], found: Sampled, event: Event, instr
         samples=found.samples,
         lost=sum(block.samples.lost for block in blocks),
         instructions_per_query=instructions,
+        slots=slots,
     )
 
 

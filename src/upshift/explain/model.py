@@ -20,6 +20,21 @@ CauseKind = Literal[
 ]
 
 
+class Slots(Value):
+    """What the processor's issue slots went to while a server ran, as shares of all."""
+
+    retiring: float
+    """Instructions that the program needed."""
+    bad_speculation: float
+    """Instructions on a path that a wrongly predicted branch had taken."""
+    frontend_bound: float
+    """Empty: fetching and decoding were too slow."""
+    backend_bound: float
+    """Empty: instructions waited for data, or for a unit."""
+    smt_contention: float = 0.0
+    """The core's other thread had them; AMD alone tells these apart."""
+
+
 class Side(Value):
     """One server under the load."""
 
@@ -38,6 +53,8 @@ class Side(Value):
     """Samples that the kernel dropped."""
     instructions_per_query: float | None = None
     """In user mode; None where nobody counted them."""
+    slots: Slots | None = None
+    """None where they cannot be counted."""
 
 
 class Change(Value):
@@ -186,6 +203,8 @@ class Explained(Value):
     tell it, and in results of an earlier Upshift, whose intervals do not hold it."""
     confidence: float
     """Of the intervals of ``rows``."""
+    slots_lacking: str = ""
+    """Why nobody counted the processor's slots; empty where somebody did, and in results of an earlier Upshift."""
     notes: tuple[str, ...]
     """What could not be told, and why."""
     stacks: tuple[str, ...]

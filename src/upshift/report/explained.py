@@ -25,6 +25,13 @@ CAUSES: Mapping[CauseKind, str] = {
     "not in both": "one server alone has it",
     "not examined": "",
 }
+SLOTS: Mapping[str, str] = {
+    "retiring": "slots of the processor that retired an instruction",
+    "bad_speculation": "spent on a wrong path",
+    "frontend_bound": "empty: fetching was too slow",
+    "backend_bound": "empty: waiting for data or a unit",
+    "smt_contention": "taken by the core's other thread",
+}
 FIRST_TLB_PAGES = 64
 """Entries of the first TLB for code in AMD's Zen (Software Optimization Guide); Intel's have more."""
 PAGE_FILE = "explanation.html"
@@ -52,6 +59,31 @@ def figure(change: Change, value: float) -> str:
 def calls_a_query(calls: float) -> str:
     """Some functions are called once in many queries."""
     return f"{calls:,.1f}" if calls >= 10 else f"{calls:.2f}"
+
+
+def further(load: Explained) -> list[tuple[str, str, str]]:
+    """Figures of both servers that are not compared: a name, before, after."""
+    before, after = load.before, load.after
+    rows = [
+        ("switches of threads a query", f"{before.switches_per_query:.2f}", f"{after.switches_per_query:.2f}"),
+        ("samples", f"{before.samples:,}", f"{after.samples:,}"),
+    ]
+    if before.slots and after.slots:
+        for name, shown in SLOTS.items():
+            shares = getattr(before.slots, name), getattr(after.slots, name)
+            if any(shares) or name != "smt_contention":
+                rows.append((shown, f"{shares[0]:.1%}", f"{shares[1]:.1%}"))
+    return rows
+
+
+def about_slots(load: Explained) -> str:
+    """How the processor's slots were counted, or why they were not; empty for results of an earlier Upshift."""
+    if load.before.slots and load.after.slots:
+        return (
+            "Slots are perf's top-down figures, level 1, in user mode and in the kernel where perf may count it: shares of all, "
+            "from a turn of their own, without intervals."
+        )
+    return f"Top-down figures are not available here: {load.slots_lacking}." if load.slots_lacking else ""
 
 
 def interval(change: Change) -> str:

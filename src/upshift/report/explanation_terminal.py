@@ -32,6 +32,8 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
+        if said := told.about_slots(load):
+            console.print(Text(said), soft_wrap=False)
         console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)
         for said in told.unsure(load):
             console.print(Text(said, style="dim"), soft_wrap=False)
@@ -67,6 +69,8 @@ def _changes(load: Explained) -> Table:
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
         table.add_row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+    for name, before, after in told.further(load):
+        table.add_row(name, before, after, "", "")
     return table
 
 

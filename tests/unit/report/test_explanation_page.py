@@ -14,7 +14,7 @@ from explained_example import explanation
 from rich.console import Console
 
 from upshift.card.model import Card
-from upshift.explain.model import Explanation
+from upshift.explain.model import Explanation, Slots
 from upshift.report.explained import PAGE_FILE, about_pages, short, unsure
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
@@ -156,6 +156,20 @@ def test_a_card_that_could_not_be_measured_is_said(tmp_path: Path) -> None:
     made = explanation(tmp_path).model_copy(update={"card_lacking": "the machine card was not measured: no cargo"})
     for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
         assert "The machine card was not measured: no cargo." in said
+
+
+def test_the_processors_slots_are_told_or_why_they_are_not(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    (load,) = made.loads
+    lacking = made.model_copy(update={"loads": (load.model_copy(update={"slots_lacking": "perf counts no instructions"}),)})
+    slots = Slots(retiring=0.2, bad_speculation=0.05, frontend_bound=0.503, backend_bound=0.247)
+    sides = {name: getattr(load, name).model_copy(update={"slots": slots}) for name in ("before", "after")}
+    counted = made.model_copy(update={"loads": (load.model_copy(update=sides),)})
+    for shown in (lambda each: text_of(render(each, tmp_path)), lambda each: " ".join(terminal_of(each).split())):
+        assert "Top-down figures are not available here: perf counts no instructions." in shown(lacking)
+        assert "fetching was too slow 50.3% 50.3%" in shown(counted) and "not available" not in shown(counted)
+        assert "other thread" not in shown(counted)
+        assert "op-down" not in shown(made)
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:
