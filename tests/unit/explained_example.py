@@ -76,6 +76,26 @@ def row(name: str, before: int, after: int, **changes: object) -> Row:
     return Row.model_validate({**base, **changes})
 
 
+def inlined(callee: str, caller: str) -> Inlined:
+    return Inlined(
+        callee=callee,
+        caller=caller,
+        indirect=False,
+        calls_before=1,
+        calls_after=0,
+        cold_calls_after=2,
+        symbol_gone=True,
+        moved_calls=("leap",),
+        callee_us_before=30.0,
+        callee_us_after=0.0,
+        under_us_before=31.0,
+        under_us_after=0.0,
+        caller_us_before=50.0,
+        caller_us_after=15.0,
+        proof="code",
+    )
+
+
 def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
     """An explanation whose stacks lie in ``folder``."""
     for name in ("plain", "new"):
@@ -101,23 +121,7 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
             row("other functions of the server", 100, 100, functions=31, symbol=""),
         ),
         inlined=(
-            Inlined(
-                callee="step",
-                caller="walk<int>",
-                indirect=False,
-                calls_before=1,
-                calls_after=0,
-                cold_calls_after=2,
-                symbol_gone=True,
-                moved_calls=("leap",),
-                callee_us_before=30.0,
-                callee_us_after=0.0,
-                under_us_before=31.0,
-                under_us_after=0.0,
-                caller_us_before=50.0,
-                caller_us_after=15.0,
-                proof="code",
-            ),
+            inlined("step", "walk<int>").model_copy(update={"calls_per_query_before": 19.5, "calls_per_query_after": 0}),
         ),
         families=(Family(name="walk<int>", members=("step",), before_us=80.0, own_before_us=50.0, after_us=15.0),),
         code=(

@@ -93,8 +93,8 @@ def conclude(
         evidence.examine(bench, tools, binary, table, functions, one, own, groups)
         for binary, table, one, own in zip(binaries, tables, found, both, strict=True)
     )
-    inlined, code = inlining.inlined(old, new, groups), inlining.changes(old, new)
     work = counted.works(counts, binaries, groups)
+    inlined, code = counted.with_calls(inlining.inlined(old, new, groups), work), inlining.changes(old, new)
     names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
     shown = demangled(bench.shell, tools.demangler, names)
     lines = [

@@ -110,6 +110,9 @@ class Inlined(Value):
     calls_after: int
     cold_calls_after: int
     """Such calls that are left in the caller's cold part."""
+    calls_per_query_before: float | None = None
+    """Executed calls of the callee by all callers, counted; None where functions were not."""
+    calls_per_query_after: float | None = None
     symbol_gone: bool
     """Whether the callee exists nowhere any more as a function of its own."""
     moved_calls: tuple[str, ...]

@@ -113,6 +113,12 @@ def calls(each: Inlined) -> str:
     return f"{before} → {each.calls_after}{cold}"
 
 
+def executed(each: Inlined) -> str:
+    """How often a query calls the callee, ``19.5 → 0``; empty where nobody counted it."""
+    before, after = each.calls_per_query_before, each.calls_per_query_after
+    return "" if before is None or after is None else f"{calls_a_query(before)} → {calls_a_query(after)}"
+
+
 def evidence(each: Inlined) -> str:
     """What shows that it was inlined, and how strong that is."""
     said = []

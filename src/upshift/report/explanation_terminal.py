@@ -121,9 +121,10 @@ def _families(load: Explained, most: int = _CALLS) -> Table:
 
 
 def _inlined(load: Explained) -> Table:
-    table = _table("calls that are gone", "callee", "caller", "calls", "shown by")
+    table = _table("calls that are gone", "callee", "caller", "in the code", "a query", "shown by")
     for each in load.inlined[:_CALLS]:
-        table.add_row(told.short(each.callee, 30), told.short(each.caller, 30), told.calls(each), told.PROOFS[each.proof])
+        names = (told.short(each.callee, 30), told.short(each.caller, 30))
+        table.add_row(*names, told.calls(each), told.executed(each), told.PROOFS[each.proof])
     return table
 
 

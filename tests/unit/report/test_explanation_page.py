@@ -45,7 +45,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "Why: functions with what was inlined into them",
         "80.00",
         "Calls that are gone",
-        "1 → 0 and 2 in its cold part",
+        "1 → 0 and 2 in its cold part 19.5 → 0.00",
         "the caller now makes its calls: leap",
         "4K pages",
         "What did not change",
