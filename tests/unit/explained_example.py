@@ -36,7 +36,15 @@ def in_call(name: str) -> Stack:
 
 
 def block(stacks: Mapping[Stack, int], queries: int = 1000, cpu_s: float = 0.1) -> Block:
-    return Block(queries, cpu_s, cpu_s, queries // 2, Samples(Counter(stacks)))
+    return Block(
+        queries=queries,
+        cpu_s=cpu_s,
+        sampled_cpu_s=cpu_s,
+        run_delay_s=cpu_s / 10,
+        switches=queries // 2,
+        voluntary_switches=queries // 4,
+        samples=Samples(Counter(stacks)),
+    )
 
 
 def variant(name: str) -> Variant:
@@ -51,6 +59,8 @@ def side(name: str, us: float) -> Side:
         user_us_per_query=us * 0.6,
         system_us_per_query=us * 0.4,
         switches_per_query=0.5,
+        voluntary_switches_per_query=0.375,
+        run_delay_us_per_query=us / 8,
         samples=1000,
         lost=0,
     )

@@ -33,6 +33,9 @@ def side(
         user_us_per_query=found.cpu_s * 1e6 / found.queries - system_us,
         system_us_per_query=system_us if event == "cpu-clock" else None,
         switches_per_query=sum(block.switches for block in blocks) / found.queries,
+        voluntary_switches_per_query=sum(block.voluntary_switches for block in blocks) / found.queries,
+        # A kernel without schedstats says that nobody ever waits.
+        run_delay_us_per_query=sum(block.run_delay_s for block in blocks) * 1e6 / found.queries or None,
         samples=found.samples,
         lost=sum(block.samples.lost for block in blocks),
         instructions_per_query=instructions,

@@ -48,6 +48,10 @@ class Side(Value):
     """The part in the kernel, by samples; None when perf may not sample it."""
     switches_per_query: float
     """How often a thread left its CPU."""
+    voluntary_switches_per_query: float | None = None
+    """Of these, to wait: for the next statement, a lock, a disk. None in results of an earlier Upshift."""
+    run_delay_us_per_query: float | None = None
+    """How long threads were ready to run and waited for a CPU; None where the kernel does not tell it."""
     samples: int
     lost: int
     """Samples that the kernel dropped."""

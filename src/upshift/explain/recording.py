@@ -7,11 +7,11 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
 from upshift.explain import counting
@@ -24,6 +24,7 @@ from upshift.measure.bench import Bench, RunningArm
 from upshift.measure.kernel import usage
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
+from upshift.process import of_threads
 from upshift.shell import Command, Process, Shell
 from upshift.workbench import Workbench
 
@@ -34,9 +35,16 @@ SHORTEST_S = 4.0
 _BLOCK_S = 2.0
 _FEWEST_ROUNDS = 2
 _READING_TIMEOUT_S = 600.0
-_SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
+_SWITCHES = re.compile(r"^(non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
 
 Event = Literal["cpu-clock", "cpu-clock:u"]
+
+
+class Switches(NamedTuple):
+    """How often threads left a CPU: to wait for something, or because another thread was to run."""
+
+    voluntary: int
+    forced: int
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,12 @@ class Block:
     cpu_s: float
     sampled_cpu_s: float
     """What was sampled of it: all, or without the kernel's part what the kernel's ticks call user time."""
+    run_delay_s: float
+    """How long its threads were ready to run and waited for a CPU."""
     switches: int
     """How often its threads left a CPU, of their own accord or not."""
+    voluntary_switches: int
+    """Of these, how often a thread left it to wait for something."""
     samples: Samples
 
 
@@ -172,7 +184,9 @@ def _block(
         queries=last[0] - first[0],
         cpu_s=used.total_cpu_s,
         sampled_cpu_s=used.total_cpu_s * (1.0 if event == "cpu-clock" else user_share),
-        switches=max(0, last[2] - first[2]),
+        run_delay_s=max(0.0, used.run_delay_s),
+        switches=max(0, sum(last[2]) - sum(first[2])),
+        voluntary_switches=max(0, last[2].voluntary - first[2].voluntary),
         samples=reader.done(),
     )
 
@@ -191,10 +205,15 @@ def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: flo
         raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
 
 
-def _switches(pid: int) -> int:
+def _switches(pid: int) -> Switches:
     """Of all threads that there are now; those that a load's end takes with it are gone."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += sum(int(number) for number in _SWITCHES.findall((task / "status").read_text()))
-    return total
+    return switches(each.decode() for each in of_threads(pid, "status"))
+
+
+def switches(statuses: Iterable[str]) -> Switches:
+    """From the text of each thread's ``/proc/PID/task/TID/status``."""
+    found = [(forced, int(number)) for status in statuses for forced, number in _SWITCHES.findall(status)]
+    return Switches(
+        voluntary=sum(number for forced, number in found if not forced),
+        forced=sum(number for forced, number in found if forced),
+    )

@@ -64,10 +64,12 @@ def calls_a_query(calls: float) -> str:
 def further(load: Explained) -> list[tuple[str, str, str]]:
     """Figures of both servers that are not compared: a name, before, after."""
     before, after = load.before, load.after
-    rows = [
-        ("switches of threads a query", f"{before.switches_per_query:.2f}", f"{after.switches_per_query:.2f}"),
-        ("samples", f"{before.samples:,}", f"{after.samples:,}"),
-    ]
+    rows = [("switches of threads a query", f"{before.switches_per_query:.2f}", f"{after.switches_per_query:.2f}")]
+    if waits := _both(before.voluntary_switches_per_query, after.voluntary_switches_per_query):
+        rows.append(("of these to wait: for a statement, a lock, a disk", *(f"{each:.2f}" for each in waits)))
+    if delays := _both(before.run_delay_us_per_query, after.run_delay_us_per_query):
+        rows.append(("ready to run, and waiting for a CPU, a query", *(f"{each:.1f} µs" for each in delays)))
+    rows.append(("samples", f"{before.samples:,}", f"{after.samples:,}"))
     if before.slots and after.slots:
         for name, shown in SLOTS.items():
             shares = getattr(before.slots, name), getattr(after.slots, name)
@@ -205,7 +207,7 @@ def unsure(load: Explained) -> list[str]:
         f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: shares varied "
         f"{load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
         "Each server was started once: what the luck of a start changes is in no interval.",
-        "Time off the CPU (waits for locks, disks, the network) is not sampled.",
+        _about_waits(load),
     ]
     if lost := load.before.lost + load.after.lost:
         said.append(f"The kernel dropped {words.count(lost, 'sample')}.")
@@ -216,3 +218,16 @@ def _shared(load: Explained) -> str:
     if load.shared_error is None:
         return ""
     return f", and all rows share the standard error of CPU time a query, {load.shared_error:.1%} of its ratio"
+
+
+def _about_waits(load: Explained) -> str:
+    if load.before.voluntary_switches_per_query is None:
+        return "Time off the CPU (waits for locks, disks, the network) is not sampled."
+    return (
+        "Time off the CPU is not sampled: how often threads left it to wait, and how long they then stood in its queue, is "
+        "counted, but not what they waited for (locks, disks, the network), nor how long."
+    )
+
+
+def _both(before: float | None, after: float | None) -> tuple[float, float] | None:
+    return None if before is None or after is None else (before, after)

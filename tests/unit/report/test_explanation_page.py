@@ -31,7 +31,8 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "CPU time a query of new, to that of plain: 0.50x under mix.",
         "How much",
         "0.45 to 0.55",
-        "58 % of the change, in logarithms",
+        "of these to wait: for a statement, a lock, a disk 0.38 0.38",
+        "ready to run, and waiting for a CPU, a query 12.5 µs 6.2 µs",
         "Where",
         "walk.cc:12",
         "100.0 100.0",
@@ -116,6 +117,9 @@ def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
     assert unsure(load)[0].startswith("31 functions and ways into the kernel")
     lossy = load.model_copy(update={"before": load.before.model_copy(update={"lost": 7})})
     assert "The kernel dropped 7 samples." in unsure(lossy)
+    assert any("stood in its queue, is counted" in each for each in unsure(load))
+    earlier = load.model_copy(update={"before": load.before.model_copy(update={"voluntary_switches_per_query": None})})
+    assert "Time off the CPU (waits for locks, disks, the network) is not sampled." in unsure(earlier)
 
 
 @pytest.mark.parametrize(
