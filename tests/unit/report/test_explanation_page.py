@@ -31,6 +31,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "CPU time a query of new, to that of plain: 0.50x under mix.",
         "How much",
         "0.45 to 0.55",
+        "58 % of the change, in logarithms",
         "of these to wait: for a statement, a lock, a disk 0.38 0.38",
         "ready to run, and waiting for a CPU, a query 12.5 µs 6.2 µs",
         "Where",
