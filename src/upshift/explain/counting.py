@@ -1,4 +1,4 @@
-"""What perf counts of two servers, each in a turn of its own, which nothing is sampled in: counting costs time in the kernel."""
+"""What perf counts of two servers, each in a turn of its own: counting costs time in the kernel, which samples would show."""
 
 from __future__ import annotations
 

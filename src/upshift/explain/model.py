@@ -93,7 +93,7 @@ class Row(Value):
     ratio: float | None
     ci_low: float | None
     ci_high: float | None
-    """None: the interval has no upper limit. So it is where the function has no samples before; the ratio is None as well then."""
+    """None: the interval has no upper limit. So it is without samples before; the ratio is None as well then."""
     verdict: Verdict
     symbol: str = ""
     """The linkage name; empty for kernel, libraries and *other* rows."""

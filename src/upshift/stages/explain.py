@@ -173,7 +173,7 @@ def _lacking(explained: Explained, counted: Instructions | None) -> Explained:
 
 
 def _brief(explanation: Explanation) -> Explanation:
-    """Without most of its lists of code, which are in the explanation's own file, and without the card, which the result has."""
+    """Without most of its lists of code, which the explanation's own file has, and without the card, which the result has."""
     loads = (
         each.model_copy(update={"inlined": each.inlined[:_KEPT], "families": each.families[:_KEPT], "code": ()})
         for each in explanation.loads

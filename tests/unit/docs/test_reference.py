@@ -68,7 +68,9 @@ def test_what_other_commands_print_is_named(model: type[Value]) -> None:
     assert set(keys(model, deep=False)) <= words("result-json")
 
 
-@pytest.mark.parametrize("model", [Explanation, Explained, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread])
+@pytest.mark.parametrize(
+    "model", [Explanation, Explained, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread]
+)
 def test_every_key_of_an_explanation_is_named(model: type[Value]) -> None:
     named = words("explain")
     assert set(keys(model, deep=False)) <= named
