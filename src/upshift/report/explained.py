@@ -82,8 +82,8 @@ def about_slots(load: Explained) -> str:
     """How the processor's slots were counted, or why they were not; empty for results of an earlier Upshift."""
     if load.before.slots and load.after.slots:
         return (
-            "Slots are perf's top-down figures, level 1, with the kernel's where perf may count them: shares of all, from a turn "
-            "of their own, without intervals."
+            "Slots are perf's top-down figures, level 1, with the kernel's where perf may count them: shares of all, from a "
+            "turn of their own, without intervals."
         )
     return f"Top-down figures are not available here: {load.slots_lacking}." if load.slots_lacking else ""
 
