@@ -130,9 +130,7 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
             row("brand_new", 0, 420, verdict="more"),
             row("other functions of the server", 100, 100, functions=31, symbol=""),
         ),
-        inlined=(
-            inlined("step", "walk<int>").model_copy(update={"calls_per_query_before": 19.5, "calls_per_query_after": 0}),
-        ),
+        inlined=(inlined("step", "walk<int>").model_copy(update={"calls_per_query_before": 19.5, "calls_per_query_after": 0}),),
         families=(Family(name="walk<int>", members=("step",), before_us=80.0, own_before_us=50.0, after_us=15.0),),
         code=(
             CodeChange(

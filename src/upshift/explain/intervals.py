@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta, norm, t
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtri, stdtrit
 
 from upshift.measure.statistics import LEVEL, estimate
 
 _LEAST_EXPECTED = 5
+_LEAST_TAIL, _MOST_TAIL = 1e-12, 0.4999
 
 
 class Counts(NamedTuple):
@@ -41,6 +43,9 @@ class Noise(NamedTuple):
     """Degrees of freedom of ``shared_error``."""
 
 
+_CHANCE_ALONE = Noise()
+
+
 def noise(dispersion: float, before_us: Sequence[float], after_us: Sequence[float]) -> Noise:
     """From CPU time a query by block, of both servers in the order in which they took turns."""
     shared = estimate(log_ratios(before_us, after_us))
@@ -52,56 +57,64 @@ def log_ratios(before: Sequence[float], after: Sequence[float]) -> list[float]:
     return [math.log(new / old) for old, new in zip(before, after, strict=True) if old > 0 and new > 0]
 
 
-def ratio(counts: Counts, exposure: float, confidence: float, noise: Noise = Noise()) -> Ratio:
+def ratio(counts: Counts, exposure: float, confidence: float, noise: Noise = _CHANCE_ALONE) -> Ratio:
     """How the rates behind two counts compare; infinite where nothing was seen before.
 
     ``exposure`` says how many times more samples a unit of the rate stands for after than before. Given their sum, one of two
     Poisson counts is binomial; the limits are Clopper and Pearson's ("The use of confidence or fiducial limits", 1934) on its
-    share. Counts are divided by their dispersion first, and the limits are those of Student's distribution, by ``_of_row``.
+    share. Counts are divided first by how much more than Poisson's their ratio varies.
     """
-    value = _odds(counts.after / sum(counts)) / exposure
-    spread, freedom = _of_row(counts, noise)
-    if math.isinf(spread):
+    value, tail = _odds(counts.after / sum(counts)) / exposure, (1 - confidence) / 2
+    if math.isinf(noise.shared_error):
         return Ratio(value, 0.0, math.inf)
-    before, after = (count / spread for count in counts)
-    tail = float(norm.sf(_quantile((1 - confidence) / 2, freedom)))
-    low = float(beta.ppf(tail, after, before + 1)) if after else 0.0
-    high = float(beta.isf(tail, after + 1, before)) if before else 1.0
+    before, after = (count / _spread(counts, noise, tail) for count in counts)
+    low = float(betaincinv(after, before + 1, tail)) if after else 0.0
+    high = float(betainccinv(after + 1, before, tail)) if before else 1.0
     return Ratio(value, _odds(low) / exposure, _odds(high) / exposure)
 
 
-def chance(counts: Counts, exposure: float, noise: Noise = Noise()) -> float:
-    """The two-sided p-value that both rates are the same, by the limits of ``ratio``."""
-    spread, freedom = _of_row(counts, noise)
-    if math.isinf(spread):
+def chance(counts: Counts, exposure: float, noise: Noise = _CHANCE_ALONE) -> float:
+    """The two-sided p-value that both rates are the same, by the limits of ``ratio``: at less confidence they leave 1 out."""
+    if math.isinf(noise.shared_error):
         return 1.0
-    before, after = (count / spread for count in counts)
+    if not _shares(counts, noise):
+        return min(1.0, 2 * _beyond(counts, exposure, noise, _MOST_TAIL))
+
+    def more(tail: float) -> float:
+        return _beyond(counts, exposure, noise, tail) - tail
+
+    # The less the tail, the wider the spread, and so the more lies beyond: there is one place where both are the same.
+    if more(_MOST_TAIL) >= 0:
+        return 1.0
+    return 2 * (_LEAST_TAIL if more(_LEAST_TAIL) <= 0 else float(brentq(more, _LEAST_TAIL, _MOST_TAIL)))
+
+
+def _beyond(counts: Counts, exposure: float, noise: Noise, tail: float) -> float:
+    """How likely counts are at least so far from equal rates, with the spread of this tail."""
+    before, after = (count / _spread(counts, noise, tail) for count in counts)
     same = exposure / (1 + exposure)
-    below = float(beta.cdf(same, after, before + 1)) if after else 1.0
-    above = float(beta.sf(same, after + 1, before)) if before else 1.0
-    return min(1.0, 2 * _tail(float(norm.isf(min(below, above))), freedom))
+    below = float(betainc(after, before + 1, same)) if after else 1.0
+    above = float(betaincc(after + 1, before, same)) if before else 1.0
+    return min(below, above)
 
 
-def _of_row(counts: Counts, noise: Noise) -> tuple[float, float]:
-    """How many times more than Poisson's a row's ratio varies, and the degrees of freedom of that.
+def _shares(counts: Counts, noise: Noise) -> bool:
+    """Whether the row has part in what all rows share: a function that was not seen at all in one server has no ratio."""
+    return noise.shared_error > 0 and all(counts)
 
-    The variances of ln(ratio) add up: that of the counts, and the one that all rows share. The freedom is Welch's and
-    Satterthwaite's ("The Generalization of 'Student's' Problem", 1947): the counts' variance is known, the shared one is not.
+
+def _spread(counts: Counts, noise: Noise, tail: float) -> float:
+    """How many times more than Poisson's a row's ratio varies, for limits with this tail.
+
+    Half the interval of ln(ratio) is the root of both halves' squares, the normal one of the counts and Student's of what all
+    rows share. It holds the truth at least as often as it says, however few blocks there are (Banerjee, "Approximate confidence
+    interval for linear functions of means of k populations when the population variances are not equal", 1960).
     """
-    if not noise.shared_error or not all(counts):
-        return noise.dispersion, math.inf
-    own, shared = noise.dispersion * sum(1 / count for count in counts), noise.shared_error**2
-    if math.isinf(shared):
-        return math.inf, noise.freedom
-    return noise.dispersion * (own + shared) / own, noise.freedom * ((own + shared) / shared) ** 2
-
-
-def _quantile(tail: float, freedom: float) -> float:
-    return float(norm.isf(tail) if math.isinf(freedom) else t.isf(tail, freedom))
-
-
-def _tail(quantile: float, freedom: float) -> float:
-    return float(norm.sf(quantile) if math.isinf(freedom) else t.sf(quantile, freedom))
+    if not _shares(counts, noise):
+        return noise.dispersion
+    own = noise.dispersion * sum(1 / count for count in counts)
+    wider = float(stdtrit(noise.freedom, tail) / ndtri(tail))
+    return noise.dispersion * (1 + (wider * noise.shared_error) ** 2 / own)
 
 
 def common_confidence(chances: Iterable[float]) -> float:

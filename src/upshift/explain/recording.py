@@ -31,9 +31,9 @@ from upshift.workbench import Workbench
 SAMPLE_HZ = 1999
 WARMUP_S = 4.0
 SHORTEST_S = 4.0
-"""Of a server's samples: two blocks."""
+"""Of a server's samples: four blocks of a second."""
 _BLOCK_S = 2.0
-_FEWEST_ROUNDS = 2
+_FEWEST_ROUNDS = 4
 _READING_TIMEOUT_S = 600.0
 _SWITCHES = re.compile(r"^(non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
 
@@ -99,7 +99,7 @@ def sampling_event(shell: Shell) -> Event:
 
 
 def rounds_of(seconds: float) -> int:
-    """In how many blocks each server is sampled: two at least, so that what differs between blocks shows."""
+    """In how many blocks each server is sampled: four at least, so that what differs between blocks is known at all."""
     return max(_FEWEST_ROUNDS, round(seconds / _BLOCK_S))
 
 

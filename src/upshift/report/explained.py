@@ -66,9 +66,9 @@ def further(load: Explained) -> list[tuple[str, str, str]]:
     before, after = load.before, load.after
     rows = [("switches of threads a query", f"{before.switches_per_query:.2f}", f"{after.switches_per_query:.2f}")]
     if waits := _both(before.voluntary_switches_per_query, after.voluntary_switches_per_query):
-        rows.append(("of these to wait: for a statement, a lock, a disk", *(f"{each:.2f}" for each in waits)))
+        rows.append(("of these to wait: for a statement, a lock, a disk", f"{waits[0]:.2f}", f"{waits[1]:.2f}"))
     if delays := _both(before.run_delay_us_per_query, after.run_delay_us_per_query):
-        rows.append(("ready to run, and waiting for a CPU, a query", *(f"{each:.1f} µs" for each in delays)))
+        rows.append(("ready to run, and waiting for a CPU, a query", f"{delays[0]:.1f} µs", f"{delays[1]:.1f} µs"))
     rows.append(("samples", f"{before.samples:,}", f"{after.samples:,}"))
     if before.slots and after.slots:
         for name, shown in SLOTS.items():

@@ -58,7 +58,7 @@ def test_intervals_hold_the_truth_when_blocks_have_good_and_bad_moments(samples:
             number + (found.low <= 0.7 <= found.high)
             for number, found in ((held, ratio(counts, 1.0, 0.95, common)), (blind, ratio(counts, 1.0, 0.95)))
         )
-    assert 0.93 < held / 600 < 0.99
+    assert held / 600 > 0.93
     if samples == 2500:
         assert blind / 600 < 0.85, "this noise would be no test"
 
@@ -66,10 +66,11 @@ def test_intervals_hold_the_truth_when_blocks_have_good_and_bad_moments(samples:
 def test_no_number_of_samples_makes_up_for_blocks_that_disagree() -> None:
     common = noise(1.0, [100.0, 105.0, 95.0], [100.0, 95.0, 105.0])
     few, many = (ratio(Counts(count, count), 1.0, 0.95, common) for count in (10**4, 10**8))
-    # Student's interval of the three pairs, which is what is left when samples are as many as that.
+    # Student's interval of the three pairs is what is left when samples are as many as that; Clopper and Pearson's is wider
+    # than it must be by some hundredths.
     logs = log_ratios([100.0, 105.0, 95.0], [100.0, 95.0, 105.0])
     half = 4.302653 * np.std(logs, ddof=1) / math.sqrt(3)
-    assert math.log(many.high) == pytest.approx(half, rel=1e-3) and math.log(few.high) > half
+    assert half < math.log(many.high) < math.log(few.high) and math.log(many.high) < 1.05 * half
     assert math.isinf(ratio(Counts(50, 50), 1.0, 0.95, noise(1.0, [100.0], [90.0])).high), "one pair has no spread"
 
 

@@ -116,5 +116,5 @@ def test_switches_are_told_apart_by_who_wanted_them() -> None:
 
 
 def test_blocks_are_replicated_however_short_the_time() -> None:
-    assert rounds_of(1) == 2 and rounds_of(16) == 8
+    assert rounds_of(1) == rounds_of(8) == 4 and rounds_of(16) == 8
     assert recording_s(32) > recording_s(16) > 32

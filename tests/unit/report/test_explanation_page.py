@@ -170,11 +170,14 @@ def test_the_processors_slots_are_told_or_why_they_are_not(tmp_path: Path) -> No
     slots = Slots(retiring=0.2, bad_speculation=0.05, frontend_bound=0.503, backend_bound=0.247)
     sides = {name: getattr(load, name).model_copy(update={"slots": slots}) for name in ("before", "after")}
     counted = made.model_copy(update={"loads": (load.model_copy(update=sides),)})
-    for shown in (lambda each: text_of(render(each, tmp_path)), lambda each: " ".join(terminal_of(each).split())):
-        assert "Top-down figures are not available here: perf counts no instructions." in shown(lacking)
-        assert "fetching was too slow 50.3% 50.3%" in shown(counted) and "not available" not in shown(counted)
-        assert "other thread" not in shown(counted)
-        assert "op-down" not in shown(made)
+
+    def both(each: Explanation) -> tuple[str, str]:
+        return text_of(render(each, tmp_path)), " ".join(terminal_of(each).split())
+
+    assert all("Top-down figures are not available here: perf counts no instructions." in each for each in both(lacking))
+    for told in both(counted):
+        assert "fetching was too slow 50.3% 50.3%" in told and "not available" not in told and "other thread" not in told
+    assert not any("op-down" in each for each in both(made))
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:
