@@ -57,7 +57,7 @@ def show_briefly(explanation: Explanation, console: Console) -> None:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        right = number > 0 and column not in ("why", "took in", "caller", "shown by")
+        right = number > 0 and column not in ("why", "took in", "caller", "in the code", "shown by")
         table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
     return table
 
@@ -121,10 +121,12 @@ def _families(load: Explained, most: int = _CALLS) -> Table:
 
 
 def _inlined(load: Explained) -> Table:
-    table = _table("calls that are gone", "callee", "caller", "in the code", "a query", "shown by")
+    counted = ("a query",) if load.executed else ()
+    table = _table("calls that are gone", "callee", "caller", "in the code", *counted, "shown by")
     for each in load.inlined[:_CALLS]:
         names = (told.short(each.callee, 30), told.short(each.caller, 30))
-        table.add_row(*names, told.calls(each), told.executed(each), told.PROOFS[each.proof])
+        calls = (told.calls(each), *((told.executed(each),) if load.executed else ()))
+        table.add_row(*names, *calls, told.PROOFS[each.proof])
     return table
 
 

@@ -104,6 +104,7 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         "inlined into its callers",
         "futex",
         "1 → 0",
+        "19.5 → 0.00",
         "-60,000",
         "the code",
         "-1.00 ?",
@@ -111,6 +112,19 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         "1.5 times",
     ):
         assert part in said, part
+
+
+def test_calls_that_nobody_counted_have_no_column(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    uncounted = made.loads[0].inlined[0].model_copy(update=dict.fromkeys(("calls_per_query_before", "calls_per_query_after")))
+    bare = made.model_copy(
+        update={"loads": (made.loads[0].model_copy(update={"executed": (), "inlined": (uncounted,)}),)},
+    )
+    assert "calls of the callee a query" in text_of(render(made, tmp_path))
+    assert "calls of the callee a query" not in text_of(render(bare, tmp_path)) and "--counts" in text_of(
+        render(bare, tmp_path)
+    )
+    assert "19.5 → 0.00" not in terminal_of(bare)
 
 
 def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
