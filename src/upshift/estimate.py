@@ -116,9 +116,9 @@ def estimate(
 
 def explaining(options: Options, seconds: float, *, counts: bool) -> tuple[Estimate, ...]:
     """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload, and counts them first."""
-    data, counted, explained = estimate(options, (Stage.DATA, Stage.INSTRUCTIONS, Stage.EXPLAIN))
+    data, carded, counted, explained = estimate(options, (Stage.DATA, Stage.CARD, Stage.INSTRUCTIONS, Stage.EXPLAIN))
     wall_s = len(options.workloads) * _explained_s(seconds)
-    return data, *((counted,) if counts else ()), explained.model_copy(update={"wall_s": wall_s})
+    return data, carded, *((counted,) if counts else ()), explained.model_copy(update={"wall_s": wall_s})
 
 
 def _explained_s(seconds: float) -> float:

@@ -23,7 +23,7 @@ from upshift.server.kinds import find_program
 from upshift.stack.answers import Answers
 from upshift.stages.answers import Replayed, compare_answers
 from upshift.stages.builds import build_instrumented, build_optimised, build_plain
-from upshift.stages.card import measure_machine
+from upshift.stages.card import Carded, measure_machine
 from upshift.stages.check import check_server
 from upshift.stages.count import count_instructions
 from upshift.stages.data import Filled, fill_data
@@ -69,7 +69,7 @@ def optimize(lab: Lab, work: Work) -> Result:
     experiment = measure(lab, measured, filled, work)
     counted = count_instructions(lab, measured, filled, work)
     before, after = measured[0], next(each for each in measured if each.name == OPTIMISED)
-    why = explain_gain(lab, source.version, (before, after), filled, counted, work)
+    why = explain_gain(lab, source.version, (before, after), filled, counted, work, carded)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
     judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why, checked=checked)
@@ -79,10 +79,11 @@ def optimize(lab: Lab, work: Work) -> Result:
 def explain(lab: Lab, explaining: Explaining) -> Explanation:
     """Say why one of two servers that exist already is faster."""
     if nothing_differs(explaining.asked.pair):
-        return explain_pair(lab, explaining, None)
+        return explain_pair(lab, explaining, None, Carded(card=None))
     first, measuring = explaining.asked.before, explaining.measuring
     data = fill_data(lab, first.program, measuring.train_on, settings=lasting_settings(lab.kind_of(first.program), first))
-    return explain_pair(lab, explaining, data)
+    carded = measure_machine(lab, measuring.options.card_s)
+    return explain_pair(lab, explaining, data, carded)
 
 
 def train(lab: Lab, work: Work) -> Trained:

@@ -26,7 +26,7 @@ volatile unsigned sink;
 
 """
 CALLEE, CALLERS = "small::(anonymous namespace)::planted", ("small::append_escaped", "small::compare_text")
-QUICK = ("--connections", "4", "--seconds", "4", "--no-install")
+QUICK = ("--connections", "4", "--seconds", "4", "--card-seconds", "0", "--no-install")
 PROFILED = 'toolchain = "clang"\nprofile = "ir"\n'
 LAID_OUT = 'toolchain = "clang"\npost_link = "bolt"\n'
 

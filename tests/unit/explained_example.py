@@ -36,7 +36,15 @@ def in_call(name: str) -> Stack:
 
 
 def block(stacks: Mapping[Stack, int], queries: int = 1000, cpu_s: float = 0.1) -> Block:
-    return Block(queries, cpu_s, cpu_s, queries // 2, Samples(Counter(stacks)))
+    return Block(
+        queries=queries,
+        cpu_s=cpu_s,
+        sampled_cpu_s=cpu_s,
+        run_delay_s=cpu_s / 10,
+        switches=queries // 2,
+        voluntary_switches=queries // 4,
+        samples=Samples(Counter(stacks)),
+    )
 
 
 def variant(name: str) -> Variant:
@@ -51,6 +59,8 @@ def side(name: str, us: float) -> Side:
         user_us_per_query=us * 0.6,
         system_us_per_query=us * 0.4,
         switches_per_query=0.5,
+        voluntary_switches_per_query=0.375,
+        run_delay_us_per_query=us / 8,
         samples=1000,
         lost=0,
     )
@@ -74,6 +84,26 @@ def row(name: str, before: int, after: int, **changes: object) -> Row:
         "symbol": name,
     }
     return Row.model_validate({**base, **changes})
+
+
+def inlined(callee: str, caller: str) -> Inlined:
+    return Inlined(
+        callee=callee,
+        caller=caller,
+        indirect=False,
+        calls_before=1,
+        calls_after=0,
+        cold_calls_after=2,
+        symbol_gone=True,
+        moved_calls=("leap",),
+        callee_us_before=30.0,
+        callee_us_after=0.0,
+        under_us_before=31.0,
+        under_us_after=0.0,
+        caller_us_before=50.0,
+        caller_us_after=15.0,
+        proof="code",
+    )
 
 
 def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
@@ -100,25 +130,7 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
             row("brand_new", 0, 420, verdict="more"),
             row("other functions of the server", 100, 100, functions=31, symbol=""),
         ),
-        inlined=(
-            Inlined(
-                callee="step",
-                caller="walk<int>",
-                indirect=False,
-                calls_before=1,
-                calls_after=0,
-                cold_calls_after=2,
-                symbol_gone=True,
-                moved_calls=("leap",),
-                callee_us_before=30.0,
-                callee_us_after=0.0,
-                under_us_before=31.0,
-                under_us_after=0.0,
-                caller_us_before=50.0,
-                caller_us_after=15.0,
-                proof="code",
-            ),
-        ),
+        inlined=(inlined("step", "walk<int>").model_copy(update={"calls_per_query_before": 19.5, "calls_per_query_after": 0}),),
         families=(Family(name="walk<int>", members=("step",), before_us=80.0, own_before_us=50.0, after_us=15.0),),
         code=(
             CodeChange(

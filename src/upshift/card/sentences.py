@@ -143,7 +143,8 @@ def wake_up(card: Card) -> str:
     if apart(same, two) and middle(two) >= DEAR_WAKE_UP * middle(same):
         return (
             f"{both}. With one connection each statement waits that long when client and server have CPUs of their own, so "
-            "that throughput at one connection says little about the server here."
+            "that throughput at one connection says little about the server here. With many connections a thread pool, where "
+            "the server has one, is worth a measurement: its threads go on to the next statement, and sleep less."
         )
     return f"{both}."
 

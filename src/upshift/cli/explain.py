@@ -31,6 +31,9 @@ def explain(
             "--counts", help="Also count each function's instructions and calls, exactly, with valgrind: a minute more."
         ),
     ] = False,
+    card_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds to measure this machine for the explanation; 0: leave its card out.")
+    ] = 10.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages and estimates, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
@@ -46,18 +49,23 @@ def explain(
     from upshift.report.explained import PAGE_FILE
     from upshift.report.explanation_terminal import show
     from upshift.stages.names import Stage
+    from upshift.values import checked
 
     named = asked(servers)
-    options = Options(
-        workloads=tuple(workload or named.workloads or ("oltp_read_write",)),
-        held_out=(),
-        connections=(connections or named.connections or 8,),
+    options = checked(
+        Options,
+        {
+            "workloads": tuple(workload or named.workloads or ("oltp_read_write",)),
+            "held_out": (),
+            "connections": (connections or named.connections or 8,),
+            "card_s": card_seconds,
+        },
     )
     if dry_run:
         show_estimates(explaining(options, seconds, counts=counts), as_json=json)
         return
     prepared = prepare_explaining(options, named, seconds=seconds, counts=counts, allow_install=not no_install, say=console.say)
-    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.EXPLAIN)) + counts
+    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.CARD, Stage.EXPLAIN)) + counts
     with session(
         "explain", {**options.model_dump(mode="json"), "seconds": seconds, "counts": counts}, stages=stages, jobs=0
     ) as at_work:

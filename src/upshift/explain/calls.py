@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from upshift.explain import kernel
 from upshift.explain.model import SystemCall
 from upshift.explain.script import Stack
 from upshift.shell import Command, Shell
 
-SECONDS = 2.0
 _MOST = 8
 _EVENT = "syscalls:sys_enter_"
 
@@ -31,10 +29,9 @@ def worth_counting(stacks: Iterable[tuple[Stack, int]]) -> tuple[str, ...]:
     return tuple(name for name, _count in seen.most_common(_MOST))
 
 
-def count_command(pid: int, calls: Sequence[str], output: Path) -> Command:
-    """Counts these calls of a server for a while."""
-    events = (word for call in calls for word in ("-e", f"{_EVENT}{call}"))
-    return Command(("perf", "stat", "-x", ",", "-o", str(output), *events, "-p", str(pid), "--", "sleep", f"{SECONDS:.1f}"))
+def events(calls: Sequence[str]) -> tuple[str, ...]:
+    """How perf is asked to count these calls."""
+    return tuple(word for call in calls for word in ("-e", f"{_EVENT}{call}"))
 
 
 def read_counts(text: str) -> Mapping[str, int]:

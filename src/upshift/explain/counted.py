@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from upshift.explain.model import FunctionWork, Home
+from upshift.explain.model import FunctionWork, Home, Inlined
 from upshift.explain.names import source_name
 from upshift.explain.symbols import Groups
 from upshift.instructions.model import Count
@@ -39,6 +39,21 @@ def works(counts: tuple[Count, Count] | None, servers: Sequence[Path], groups: G
         return {}, {}
     before, after = (_by_place(count, server.name, groups) for count, server in zip(counts, servers, strict=True))
     return before, after
+
+
+def with_calls(found: Sequence[Inlined], both: tuple[Works, Works]) -> tuple[Inlined, ...]:
+    """Calls that are gone from the code, with how often a query calls the callee; unchanged where that was not counted."""
+    if not all(both):
+        return tuple(found)
+    nothing = Work(0, 0)
+
+    def calls(each: Inlined, work: Works) -> float:
+        return work.get(Place("server", each.callee), nothing).calls
+
+    return tuple(
+        each.model_copy(update={"calls_per_query_before": calls(each, both[0]), "calls_per_query_after": calls(each, both[1])})
+        for each in found
+    )
 
 
 def _by_place(count: Count, server: str, groups: Groups) -> Works:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
 from upshift.explain.names import demangled, source_name
 from upshift.explain.recording import Block, Event, Recorded, record
-from upshift.explain.rows import Sampled, rows, sampled
+from upshift.explain.rows import Sampled, noise, rows, sampled
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
 from upshift.instructions.model import Count
@@ -81,8 +82,10 @@ def conclude(
     groups = evidence.groups_of(tables, both)
     found = [sampled(each, groups) for each in blocks]
     before, after = (
-        figures.side(each.name, own, one, event, count.instructions_per_query if count else None)
-        for each, own, one, count in zip(pair, blocks, found, counts or (None, None), strict=True)
+        figures.side(each.name, own, one, event, count.instructions_per_query if count else None, slots)
+        for each, own, one, count, slots in zip(
+            pair, blocks, found, counts or (None, None), recorded.slots or (None, None), strict=True
+        )
     )
     functions = evidence.wanted(both[0]) | evidence.wanted(both[1])
     binaries = [each.program.binary.resolve() for each in pair]
@@ -90,8 +93,8 @@ def conclude(
         evidence.examine(bench, tools, binary, table, functions, one, own, groups)
         for binary, table, one, own in zip(binaries, tables, found, both, strict=True)
     )
-    inlined, code = inlining.inlined(old, new, groups), inlining.changes(old, new)
     work = counted.works(counts, binaries, groups)
+    inlined, code = counted.with_calls(inlining.inlined(old, new, groups), work), inlining.changes(old, new)
     names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
     shown = demangled(bench.shell, tools.demangler, names)
     lines = [
@@ -99,6 +102,7 @@ def conclude(
         for binary, table, own in zip(binaries, tables, both, strict=True)
     ]
     table, confidence = rows(found[0], found[1], shown)
+    common = noise(found[0], found[1])
     files = evidence.files(tables[1], lines[1]) | evidence.files(tables[0], lines[0])
     written: list[str] = []
     for each, own, known in zip(pair, both, lines, strict=True):
@@ -118,8 +122,10 @@ def conclude(
         system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
         executed=counted.rows(work, shown),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
-        dispersion=max(each.dispersion for each in found),
+        dispersion=common.dispersion,
+        shared_error=common.shared_error if math.isfinite(common.shared_error) else None,
         confidence=confidence,
+        slots_lacking=recorded.slots_lacking,
         notes=_notes(pair, tables, (old, new), tools, event, recorded),
         stacks=tuple(written),
     )

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from upshift.explain import kernel
-from upshift.explain.model import Change, ChangeMetric, Side
+from upshift.explain.intervals import log_ratios
+from upshift.explain.model import Change, ChangeMetric, Side, Slots
 from upshift.explain.recording import Block, Event
 from upshift.explain.rows import Sampled
 from upshift.measure.statistics import geometric_mean
@@ -14,7 +15,14 @@ from upshift.measure.statistics import geometric_mean
 CONFIDENCE = 0.95
 
 
-def side(name: str, blocks: Sequence[Block], found: Sampled, event: Event, instructions: float | None) -> Side:
+def side(
+    name: str,
+    blocks: Sequence[Block],
+    found: Sampled,
+    event: Event,
+    instructions: float | None,
+    slots: Slots | None = None,
+) -> Side:
     """One server's own figures over all of its blocks."""
     total_us = sum(block.cpu_s for block in blocks) * 1e6 / found.queries
     system_us = found.us("kernel")
@@ -25,9 +33,13 @@ def side(name: str, blocks: Sequence[Block], found: Sampled, event: Event, instr
         user_us_per_query=found.cpu_s * 1e6 / found.queries - system_us,
         system_us_per_query=system_us if event == "cpu-clock" else None,
         switches_per_query=sum(block.switches for block in blocks) / found.queries,
+        voluntary_switches_per_query=sum(block.voluntary_switches for block in blocks) / found.queries,
+        # A kernel without schedstats says that nobody ever waits.
+        run_delay_us_per_query=sum(block.run_delay_s for block in blocks) * 1e6 / found.queries or None,
         samples=found.samples,
         lost=sum(block.samples.lost for block in blocks),
         instructions_per_query=instructions,
+        slots=slots,
     )
 
 
@@ -68,9 +80,8 @@ def _change(metric: ChangeMetric, before: float, after: float, logs: Sequence[fl
 
 
 def _logs(recorded: tuple[Sequence[Block], Sequence[Block]], metric: ChangeMetric) -> list[float]:
-    """ln(after / before) of each pair of blocks that has the figure."""
-    pairs = [[_block_us(block, metric) for block in pair] for pair in zip(*recorded, strict=True)]
-    return [math.log(after / before) for before, after in pairs if before > 0 and after > 0]
+    before, after = ([_block_us(block, metric) for block in blocks] for blocks in recorded)
+    return log_ratios(before, after)
 
 
 def _block_us(block: Block, metric: ChangeMetric) -> float:

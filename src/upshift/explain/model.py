@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from upshift.card.model import Card
 from upshift.explain.layout import Spread
 from upshift.machine import Machine
 from upshift.measure.variant import Variant
@@ -19,6 +20,21 @@ CauseKind = Literal[
 ]
 
 
+class Slots(Value):
+    """What the processor's issue slots went to while a server ran, as shares of all."""
+
+    retiring: float
+    """Instructions that the program needed."""
+    bad_speculation: float
+    """Instructions on a path that a wrongly predicted branch had taken."""
+    frontend_bound: float
+    """Empty: fetching and decoding were too slow."""
+    backend_bound: float
+    """Empty: instructions waited for data, or for a unit."""
+    smt_contention: float = 0.0
+    """The core's other thread had them; AMD alone tells these apart."""
+
+
 class Side(Value):
     """One server under the load."""
 
@@ -32,11 +48,17 @@ class Side(Value):
     """The part in the kernel, by samples; None when perf may not sample it."""
     switches_per_query: float
     """How often a thread left its CPU."""
+    voluntary_switches_per_query: float | None = None
+    """Of these, to wait: for the next statement, a lock, a disk. None in results of an earlier Upshift."""
+    run_delay_us_per_query: float | None = None
+    """How long threads were ready to run and waited for a CPU; None where the kernel does not tell it."""
     samples: int
     lost: int
     """Samples that the kernel dropped."""
     instructions_per_query: float | None = None
     """In user mode; None where nobody counted them."""
+    slots: Slots | None = None
+    """None where they cannot be counted."""
 
 
 class Change(Value):
@@ -71,7 +93,7 @@ class Row(Value):
     ratio: float | None
     ci_low: float | None
     ci_high: float | None
-    """None: the function has no samples before; then the ratio is None as well, and the interval has no upper limit."""
+    """None: the interval has no upper limit. So it is without samples before; the ratio is None as well then."""
     verdict: Verdict
     symbol: str = ""
     """The linkage name; empty for kernel, libraries and *other* rows."""
@@ -92,6 +114,9 @@ class Inlined(Value):
     calls_after: int
     cold_calls_after: int
     """Such calls that are left in the caller's cold part."""
+    calls_per_query_before: float | None = None
+    """Executed calls of the callee by all callers, counted; None where functions were not."""
+    calls_per_query_after: float | None = None
     symbol_gone: bool
     """Whether the callee exists nowhere any more as a function of its own."""
     moved_calls: tuple[str, ...]
@@ -179,9 +204,14 @@ class Explained(Value):
     """The largest differences first; they add up to the instructions of a query. Empty where functions were not counted."""
     layout: tuple[Spread, Spread]
     dispersion: float
-    """How much more functions' counts vary between blocks than Poisson's; their intervals are wider by its root."""
+    """How much more functions' shares vary between blocks than Poisson's; their intervals are wider by its root."""
+    shared_error: float | None = None
+    """Standard error of ln(after / before) of CPU time a query, which all rows share; None where no two pairs of blocks
+    tell it, and in results of an earlier Upshift, whose intervals do not hold it."""
     confidence: float
     """Of the intervals of ``rows``."""
+    slots_lacking: str = ""
+    """Why nobody counted the processor's slots; empty where somebody did, and in results of an earlier Upshift."""
     notes: tuple[str, ...]
     """What could not be told, and why."""
     stacks: tuple[str, ...]
@@ -206,3 +236,7 @@ class Explanation(Value):
     seconds: float
     """Sampled, of each server under each load."""
     loads: tuple[Explained, ...]
+    card: Card | None = None
+    """What the machine costs a server; None where it was not measured, and where another result beside this one has it."""
+    card_lacking: str = ""
+    """Why there is no card; empty with one, and when none was asked for."""

@@ -7,41 +7,44 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import psutil
+from typing import Literal, NamedTuple
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
-from upshift.explain import calls
+from upshift.explain import counting
+from upshift.explain.counting import Counting
+from upshift.explain.model import Slots
 from upshift.explain.script import Reader, Samples, script_command
 from upshift.explain.symbols import SymbolTable
+from upshift.explain.turns import ATTACH_S, ATTACH_TIMEOUT_S, LEAD_S, begun, paused
 from upshift.measure.bench import Bench, RunningArm
 from upshift.measure.kernel import usage
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
+from upshift.process import of_threads
 from upshift.shell import Command, Process, Shell
 from upshift.workbench import Workbench
 
 SAMPLE_HZ = 1999
 WARMUP_S = 4.0
 SHORTEST_S = 4.0
-"""Of a server's samples: two blocks."""
+"""Of a server's samples: four blocks of a second."""
 _BLOCK_S = 2.0
-_FEWEST_ROUNDS = 2
-# The other server has slept and its caches have cooled: the first moments of a block are not those of a steady load.
-LEAD_S = 1.0
-# perf attaches to each thread by itself: some tenths of a second, or longer on a busy machine. A load that ends while a block
-# is sampled costs samples, and no figure is wrong for it: queries and CPU time are counted over the same time.
-_ATTACH_S = 1.0
-_ATTACH_TIMEOUT_S = 15.0
+_FEWEST_ROUNDS = 4
 _READING_TIMEOUT_S = 600.0
-_SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
+_SWITCHES = re.compile(r"^(non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
 
 Event = Literal["cpu-clock", "cpu-clock:u"]
+
+
+class Switches(NamedTuple):
+    """How often threads left a CPU: to wait for something, or because another thread was to run."""
+
+    voluntary: int
+    forced: int
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,12 @@ class Block:
     cpu_s: float
     sampled_cpu_s: float
     """What was sampled of it: all, or without the kernel's part what the kernel's ticks call user time."""
+    run_delay_s: float
+    """How long its threads were ready to run and waited for a CPU."""
     switches: int
     """How often its threads left a CPU, of their own accord or not."""
+    voluntary_switches: int
+    """Of these, how often a thread left it to wait for something."""
     samples: Samples
 
 
@@ -65,6 +72,9 @@ class Recorded:
     calls: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
     """System calls a query by name; empty where they were not asked for, or perf may not count them."""
     with_calls: bool = True
+    slots: tuple[Slots, Slots] | None = None
+    slots_lacking: str = ""
+    """Why there are no slots."""
 
 
 def sampling_event(shell: Shell) -> Event:
@@ -89,13 +99,13 @@ def sampling_event(shell: Shell) -> Event:
 
 
 def rounds_of(seconds: float) -> int:
-    """In how many blocks each server is sampled: two at least, so that what differs between blocks shows."""
+    """In how many blocks each server is sampled: four at least, so that what differs between blocks is known at all."""
     return max(_FEWEST_ROUNDS, round(seconds / _BLOCK_S))
 
 
 def recording_s(seconds: float) -> float:
     """About how long ``record`` takes: both servers' starts, warm-ups and blocks, with system calls counted."""
-    return 2 * (seconds + calls.SECONDS + (rounds_of(seconds) + 2) * (LEAD_S + _ATTACH_S) + 3) + WARMUP_S
+    return 2 * (seconds + counting.SECONDS + (rounds_of(seconds) + 2) * (LEAD_S + ATTACH_S) + 3) + WARMUP_S
 
 
 def record(
@@ -111,7 +121,7 @@ def record(
     on_block: Callable[[int, int], None],
 ) -> Recorded:
     """Blocks of both servers, ``seconds`` of each, taken in turns: first second, second first, and so on; then their system
-    calls, where they are asked for and perf may count them.
+    calls, where they are asked for and perf may count them, and the processor's slots, where it has counters.
 
     Both are there all the while, so that what changes on the machine meets both; who has no turn is stopped. Raises
     LoadFailed when there are no samples.
@@ -125,71 +135,22 @@ def record(
         for number in range(rounds):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
                 turn = running[side], pair[side], tables[side]
-                with _paused(running[1 - side]):
+                with paused(running[1 - side]):
                     block = _block(bench, servers, *turn, load, event, seconds / rounds, seed=number + 2)
                 found[side].append(block)
                 on_block(len(found[0]) + len(found[1]), 2 * rounds)
         wanted = with_calls and event == "cpu-clock"
-        counted = _count_calls(bench, servers, running, load, found) if wanted else ({}, {})
+        count = Counting(bench, servers, running, load)
+        stacks = (item for blocks in found for block in blocks for item in block.samples.stacks.items())
+        counted = count.calls(stacks) if wanted else ({}, {})
+        slots, slots_lacking = count.slots()
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):
             raise LoadFailed(
                 f"{variant.name}: there are no samples, or no queries, under the load {load.workload}",
                 "the load command must keep the server busy: try it by hand, or use a longer --seconds",
             )
-    return Recorded(found, counted, with_calls)
-
-
-def _count_calls(
-    bench: Workbench,
-    servers: Bench,
-    running: Sequence[RunningArm],
-    load: Load,
-    blocks: tuple[list[Block], list[Block]],
-) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """System calls a query, of those that took most time; in a turn of its own, which nothing is sampled in."""
-    named = calls.worth_counting(item for each in blocks for block in each for item in block.samples.stacks.items())
-    if not named or not calls.countable(bench.shell):
-        return {}, {}
-    found = []
-    for one, other in ((running[0], running[1]), (running[1], running[0])):
-        with _paused(other):
-            found.append(_calls_a_query(bench, servers, one, load, named))
-    return found[0], found[1]
-
-
-def _calls_a_query(
-    bench: Workbench, servers: Bench, running: RunningArm, load: Load, named: Sequence[str]
-) -> Mapping[str, float]:
-    output = bench.folder / "calls.csv"
-    handle = servers.begin(running, load, LEAD_S + 2 * _ATTACH_S + calls.SECONDS, seed=1)
-    time.sleep(LEAD_S)
-    process = bench.shell.spawn(calls.count_command(running.pid, named, output), log=bench.log)
-    # perf counts from the moment on in which its own command begins, when it has attached to all threads.
-    in_time = _await(lambda: _sleeps(process.pid), 2 * _ATTACH_S)
-    before = handle.answered()
-    process.wait(calls.SECONDS + _ATTACH_TIMEOUT_S)
-    queries = handle.answered() - before
-    handle.finish()
-    counts = calls.read_counts(output.read_text()) if output.is_file() else {}
-    output.unlink(missing_ok=True)
-    return {name: count / queries for name, count in counts.items() if queries and in_time}
-
-
-def _await(done: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if done():
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def _sleeps(pid: int) -> bool:
-    """Whether perf has begun its command, which is `sleep`."""
-    with contextlib.suppress(psutil.Error):
-        return any(child.name() == "sleep" for child in psutil.Process(pid).children())
-    return False
+    return Recorded(found, counted, with_calls, slots, slots_lacking)
 
 
 def _block(
@@ -204,11 +165,11 @@ def _block(
     seed: int,
 ) -> Block:
     data = bench.folder / "samples.perf"
-    handle = servers.begin(running, load, LEAD_S + _ATTACH_S + block_s, seed)
+    handle = servers.begin(running, load, LEAD_S + ATTACH_S + block_s, seed)
     time.sleep(LEAD_S)
     with _recorder(bench, running.pid, data, event, block_s) as recorder:
         first = handle.answered(), usage(running.pid), _switches(running.pid)
-        recorder.wait(block_s + _ATTACH_TIMEOUT_S)
+        recorder.wait(block_s + ATTACH_TIMEOUT_S)
         last = handle.answered(), usage(running.pid), _switches(running.pid)
     handle.finish()
     used = last[1] - first[1]
@@ -223,19 +184,11 @@ def _block(
         queries=last[0] - first[0],
         cpu_s=used.total_cpu_s,
         sampled_cpu_s=used.total_cpu_s * (1.0 if event == "cpu-clock" else user_share),
-        switches=max(0, last[2] - first[2]),
+        run_delay_s=max(0.0, used.run_delay_s),
+        switches=max(0, sum(last[2]) - sum(first[2])),
+        voluntary_switches=max(0, last[2].voluntary - first[2].voluntary),
         samples=reader.done(),
     )
-
-
-@contextlib.contextmanager
-def _paused(other: RunningArm) -> Iterator[None]:
-    """Its background work must not take time, or caches, from who has the turn."""
-    other.pause()
-    try:
-        yield
-    finally:
-        other.resume()
 
 
 @contextlib.contextmanager
@@ -243,19 +196,24 @@ def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: flo
     """perf, attached to all threads of a server; stopped at the end. Raises CommandFailed when it ends early."""
     options = ("-e", event, "-g", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(data))
     process = bench.shell.spawn(Command(("perf", "record", *options, "--", "sleep", f"{seconds:.1f}")), log=bench.log)
-    _await(lambda: _sleeps(process.pid) or process.poll() is not None, _ATTACH_TIMEOUT_S)
+    begun(process, ATTACH_TIMEOUT_S)
     yield process
     if process.wait(seconds) is None:
         process.signal(2)
-        process.wait(_ATTACH_TIMEOUT_S)
+        process.wait(ATTACH_TIMEOUT_S)
     if not data.is_file() or not data.stat().st_size:
         raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
 
 
-def _switches(pid: int) -> int:
+def _switches(pid: int) -> Switches:
     """Of all threads that there are now; those that a load's end takes with it are gone."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += sum(int(number) for number in _SWITCHES.findall((task / "status").read_text()))
-    return total
+    return switches(each.decode() for each in of_threads(pid, "status"))
+
+
+def switches(statuses: Iterable[str]) -> Switches:
+    """From the text of each thread's ``/proc/PID/task/TID/status``."""
+    found = [(forced, int(number)) for status in statuses for forced, number in _SWITCHES.findall(status)]
+    return Switches(
+        voluntary=sum(number for forced, number in found if not forced),
+        forced=sum(number for forced, number in found if forced),
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from upshift.explain import intervals, kernel
-from upshift.explain.intervals import Counts
+from upshift.explain.intervals import Counts, Noise
 from upshift.explain.model import Home, Row, Verdict
 from upshift.explain.names import source_name
 from upshift.explain.recording import Block
@@ -50,6 +51,8 @@ class Sampled:
     cpu_s: float
     """What the samples stand for."""
     dispersion: float
+    us_by_block: tuple[float, ...]
+    """CPU microseconds a query; 0 for a block without queries."""
 
     @property
     def samples(self) -> int:
@@ -73,16 +76,22 @@ def sampled(blocks: Sequence[Block], groups: Groups) -> Sampled:
         queries=sum(block.queries for block in blocks),
         cpu_s=sum(block.sampled_cpu_s for block in blocks),
         dispersion=intervals.dispersion(names),
+        us_by_block=tuple(block.sampled_cpu_s * 1e6 / block.queries if block.queries else 0.0 for block in blocks),
     )
+
+
+def noise(before: Sampled, after: Sampled) -> Noise:
+    """What all rows of two servers have in common."""
+    return intervals.noise(max(before.dispersion, after.dispersion), before.us_by_block, after.us_by_block)
 
 
 def rows(before: Sampled, after: Sampled, shown: Mapping[str, str]) -> tuple[tuple[Row, ...], float]:
     """All rows, the largest difference first, and the confidence of their intervals. ``shown`` has names for people."""
     merged = _merged(before, after)
     exposure = before.us_a_sample / after.us_a_sample
-    spread = max(before.dispersion, after.dispersion)
-    confidence = intervals.common_confidence(intervals.chance(each.counts, exposure, spread) for each in merged)
-    found = [_row(each, before, after, exposure, spread, confidence, shown) for each in merged]
+    common = noise(before, after)
+    confidence = intervals.common_confidence(intervals.chance(each.counts, exposure, common) for each in merged)
+    found = [_row(each, before, after, exposure, common, confidence, shown) for each in merged]
     return tuple(sorted(found, key=lambda row: (row.functions > 1, -abs(row.difference_us), row.name))), confidence
 
 
@@ -113,12 +122,12 @@ def _row(
     before: Sampled,
     after: Sampled,
     exposure: float,
-    spread: float,
+    common: Noise,
     confidence: float,
     shown: Mapping[str, str],
 ) -> Row:
     counts, (home, name) = each.counts, each.place
-    found = intervals.ratio(counts, exposure, confidence, spread)
+    found = intervals.ratio(counts, exposure, confidence, common)
     before_us, after_us = counts.before * before.us_a_sample, counts.after * after.us_a_sample
     verdict: Verdict = "less" if found.high < 1 else "more" if found.low > 1 else "not told apart"
     own = home == "server" and name != _OTHER[home]
@@ -135,7 +144,7 @@ def _row(
         after_share=counts.after / after.samples,
         ratio=found.value if counts.before else None,
         ci_low=found.low,
-        ci_high=found.high if counts.before else None,
+        ci_high=found.high if math.isfinite(found.high) else None,
         verdict=verdict,
         symbol=name if own else "",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from upshift.card.model import Card, middle
@@ -25,6 +24,13 @@ CAUSES: Mapping[CauseKind, str] = {
     "seen no more": "seen no more",
     "not in both": "one server alone has it",
     "not examined": "",
+}
+SLOTS: Mapping[str, str] = {
+    "retiring": "slots of the processor that retired an instruction",
+    "bad_speculation": "spent on a wrong path",
+    "frontend_bound": "empty: fetching was too slow",
+    "backend_bound": "empty: waiting for data or a unit",
+    "smt_contention": "taken by the core's other thread",
 }
 FIRST_TLB_PAGES = 64
 """Entries of the first TLB for code in AMD's Zen (Software Optimization Guide); Intel's have more."""
@@ -55,6 +61,33 @@ def calls_a_query(calls: float) -> str:
     return f"{calls:,.1f}" if calls >= 10 else f"{calls:.2f}"
 
 
+def further(load: Explained) -> list[tuple[str, str, str]]:
+    """Figures of both servers that are not compared: a name, before, after."""
+    before, after = load.before, load.after
+    rows = [("switches of threads a query", f"{before.switches_per_query:.2f}", f"{after.switches_per_query:.2f}")]
+    if waits := _both(before.voluntary_switches_per_query, after.voluntary_switches_per_query):
+        rows.append(("of these to wait: for a statement, a lock, a disk", f"{waits[0]:.2f}", f"{waits[1]:.2f}"))
+    if delays := _both(before.run_delay_us_per_query, after.run_delay_us_per_query):
+        rows.append(("ready to run, and waiting for a CPU, a query", f"{delays[0]:.1f} µs", f"{delays[1]:.1f} µs"))
+    rows.append(("samples", f"{before.samples:,}", f"{after.samples:,}"))
+    if before.slots and after.slots:
+        for name, shown in SLOTS.items():
+            shares = getattr(before.slots, name), getattr(after.slots, name)
+            if any(shares) or name != "smt_contention":
+                rows.append((shown, f"{shares[0]:.1%}", f"{shares[1]:.1%}"))
+    return rows
+
+
+def about_slots(load: Explained) -> str:
+    """How the processor's slots were counted, or why they were not; empty for results of an earlier Upshift."""
+    if load.before.slots and load.after.slots:
+        return (
+            "Slots are perf's top-down figures, level 1, with the kernel's where perf may count them: shares of all, from a "
+            "turn of their own, without intervals."
+        )
+    return f"Top-down figures are not available here: {load.slots_lacking}." if load.slots_lacking else ""
+
+
 def interval(change: Change) -> str:
     if change.ci_low is None or change.ci_high is None:
         if change.log_share is None:
@@ -65,9 +98,9 @@ def interval(change: Change) -> str:
 
 def row_interval(row: Row) -> str:
     """The ratio of a row with its interval."""
-    if row.ratio is None or row.ci_high is None:
+    if row.ratio is None:
         return "not sampled before"
-    high = f"{row.ci_high:.2f}" if math.isfinite(row.ci_high) else "any"
+    high = "any" if row.ci_high is None else f"{row.ci_high:.2f}"
     return f"{row.ratio:.2f} ({row.ci_low:.2f} to {high})"
 
 
@@ -80,6 +113,12 @@ def calls(each: Inlined) -> str:
     before = "through a pointer" if each.indirect else str(each.calls_before)
     cold = f" and {each.cold_calls_after} in its cold part" if each.cold_calls_after else ""
     return f"{before} → {each.calls_after}{cold}"
+
+
+def executed(each: Inlined) -> str:
+    """How often a query calls the callee, ``19.5 → 0``; empty where nobody counted it."""
+    before, after = each.calls_per_query_before, each.calls_per_query_after
+    return "" if before is None or after is None else f"{calls_a_query(before)} → {calls_a_query(after)}"
 
 
 def evidence(each: Inlined) -> str:
@@ -165,11 +204,30 @@ def unsure(load: Explained) -> list[str]:
     said = [
         f"{words.count(small, 'function or way into the kernel', 'functions and ways into the kernel')} had too few samples "
         "for rows of their own; they are in the rows of others.",
-        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: counts varied "
-        f"{load.dispersion:.1f} times as much as chance alone makes them.",
+        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: shares varied "
+        f"{load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
         "Each server was started once: what the luck of a start changes is in no interval.",
-        "Time off the CPU (waits for locks, disks, the network) is not sampled.",
+        _about_waits(load),
     ]
     if lost := load.before.lost + load.after.lost:
         said.append(f"The kernel dropped {words.count(lost, 'sample')}.")
     return said + [f"{note}." for note in load.notes]
+
+
+def _shared(load: Explained) -> str:
+    if load.shared_error is None:
+        return ""
+    return f", and all rows share the standard error of CPU time a query, {load.shared_error:.1%} of its ratio"
+
+
+def _about_waits(load: Explained) -> str:
+    if load.before.voluntary_switches_per_query is None:
+        return "Time off the CPU (waits for locks, disks, the network) is not sampled."
+    return (
+        "Time off the CPU is not sampled: how often threads left it to wait, and how long they then stood in its queue, is "
+        "counted, but not what they waited for (locks, disks, the network), nor how long."
+    )
+
+
+def _both(before: float | None, after: float | None) -> tuple[float, float] | None:
+    return None if before is None or after is None else (before, after)

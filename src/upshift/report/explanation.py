@@ -9,6 +9,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from upshift.card import rows
+from upshift.card.sentences import sentences
 from upshift.explain import stacks
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained, words
@@ -39,6 +41,8 @@ def render(explanation: Explanation, folder: Path) -> str:
         explanation=explanation,
         told=explained,
         words=words,
+        card_rows=rows,
+        card_sentences=sentences(explanation.card) if explanation.card else (),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup((_HERE / "flame.js").read_text(encoding="utf-8")),
         # Within a script element only what could end it must not stand there.

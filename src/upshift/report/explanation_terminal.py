@@ -9,6 +9,8 @@ from rich.text import Text
 
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained as told
+from upshift.report import words
+from upshift.report.card import show_card
 
 _ROWS, _CALLS, _BRIEF_ROWS = 20, 12, 8
 _STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
@@ -30,9 +32,17 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
-        console.print(Text(told.about_pages(load)), soft_wrap=False)
+        if said := told.about_slots(load):
+            console.print(Text(said), soft_wrap=False)
+        console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)
         for said in told.unsure(load):
             console.print(Text(said, style="dim"), soft_wrap=False)
+    if explanation.card:
+        console.print()
+        console.print(Text("The machine", style="bold"))
+        show_card(explanation.card, console)
+    elif explanation.card_lacking:
+        console.print(Text(f"{words.opened(explanation.card_lacking)}.", style="dim"), soft_wrap=False)
 
 
 def show_briefly(explanation: Explanation, console: Console) -> None:
@@ -47,7 +57,7 @@ def show_briefly(explanation: Explanation, console: Console) -> None:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        right = number > 0 and column not in ("why", "took in", "caller", "shown by")
+        right = number > 0 and column not in ("why", "took in", "caller", "in the code", "shown by")
         table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
     return table
 
@@ -59,6 +69,8 @@ def _changes(load: Explained) -> Table:
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
         table.add_row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+    for name, before, after in told.further(load):
+        table.add_row(name, before, after, "", "")
     return table
 
 
@@ -109,9 +121,12 @@ def _families(load: Explained, most: int = _CALLS) -> Table:
 
 
 def _inlined(load: Explained) -> Table:
-    table = _table("calls that are gone", "callee", "caller", "calls", "shown by")
+    counted = ("a query",) if load.executed else ()
+    table = _table("calls that are gone", "callee", "caller", "in the code", *counted, "shown by")
     for each in load.inlined[:_CALLS]:
-        table.add_row(told.short(each.callee, 30), told.short(each.caller, 30), told.calls(each), told.PROOFS[each.proof])
+        names = (told.short(each.callee, 30), told.short(each.caller, 30))
+        calls = (told.calls(each), *((told.executed(each),) if load.executed else ()))
+        table.add_row(*names, *calls, told.PROOFS[each.proof])
     return table
 
 

@@ -18,6 +18,7 @@ from upshift.measure.placement import kept_to
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
 from upshift.report.explanation import publish
+from upshift.stages.card import Carded
 from upshift.stages.count import count_instructions
 from upshift.stages.data import Filled
 from upshift.stages.keys import program_key, workloads_key
@@ -60,7 +61,7 @@ class Why(Value):
     """A sentence; empty with an explanation, and when none was asked for."""
 
 
-def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Explanation:
+def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None, carded: Carded) -> Explanation:
     """Explanations for all workloads of ``explaining``, written into the run's folder; None as data: nothing differs.
 
     With ``explaining.counts``, functions are counted before they are sampled.
@@ -83,11 +84,17 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None) -> Expla
             "instructions": counted.counts if counted else (),
         }
         explained = lab.stages.run(Stage.EXPLAIN, Loads, action, inputs=inputs, keep=False)
-    return _published(lab, explaining, pair, explained.loads)
+    return _published(lab, explaining, pair, explained.loads, carded)
 
 
 def explain_gain(
-    lab: Lab, version: str, arms: tuple[Variant, ...], filled: Mapping[str, Filled], counted: Instructions, measuring: Measuring
+    lab: Lab,
+    version: str,
+    arms: tuple[Variant, ...],
+    filled: Mapping[str, Filled],
+    counted: Instructions,
+    measuring: Measuring,
+    carded: Carded,
 ) -> Why:
     """Why the second arm is faster than the first, or not, under the headline's workload: a few seconds of samples.
 
@@ -112,7 +119,7 @@ def explain_gain(
             loads: tuple[Explained, ...] = ()
             if not nothing_differs(pair):
                 loads = _explained(lab, bench, explaining, pair, filled, workloads, counted, with_calls=False)
-            return Why(explanation=_brief(_published(lab, explaining, pair, loads)))
+            return Why(explanation=_brief(_published(lab, explaining, pair, loads, carded)))
         except UpshiftError as error:
             return Why(explanation=None, lacking=f"why it is faster was not examined: {error.message.strip()}")
 
@@ -166,12 +173,12 @@ def _lacking(explained: Explained, counted: Instructions | None) -> Explained:
 
 
 def _brief(explanation: Explanation) -> Explanation:
-    """Without most of its lists of code, which are in the explanation's own file."""
+    """Without most of its lists of code, which the explanation's own file has, and without the card, which the result has."""
     loads = (
         each.model_copy(update={"inlined": each.inlined[:_KEPT], "families": each.families[:_KEPT], "code": ()})
         for each in explanation.loads
     )
-    return explanation.model_copy(update={"loads": tuple(loads)})
+    return explanation.model_copy(update={"loads": tuple(loads), "card": None, "card_lacking": ""})
 
 
 def _counts(counted: Instructions, pair: Pair, workload: str) -> Counts | None:
@@ -200,7 +207,7 @@ def _inputs(measuring: Measuring, pair: Pair, workloads: tuple[Workload, ...], s
     }
 
 
-def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explained, ...]) -> Explanation:
+def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explained, ...], carded: Carded) -> Explanation:
     before, after = pair
     explanation = Explanation(
         run=lab.run.name,
@@ -214,6 +221,8 @@ def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explai
         nothing_differs=nothing_differs(pair),
         seconds=explaining.seconds,
         loads=loads,
+        card=carded.card,
+        card_lacking=carded.lacking,
     )
     publish(explanation, lab.run.path)
     return explanation

@@ -103,8 +103,9 @@ def test_layout_is_judged_by_the_most_functions() -> None:
 def test_a_dear_wake_up_is_said_with_what_it_does_to_one_connection() -> None:
     dear = rules.wake_up(card(same_cpu_round_trip_us=steady(4), two_cpus_round_trip_us=steady(152)))
     assert "4.00 µs on one CPU and 152 µs on two" in dear and "one connection" in dear
+    assert "a thread pool, where the server has one, is worth a measurement" in dear
     near = rules.wake_up(card(same_cpu_round_trip_us=steady(4), two_cpus_round_trip_us=steady(6)))
-    assert "one connection" not in near
+    assert "one connection" not in near and "thread pool" not in near
     assert "one connection" not in rules.wake_up(
         card(same_cpu_round_trip_us=(1, 9, 4, 4, 4), two_cpus_round_trip_us=(8, 99, 30))
     )

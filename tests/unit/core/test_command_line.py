@@ -141,6 +141,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("explain", "a=/bin/true", "a=/bin/false"), "the same name"),
         (("explain", "a=/bin/true", "b=/bin/false", "--seconds", "1"), "--seconds"),
         (("explain", "a=/bin/true", "b=/bin/false", "--connections", "0"), "--connections"),
+        (("explain", "a=/bin/true", "b=/bin/false", "--card-seconds", "3"), "--card-seconds takes 5 to 600, or 0 for no card"),
         (("explain", "a=/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
         (("explain", "a=/bin/echo", "b=/bin/echo"), "is stripped"),
     ],

@@ -15,7 +15,7 @@ from upshift.build.recipe import Recipe, shipped_recipes
 from upshift.cli.app import app
 from upshift.estimate import Estimate
 from upshift.explain.layout import Spread
-from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side, SystemCall
+from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side, Slots, SystemCall
 from upshift.measure.model import Flag, Metric, Slice, Verdict
 from upshift.patches.fit import FileFit, HunkFit, PatchFit
 from upshift.patches.model import Patch, read_series
@@ -68,7 +68,9 @@ def test_what_other_commands_print_is_named(model: type[Value]) -> None:
     assert set(keys(model, deep=False)) <= words("result-json")
 
 
-@pytest.mark.parametrize("model", [Explanation, Explained, Side, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread])
+@pytest.mark.parametrize(
+    "model", [Explanation, Explained, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread]
+)
 def test_every_key_of_an_explanation_is_named(model: type[Value]) -> None:
     named = words("explain")
     assert set(keys(model, deep=False)) <= named

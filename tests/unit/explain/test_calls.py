@@ -8,7 +8,8 @@ import pytest
 from explained_example import in_call, on
 from fakes import FakeShell, Output
 
-from upshift.explain.calls import compared, count_command, countable, read_counts, worth_counting
+from upshift.explain.calls import compared, countable, events, read_counts, worth_counting
+from upshift.explain.counting import command
 from upshift.explain.script import KERNEL, Frame
 
 PRINTED = """# started on Sun Nov 22 14:00:00 2026
@@ -37,7 +38,7 @@ def test_a_perf_that_may_not_count_them_is_told() -> None:
 
 
 def test_the_command_names_the_server_and_each_call() -> None:
-    line = count_command(77, ("futex", "sendto"), Path("/run/calls.csv")).pasteable()
+    line = command(77, events(("futex", "sendto")), Path("/run/calls.csv")).pasteable()
     assert "-e syscalls:sys_enter_futex -e syscalls:sys_enter_sendto -p 77" in line and "-o /run/calls.csv" in line
 
 

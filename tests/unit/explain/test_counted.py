@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from explained_example import inlined
 
 from upshift.explain import counted
 from upshift.explain.symbols import Groups
@@ -59,3 +60,11 @@ def test_functions_that_share_their_code_count_as_one() -> None:
 @pytest.mark.parametrize("counts", [None, (BEFORE, count("mysqld.1"))])
 def test_without_counts_of_both_there_are_no_rows(counts: tuple[Count, Count] | None) -> None:
     assert counted.rows(counted.works(counts, SERVERS, Groups()), {}) == ()
+
+
+def test_a_call_that_is_gone_has_how_often_a_query_made_it() -> None:
+    gone = [inlined("_Z4leafv", "_Z3runv"), inlined("_Z5nevermet", "_Z3runv")]
+    leaf, never = counted.with_calls(gone, counted.works((BEFORE, AFTER), SERVERS, Groups()))
+    assert (leaf.calls_per_query_before, leaf.calls_per_query_after) == (20, 0)
+    assert (never.calls_per_query_before, never.calls_per_query_after) == (0, 0)
+    assert counted.with_calls(gone, counted.works(None, SERVERS, Groups())) == tuple(gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from explained_example import block, in_call, on
@@ -34,6 +35,15 @@ def test_user_and_system_time_add_up_and_have_ratios_of_their_own() -> None:
     assert low is not None and high is not None and low < told["cpu"].ratio < high < 1
 
 
+def test_waits_are_told_by_what_the_scheduler_counts() -> None:
+    blocks = [replace(block({on("run"): 60}, queries), voluntary_switches=90, run_delay_s=0.003) for queries in (1000, 2000)]
+    told = side("a", blocks, sampled(blocks, Groups()), "cpu-clock", None)
+    assert told.switches_per_query == pytest.approx(0.5) and told.voluntary_switches_per_query == pytest.approx(0.06)
+    assert told.run_delay_us_per_query == pytest.approx(2.0)
+    silent = [replace(each, run_delay_s=0.0) for each in blocks]
+    assert side("a", silent, sampled(silent, Groups()), "cpu-clock", None).run_delay_us_per_query is None
+
+
 def test_one_pair_of_blocks_has_no_interval() -> None:
     assert found(BEFORE[:1], AFTER[:1])["cpu"].ci_low is None
 
@@ -48,7 +58,7 @@ def test_instructions_and_time_for_each_make_up_the_change_in_logarithms() -> No
 
 
 def test_without_the_kernels_samples_its_part_is_not_told() -> None:
-    only_user = [Block(1000, 0.1, 0.06, 500, block({on("run"): 60}).samples)] * 2
+    only_user = [replace(block({on("run"): 60}), sampled_cpu_s=0.06)] * 2
     told = side("a", only_user, sampled(only_user, Groups()), "cpu-clock:u", None)
     assert told.system_us_per_query is None
     assert told.cpu_us_per_query == pytest.approx(100) and told.user_us_per_query == pytest.approx(60)

@@ -14,7 +14,7 @@ from fakes import FakeProgress, FakeShell, Output
 
 from upshift.errors import LoadFailed, MissingTool
 from upshift.explain import recording
-from upshift.explain.recording import Block, record, recording_s, rounds_of, sampling_event
+from upshift.explain.recording import Block, Switches, record, recording_s, rounds_of, sampling_event, switches
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.model import Load
 from upshift.workbench import Workbench
@@ -109,6 +109,12 @@ def test_a_server_that_was_idle_is_no_explanation(monkeypatch: pytest.MonkeyPatc
         recorded(monkeypatch, tmp_path, block({on("run"): 5}, queries=0))
 
 
+def test_switches_are_told_apart_by_who_wanted_them() -> None:
+    status = "Name:\tmysqld\nThreads:\t2\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n"
+    assert switches([status, status.replace("150", "1")]) == Switches(voluntary=151, forced=14)
+    assert switches([]) == Switches(0, 0)
+
+
 def test_blocks_are_replicated_however_short_the_time() -> None:
-    assert rounds_of(1) == 2 and rounds_of(16) == 8
+    assert rounds_of(1) == rounds_of(8) == 4 and rounds_of(16) == 8
     assert recording_s(32) > recording_s(16) > 32

@@ -75,6 +75,24 @@ def test_the_same_server_twice_leaves_nothing_to_call() -> None:
     assert called <= 8
 
 
+def test_the_same_server_in_good_and_bad_moments_leaves_nothing_to_call() -> None:
+    """A block's CPU time a query moves by 5 %, in all functions at once: the large one has samples enough to show that."""
+    draw, called = np.random.default_rng(9), 0
+    means = np.array([2500, *[25] * 40])
+    for _pair in range(60):
+        sides = []
+        for _side in range(2):
+            factors = draw.lognormal(0, 0.05, 8)
+            counts = [draw.poisson(means * factor) for factor in factors]
+            blocks = [
+                block({on(f"f{n}"): int(count) for n, count in enumerate(found)}, cpu_s=0.1 * factor)
+                for found, factor in zip(counts, factors, strict=True)
+            ]
+            sides.append(sampled(blocks, Groups()))
+        called += any(row.verdict != "not told apart" for row in rows(sides[0], sides[1], {})[0])
+    assert called <= 6
+
+
 def test_functions_of_the_same_code_are_one_row() -> None:
     groups = Groups({"walk": 600})
     groups.join(("walk", "odd"))

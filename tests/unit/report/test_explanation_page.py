@@ -14,7 +14,7 @@ from explained_example import explanation
 from rich.console import Console
 
 from upshift.card.model import Card
-from upshift.explain.model import Explanation
+from upshift.explain.model import Explanation, Slots
 from upshift.report.explained import PAGE_FILE, about_pages, short, unsure
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
@@ -32,6 +32,8 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "How much",
         "0.45 to 0.55",
         "58 % of the change, in logarithms",
+        "of these to wait: for a statement, a lock, a disk 0.38 0.38",
+        "ready to run, and waiting for a CPU, a query 12.5 µs 6.2 µs",
         "Where",
         "walk.cc:12",
         "100.0 100.0",
@@ -45,7 +47,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "Why: functions with what was inlined into them",
         "80.00",
         "Calls that are gone",
-        "1 → 0 and 2 in its cold part",
+        "1 → 0 and 2 in its cold part 19.5 → 0.00",
         "the caller now makes its calls: leap",
         "4K pages",
         "What did not change",
@@ -102,6 +104,7 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         "inlined into its callers",
         "futex",
         "1 → 0",
+        "19.5 → 0.00",
         "-60,000",
         "the code",
         "-1.00 ?",
@@ -111,11 +114,27 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         assert part in said, part
 
 
+def test_calls_that_nobody_counted_have_no_column(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    uncounted = made.loads[0].inlined[0].model_copy(update=dict.fromkeys(("calls_per_query_before", "calls_per_query_after")))
+    bare = made.model_copy(
+        update={"loads": (made.loads[0].model_copy(update={"executed": (), "inlined": (uncounted,)}),)},
+    )
+    assert "calls of the callee a query" in text_of(render(made, tmp_path))
+    assert "calls of the callee a query" not in text_of(render(bare, tmp_path)) and "--counts" in text_of(
+        render(bare, tmp_path)
+    )
+    assert "19.5 → 0.00" not in terminal_of(bare)
+
+
 def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
     (load,) = explanation(tmp_path).loads
     assert unsure(load)[0].startswith("31 functions and ways into the kernel")
     lossy = load.model_copy(update={"before": load.before.model_copy(update={"lost": 7})})
     assert "The kernel dropped 7 samples." in unsure(lossy)
+    assert any("stood in its queue, is counted" in each for each in unsure(load))
+    earlier = load.model_copy(update={"before": load.before.model_copy(update={"voluntary_switches_per_query": None})})
+    assert "Time off the CPU (waits for locks, disks, the network) is not sampled." in unsure(earlier)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +159,39 @@ def test_the_page_and_the_terminal_say_whether_huge_pages_would_pay(tmp_path: Pa
     shown = explanation(tmp_path)
     said = about_pages(shown.loads[0])
     assert said in text_of(render(shown, tmp_path)) and said in " ".join(terminal_of(shown).split())
+
+
+def test_the_machines_card_is_in_the_explanation_and_answers_its_question(tmp_path: Path) -> None:
+    measured = card(calls=calls(steady(12), steady(31), steady(15)))
+    (load,) = explanation(tmp_path).loads
+    load = load.model_copy(update={"layout": (load.layout[0], load.layout[1].model_copy(update={"pages_99": 300}))})
+    made = explanation(tmp_path).model_copy(update={"loads": (load,), "card": measured})
+    for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "31.0 ns here, and 15.0 ns on huge pages: huge pages under the code are worth a measurement" in said
+        assert "A system call costs 140 ns" in said and "`upshift card` says" not in said
+
+
+def test_a_card_that_could_not_be_measured_is_said(tmp_path: Path) -> None:
+    made = explanation(tmp_path).model_copy(update={"card_lacking": "the machine card was not measured: no cargo"})
+    for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "The machine card was not measured: no cargo." in said
+
+
+def test_the_processors_slots_are_told_or_why_they_are_not(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    (load,) = made.loads
+    lacking = made.model_copy(update={"loads": (load.model_copy(update={"slots_lacking": "perf counts no instructions"}),)})
+    slots = Slots(retiring=0.2, bad_speculation=0.05, frontend_bound=0.503, backend_bound=0.247)
+    sides = {name: getattr(load, name).model_copy(update={"slots": slots}) for name in ("before", "after")}
+    counted = made.model_copy(update={"loads": (load.model_copy(update=sides),)})
+
+    def both(each: Explanation) -> tuple[str, str]:
+        return text_of(render(each, tmp_path)), " ".join(terminal_of(each).split())
+
+    assert all("Top-down figures are not available here: perf counts no instructions." in each for each in both(lacking))
+    for told in both(counted):
+        assert "fetching was too slow 50.3% 50.3%" in told and "not available" not in told and "other thread" not in told
+    assert not any("op-down" in each for each in both(made))
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:

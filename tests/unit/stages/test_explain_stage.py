@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cards import card
 from explained_example import explanation, variant
 from fakes import FakeKind, FakeProgress, FakeShell
 
 from upshift.errors import LoadFailed
+from upshift.explain.model import Explanation
 from upshift.explain.tools import Tools
 from upshift.instructions.model import Count, Instructions
 from upshift.measure.model import Plan
@@ -18,6 +20,7 @@ from upshift.options import Options
 from upshift.run.directory import Manifest, RunDirectory
 from upshift.run.stages import Stages
 from upshift.stages import explain as stage
+from upshift.stages.card import Carded
 from upshift.stages.data import Filled
 from upshift.stages.lab import Lab
 from upshift.stages.work import Measuring
@@ -57,7 +60,8 @@ def explained_by(lab: Lab, **options: Any) -> stage.Why:
         options=Options(connections=(1, 8), **options), train_on=(MIX,), hold_out=(), plan=plan
     )
     filled: dict[str, Any] = {name: Filled.model_construct(path=Path(), sha256="0") for name in ("plain", "new")}
-    return stage.explain_gain(lab, "9.7.4", (variant("plain"), variant("new")), filled, COUNTED, measuring)
+    arms = (variant("plain"), variant("new"))
+    return stage.explain_gain(lab, "9.7.4", arms, filled, COUNTED, measuring, Carded(card=card()))
 
 
 def test_the_headlines_load_is_explained_with_what_was_counted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +77,9 @@ def test_the_headlines_load_is_explained_with_what_was_counted(lab: Lab, monkeyp
     assert asked == [("mix", 8, 4.0, (9e4, 6e4))]
     assert found.explanation and found.explanation.version == "9.7.4" and not found.lacking
     assert (lab.run.path / "explanation.html").is_file()
+    # The run's own result has the card; the explanation beside it is read by itself.
+    assert found.explanation.card is None
+    assert Explanation.model_validate_json((lab.run.path / "explanation.json").read_text()).card == card()
     explained_by(lab)
     assert len(asked) == 1
 

@@ -8,17 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from explained_example import variant
 from fakes import FakeKind, toolchain
 
 from upshift import pipeline
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import UsageError
+from upshift.explain.door import Asked
 from upshift.measure.model import Plan
 from upshift.options import Options
 from upshift.source.model import Source
+from upshift.stages.card import Carded
 from upshift.stages.data import Filled
-from upshift.stages.work import Work
+from upshift.stages.explain import Explaining
+from upshift.stages.work import Measuring, Work
 
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
 GCC = {"toolchain": "gcc", "flags": ("-fno-reorder-blocks-and-partition",)}
@@ -93,3 +97,20 @@ def test_flags_of_the_hot_set_alone_are_compiled_without_a_training(monkeypatch:
     assert made == "hot"
     assert calls == ["build_plain", "fill_data", "find_hot_set", "build_optimised"]
     assert asked == []
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_an_explanation_has_the_machines_card_unless_there_is_nothing_to_explain(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    measured, pair = Carded(card=None, lacking="measured"), (variant("plain"), variant("new"))
+    monkeypatch.setattr(pipeline, "nothing_differs", lambda _pair: same)
+    monkeypatch.setattr(pipeline, "fill_data", lambda *_given, **_named: "data")
+    monkeypatch.setattr(pipeline, "measure_machine", lambda _lab, seconds: measured if seconds == 7 else None)
+    monkeypatch.setattr(pipeline, "explain_pair", lambda _lab, _explaining, data, carded: (data, carded))
+    measuring = Measuring.model_construct(options=Options(card_s=7), train_on=(), hold_out=())
+    explaining = Explaining.model_construct(asked=Asked(before=pair[0], after=pair[1]), measuring=measuring)
+    kind = FakeKind()
+    lab: Any = SimpleNamespace(kind=kind, kind_of=lambda _program: kind)
+    found: Any = pipeline.explain(lab, explaining)
+    assert found == ((None, Carded(card=None)) if same else ("data", measured))
