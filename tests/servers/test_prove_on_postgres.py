@@ -1,4 +1,4 @@
-"""`upshift stack prove` on PostgreSQL's package: a missing index is proven; how an application sends is shown, and then changed.
+"""`upshift stack prove` on PostgreSQL's package: a missing index is proven; what an application sends is sent, and then not.
 
 A scan of a whole table beside a look-up is no matter of noise: this verdict alone is judged here.
 """
@@ -68,8 +68,8 @@ class Shop:
         (script := self.folder / "shop.toml").write_text(SCRIPT)
 
         def app(place: Path) -> None:
-            words = (program("upshift-load"), "script", script, "run", "--server", self.url(place), *options)
-            subprocess.run((*words, "--max-transactions", "200"), check=True, capture_output=True, timeout=60)
+            words: tuple[str | Path, ...] = (program("upshift-load"), "script", script, "run", "--max-transactions", "200")
+            subprocess.run((*words, "--server", self.url(place), *options), check=True, capture_output=True, timeout=60)
 
         return self.capture(name, app)
 
@@ -83,7 +83,7 @@ class Shop:
     def replayed(self, replay: Path, *options: str | Path) -> dict[str, Any]:
         """What `upshift load replay --json` prints."""
         how = ("--order", "serial", "--unordered", "--lenient", "--on-difference", "count", "--json")
-        words = ("replay", replay, "--server", self.url(self.server.socket), *how, *options)
+        words: tuple[str | Path, ...] = ("replay", replay, "--server", self.url(self.server.socket), *how, *options)
         done = subprocess.run((program("upshift-load"), *words), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout)
@@ -110,7 +110,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
                 connection.execute("CREATE TABLE orders (id INT PRIMARY KEY, customer INT)")
                 connection.execute(f"INSERT INTO orders SELECT n, n % 1000 FROM generate_series(1, {ORDERS}) n".encode())
                 connection.execute("ANALYZE orders")
-            words = (server.tools / "pg_dump", "--no-owner", "--no-privileges", "-h", server.socket.parent, "-U", USER)
+            words: tuple[str | Path, ...] = (
+                server.tools / "pg_dump",
+                "--no-owner",
+                "--no-privileges",
+                "-h",
+                server.socket.parent,
+                "-U",
+                USER,
+            )
             subprocess.run((*words, "-f", dump, "shop"), check=True, capture_output=True, timeout=60)
             yield Shop(server, folder, dump)
     shell.close()
@@ -122,7 +130,9 @@ def connected(socket: Path, database: str = "shop") -> psycopg.Connection[tuple[
 
 def test_a_missing_index_is_proven(shop: Shop) -> None:
     trace = shop.loaded("scans", "--connections", "2")
-    examine = shop.upshift("examine", trace, "--json", "--server", f"postgres://{USER}@/shop?socket={shop.server.socket.parent}")
+    examine = shop.upshift(
+        "examine", trace, "--json", "--server", f"postgres://{USER}@/shop?socket={shop.server.socket.parent}"
+    )
     (report := shop.folder / "report.json").write_text(examine.stdout)
     assert "P2" in {each["suspect"] for each in json.loads(examine.stdout)["findings"]}, examine.stderr
     (fix := shop.folder / "fix.sql").write_text("CREATE INDEX by_customer ON orders (customer); ANALYZE orders")

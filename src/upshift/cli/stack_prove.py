@@ -113,10 +113,9 @@ def prove(
     from upshift.cli.programs import STACK, built_programs
     from upshift.errors import UsageError
     from upshift.shell import SystemShell
-    from upshift.stack.change import described, read_given
+    from upshift.stack.change import read_given
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
-    from upshift.stack.laboratory import laboratory_of, refuse_dump
     from upshift.stack.proof import NotProvableError, change_of, not_provable
     from upshift.stack.prove import experiment_of, workload_text
     from upshift.stack.scratch import scratch
@@ -140,12 +139,7 @@ def prove(
                 raise
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
-        laboratory = laboratory_of(evidence.trace)
-        refuse_dump(laboratory, before)
-        version = evidence.trace.server_version or "of an unknown version"
-        console.say(f"the trace is of {laboratory.family} {version}, the servers here are {variants[0].program.binary}")
-        for variant in variants:
-            console.say(described(variant))
+        _say_what(variants, evidence, before)
         most = min(_MOST_CONNECTIONS, max(1, sum(each.connections for each in evidence.clients)))
         how = (connections or str(most), trials, slice_seconds, until, budget)
         if dry_run:
@@ -165,9 +159,21 @@ def prove(
         raise typer.Exit(DIFFER)
 
 
-def _estimates(
-    options: Options, variants: tuple[Variant, Variant], evidence: Evidence, before: Path
-) -> tuple[Estimate, ...]:
+def _say_what(variants: tuple[Variant, Variant], evidence: Evidence, before: Path) -> None:
+    """What is started, and what is changed. Raises UsageError for a dump that cannot be restored."""
+    from upshift import console
+    from upshift.stack.change import described
+    from upshift.stack.laboratory import laboratory_of, refuse_dump
+
+    laboratory = laboratory_of(evidence.trace)
+    refuse_dump(laboratory, before)
+    version = evidence.trace.server_version or "of an unknown version"
+    console.say(f"the trace is of {laboratory.family} {version}, the servers here are {variants[0].program.binary}")
+    for variant in variants:
+        console.say(described(variant))
+
+
+def _estimates(options: Options, variants: tuple[Variant, Variant], evidence: Evidence, before: Path) -> tuple[Estimate, ...]:
     """What the proof would take. The trace's answers came one after the other: so much a replay takes, roughly."""
     from upshift.estimate import proving
     from upshift.stack.laboratory import laboratory_of

@@ -28,9 +28,7 @@ def _silent(_line: str) -> None:
 
 
 @contextlib.contextmanager
-def exported(
-    shell: Shell, program: Callable[[], Path], trace: Path, *, say: Callable[[str], None] = _silent
-) -> Iterator[Path]:
+def exported(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Callable[[str], None] = _silent) -> Iterator[Path]:
     """The folder with the trace as Parquet files, below the cache; it goes with the context. A large one is ``say``'d before.
 
     Raises UsageError for what is no trace, NotEnoughRoom for a disk that has no room for the export.
@@ -42,7 +40,7 @@ def exported(
     with scratch("export-", room_bytes=_ROOM * size_bytes, what=what) as place:
         folder, command = place / "export", str(program())
         if size_bytes >= _LARGE_BYTES:
-            say(f"{what}, {size_bytes / 1e9:.1f} GB, to {folder}: this takes a while, and the folder goes afterwards")
+            say(f"exporting {trace} ({size_bytes / 1e9:.1f} GB) to {folder}: this takes a while, the folder goes afterwards")
         done = shell.run(Command((command, "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
         if done.returncode != 0:
             raise failure_of(done)

@@ -86,8 +86,8 @@ def laboratory_of(trace: TraceFacts) -> Laboratory:
     if found.kind_name not in kinds():
         raise NotProvableError(
             f"the laboratory starts MySQL and PostgreSQL, and this trace is of a {found.family}",
-            "make the fix on a test server: `upshift stack compare --a URL --b URL --execute` compares it with one as it is now; "
-            "a fix in the application shows in a capture of its own",
+            "make the fix on a test server, and compare it with one as it is now by `upshift stack compare --execute`; "
+            "a fix in the application shows in another capture",
         )
     return found
 

@@ -23,7 +23,8 @@ _SHOWN: Mapping[str, Callable[[Statement], int]] = {
     # Prepared and executed in one flight, with rows fetched in parts: a replay prepares it once.
     "C1": lambda statement: 0 if _is_one_flight(statement) and statement.fetches else statement.prepares_again,
     "C2": lambda statement: statement.as_text,
-    "C3": lambda statement: statement.cursors,
+    # A portal of PostgreSQL's is none until its rows are fetched in parts.
+    "C3": lambda statement: statement.cursors or statement.fetches,
     "C13": lambda statement: statement.prepares,
 }
 """Of the requests of a statement those that are the suspect."""
@@ -88,7 +89,16 @@ def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, c
 
     laboratory = laboratory_of(evidence.trace)
     fill = ["{tools}/" + laboratory.client, "{socket}", "{database}"]
-    load = ["{programs}/upshift-load", "replay", "--server", "{url}", "--connections", "{connections}", "--seconds", "{seconds}"]
+    load = [
+        "{programs}/upshift-load",
+        "replay",
+        "--server",
+        "{url}",
+        "--connections",
+        "{connections}",
+        "--seconds",
+        "{seconds}",
+    ]
     more = ["--on-difference", "count", "--json", "--histogram", f"--loop={loop}"]
     return "\n".join(
         (
@@ -167,7 +177,8 @@ def refuse_uncounted(finding: Finding, evidence: Evidence, laboratory: Laborator
         )
     if _round_trips(evidence, *_ASKS) and not _commits(evidence):
         raise NotProvableError(
-            "C5 cannot be proven with this trace: its statements commit by themselves, and a SELECT that asks the session counts as one",
+            "C5 cannot be proven with this trace: its statements commit by themselves, "
+            "and a SELECT that asks the session counts as one",
             "capture transactions that end with COMMIT",
         )
 

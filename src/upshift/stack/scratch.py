@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from upshift.errors import NotEnoughRoom
 from upshift.paths import cache_dir
 
-_FOLDER = "scratch"
+_FOLDER, _LOCK = "scratch", "lock"
 
 
 @contextlib.contextmanager
@@ -43,15 +42,12 @@ def scratch(prefix: str, *, room_bytes: int = 0, what: str = "the work") -> Iter
 @contextlib.contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
     """Raises BlockingIOError where ``how`` does not wait and another process has it."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(number, how)
+    with (folder / _LOCK).open("a") as file:
+        fcntl.flock(file, how)
         yield
-    finally:
-        os.close(number)
 
 
 def _remove_left(place: Path) -> None:
-    for folder in place.iterdir():
+    for folder in filter(Path.is_dir, place.iterdir()):
         with contextlib.suppress(OSError), _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(folder, ignore_errors=True)

@@ -11,8 +11,8 @@ from story import Story
 
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
-from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
 from upshift.server.kind import Program
+from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
 from upshift.stack.laboratory import MYSQL, laboratory_of
 from upshift.stack.proof import Change, NotProvableError, change_of, proof_of
@@ -146,9 +146,7 @@ def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
 
 def test_what_the_server_does_is_proven_by_a_setting(tmp_path: Path) -> None:
     found = finding(scanning(tmp_path), "P2")
-    now, then = variants_of(
-        found, (), PROGRAM, read_given((), ("read_rnd_buffer_size=8M",), ("sync_binlog=1",)), MYSQL
-    )
+    now, then = variants_of(found, (), PROGRAM, read_given((), ("read_rnd_buffer_size=8M",), ("sync_binlog=1",)), MYSQL)
     assert now.settings == {"sync_binlog": "1"}
     assert then.settings == {"sync_binlog": "1", "read_rnd_buffer_size": "8M"}
     # The laboratory's own settings count.
