@@ -18,7 +18,8 @@ from upshift.stack.scratch import scratch
 _USAGE_ERROR = 2
 _EXPORT_TIMEOUT_S = 3600.0
 _ROOM = 4
-"""Bytes of disk for a byte of the trace: the export, and what is read of it and does not fit into memory."""
+"""Bytes of disk for a byte of the trace. Exports of TPC-C have 1.1 to 1.7; the rest is for what does not fit into memory when
+they are read, of which a byte may take 40."""
 _LARGE_BYTES = 100_000_000
 """From here on an export takes so long that a word before it is due."""
 
