@@ -223,7 +223,8 @@ def test_a_flush_for_each_commit_is_named_and_without_it_nothing(load: Load, ser
 
 LARGE = """
 CREATE DATABASE shop;
-CREATE TABLE shop.page (id INT PRIMARY KEY, note VARCHAR(2000)) SELECT seq AS id, REPEAT('n', 2000) AS note FROM seq_1_to_20000
+USE shop;
+CREATE TABLE page (id INT PRIMARY KEY, note VARCHAR(2000)) SELECT seq AS id, REPEAT('n', 2000) AS note FROM seq_1_to_20000
 """
 """About 45 MB."""
 PAGES = """
