@@ -35,11 +35,12 @@ from upshift.stack.suspects.thresholds import Thresholds
 ORDERS = 100_000
 SCRIPT = """
 [variables]
-few = { uniform = [0, 999] }
+few = {{ uniform = [1, 999] }}
 [transactions.look]
-statements = ["SELECT id FROM orders WHERE customer = :few", "SELECT customer FROM orders WHERE id = :few"]
+statements = ["SELECT customer FROM orders WHERE id = :few", {0}]
 """
-BY_CUSTOMER = "SELECT id FROM orders WHERE customer = %s"
+SCANS = SCRIPT.format('"SELECT id FROM orders WHERE customer = :few"')
+LOOKS = SCRIPT.format('"SELECT id FROM orders WHERE id BETWEEN :few AND :few + 49"')
 ROOM = {"UPSHIFT_NEEDED_DISK_BYTES": "500000000", "UPSHIFT_NEEDED_MEMORY_BYTES": "500000000"}
 
 PROGRAM = KIND.packaged()
@@ -64,9 +65,9 @@ class Shop:
             app(place)
         return trace
 
-    def loaded(self, name: str, *options: str) -> Path:
+    def loaded(self, name: str, statements: str, *options: str) -> Path:
         """The trace of a load."""
-        (script := self.folder / "shop.toml").write_text(SCRIPT)
+        (script := self.folder / "shop.toml").write_text(statements)
 
         def app(place: Path) -> None:
             words: tuple[str | Path, ...] = (program("upshift-load"), "script", script, "run", "--max-transactions", "200")
@@ -132,7 +133,7 @@ def connected(socket: Path, database: str = "shop") -> psycopg.Connection[tuple[
 
 
 def test_a_missing_index_is_proven(shop: Shop) -> None:
-    trace = shop.loaded("scans", "--connections", "2")
+    trace = shop.loaded("scans", SCANS, "--connections", "2")
     examine = shop.upshift(
         "examine", trace, "--json", "--server", f"postgres://{USER}@/shop?socket={shop.server.socket.parent}"
     )
@@ -173,7 +174,7 @@ def preparing_at_once(place: Path) -> None:
     with connected(place) as connection:
         connection.prepare_threshold = None
         for number in range(200):
-            connection.execute(BY_CUSTOMER, (number,)).fetchall()
+            connection.execute("SELECT customer FROM orders WHERE id = %s", (number,)).fetchall()
 
 
 PER_REQUEST, TEXT, IN_PARTS = ("--protocol", "prepare-per-request"), ("--protocol", "text"), ("--fetch-size", "5")
@@ -187,7 +188,7 @@ def test_a_fault_is_sent_and_then_not_with_the_same_answers(
     shop: Shop, suspect: str, send: tuple[str, ...] | None, saves: str
 ) -> None:
     name = f"{suspect}-{'-'.join(send) if send else 'at-once'}"
-    trace = shop.capture(name, preparing_at_once) if send is None else shop.loaded(name, *send)
+    trace = shop.capture(name, preparing_at_once) if send is None else shop.loaded(name, LOOKS, *send)
     shell = SystemShell()
     try:
         seen = examined(shell, lambda: program("upshift-stack"), trace)
@@ -209,7 +210,7 @@ def test_a_fault_is_sent_and_then_not_with_the_same_answers(
 
 
 def test_rows_that_are_gone_are_other_answers(shop: Shop) -> None:
-    trace = shop.loaded("rows", *TEXT)
+    trace = shop.loaded("rows", LOOKS, *TEXT)
     replay, digest = trace.with_suffix(".replay"), trace.with_suffix(".digest")
     subprocess.run((program("upshift-load"), "import", trace, replay), check=True, capture_output=True)
     shop.replayed(replay, "--digest", digest)
