@@ -30,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @contextlib.contextmanager
 def exported(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Callable[[str], None] = _silent) -> Iterator[Path]:
-    """The folder with the trace as Parquet files, below the cache; it goes with the context. A large one is ``say``'d before.
+    """The folder with the trace as Parquet files, below the cache; it goes with the context. ``say`` is told of a large one.
 
     Raises UsageError for what is no trace, NotEnoughRoom for a disk that has no room for the export.
     """
