@@ -38,6 +38,8 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.PATCHED_BUILD: (120, 0.2e9, 3.0e9, ("clang++ ... of what the patches touch", "clang++ ... -o mysqld")),
     Stage.PLAIN_BUILD: (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
     Stage.DATA: (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
+    Stage.CHANGED_DATA: (10, 0.4e9, 1.0e9, ("the statements of --sql",)),
+    Stage.ANSWERS: (0, 0.8e9, 1.5e9, ("upshift-load replay --order serial ... as sent, as sent again, changed",)),
     Stage.HOT_SET: (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
     Stage.INSTRUMENTED_BUILD: (500, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
     Stage.TRAIN: (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
@@ -75,6 +77,11 @@ _TEST_SUITES_S = 7200.0
 _TEST_S = 10.0
 # Symbols, samples and machine code of two servers.
 _READING_S = 20.0
+# Restoring a dump, in bytes a second; its data with their indexes and a copy, in bytes for each of it.
+_RESTORED_BYTES_S = 10e6
+_DATA_OF_DUMP = 4
+_REPLAYS = 3
+_START_S = 8.0
 # One server under one workload.
 _COUNT_S = 12.0
 
@@ -119,6 +126,24 @@ def explaining(options: Options, seconds: float, *, counts: bool) -> tuple[Estim
     data, carded, counted, explained = estimate(options, (Stage.DATA, Stage.CARD, Stage.INSTRUCTIONS, Stage.EXPLAIN))
     wall_s = len(options.workloads) * _explained_s(seconds)
     return data, carded, *((counted,) if counts else ()), explained.model_copy(update={"wall_s": wall_s})
+
+
+def proving(
+    options: Options, variants: tuple[Variant, ...], *, restore: str, dump_bytes: int, replay_s: float
+) -> tuple[Estimate, ...]:
+    """Estimates for `upshift stack prove`, which fills the data by the command ``restore`` from a dump, sends the trace three
+    times to compare answers, ``replay_s`` each, and measures.
+    """
+    changed = (Stage.CHANGED_DATA,) if any(each.sql for each in variants) else ()
+    data, *others, measured = estimate(options, (Stage.DATA, *changed, Stage.ANSWERS, Stage.MEASURE), variants=variants)
+    grown = {"disk_bytes": data.disk_bytes + _DATA_OF_DUMP * dump_bytes, "commands": (restore,)}
+    *changing, answers = others
+    return (
+        data.model_copy(update={"wall_s": data.wall_s + dump_bytes / _RESTORED_BYTES_S, **grown}),
+        *changing,
+        answers.model_copy(update={"wall_s": _REPLAYS * (_START_S + replay_s)}),
+        measured.model_copy(update={"commands": ("upshift-load replay ... as sent and changed, in turns",)}),
+    )
 
 
 def _explained_s(seconds: float) -> float:

@@ -26,10 +26,12 @@ def program(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def captured(socket: Path, trace: Path) -> Iterator[Path]:
+def captured(socket: Path, trace: Path, *, postgres: bool = False) -> Iterator[Path]:
     """The socket of a proxy in front of a server's; at the context's end the trace is whole."""
-    place, log = trace.with_suffix(".sock"), trace.with_suffix(".log")
-    server = f"mysql://?socket={socket}"
+    # PostgreSQL's clients are given the folder, and look for this name.
+    place = trace.with_name(".s.PGSQL.5432") if postgres else trace.with_suffix(".sock")
+    log = trace.with_suffix(".log")
+    server = f"{'postgres' if postgres else 'mysql'}://?socket={socket}"
     with log.open("wb") as out:
         argv = (program("upshift-stack"), "capture", "--listen", place, "--server", server, trace)
         process = subprocess.Popen(argv, stdout=out, stderr=out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from upshift.stack.examining import examined
 from upshift.stack.report import Report, report_on
 from upshift.stack.server import with_server
 from upshift.stack.suspects.model import Fix
-from upshift.stack.suspects.thresholds import Thresholds
+from upshift.stack.suspects.thresholds import THRESHOLDS, Thresholds
 
 SCHEMA = """
 CREATE DATABASE shop;
@@ -74,30 +75,37 @@ Load = Callable[..., Evidence]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    folder = tmp_path_factory.mktemp("mariadb") / "data"
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
-    with started("mariadbd", folder, ("--performance-schema=ON", "--innodb-flush-log-at-trx-commit=0")) as running:
+    folder = made(tmp_path_factory.mktemp("mariadb"))
+    # The binary log is there for whoever has it flushed at each commit.
+    options = ("--performance-schema=ON", "--innodb-flush-log-at-trx-commit=0", "--log-bin", "--sync-binlog=0")
+    with started("mariadbd", folder, options) as running:
         running.run(*(statement for statement in SCHEMA.split(";\n") if statement.strip()))
         yield running
+
+
+def made(folder: Path) -> Path:
+    """An empty data folder."""
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
+    subprocess.run((*command, f"--datadir={folder}/data"), check=True, capture_output=True)
+    return folder / "data"
 
 
 @pytest.fixture
 def load(server: RealServer, tmp_path: Path) -> Load:
     """The evidence of a load through the proxy."""
 
-    def run(script: str, *options: str) -> Evidence:
-        file = tmp_path / "shop.toml"
-        file.write_text(script)
-        trace = tmp_path / f"{len(list(tmp_path.glob('*.trace')))}.trace"
-        with captured(server.socket, trace) as place:
-            argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
-            url = f"mysql://root@/shop?socket={place}"
-            subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
-        return evidence_of(trace)
+    return lambda script, *options: loaded(server, tmp_path, script, *options)
 
-    return run
+
+def loaded(server: RealServer, folder: Path, script: str, *options: str) -> Evidence:
+    (file := folder / "shop.toml").write_text(script)
+    trace = folder / f"{len(list(folder.glob('*.trace')))}.trace"
+    with captured(server.socket, trace) as place:
+        argv = (str(program("upshift-load")), "script", str(file), "run", "--connections", "2", "--max-transactions", "300")
+        url = f"mysql://root@/shop?socket={place}"
+        subprocess.run([*argv, "--seconds", "20", "--server", url, *options], check=True, capture_output=True, timeout=60)
+    return evidence_of(trace)
 
 
 def evidence_of(trace: Path) -> Evidence:
@@ -172,6 +180,76 @@ def test_the_buffer_pools_counters_are_read(load: Load, server: RealServer) -> N
     pool = told.pool
     assert pool.pages * pool.page_bytes > 2**26 and pool.requests > pool.misses > 0 <= pool.pages_read - pool.misses
     assert pool.read_us and 0 < pool.read_us < pool.statements_us
+
+
+SMALL = """
+[variables]
+one = { uniform = [1, 2000] }
+[transactions.pay]
+statements = [
+  "UPDATE stock SET quantity = quantity - 1 WHERE id = :one",
+  "INSERT INTO line (customer, item) VALUES (:one, :one)",
+]
+"""
+FLUSHED = "SET GLOBAL innodb_flush_log_at_trx_commit = {0}, GLOBAL sync_binlog = {0}"
+
+
+def flush_us(folder: Path) -> float:
+    """The median of a small write and its flush to the disk."""
+    times = []
+    with (folder / "flushed").open("wb", buffering=0) as file:
+        for _ in range(50):
+            began = time.perf_counter()
+            file.write(b"x" * 512)
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - began) * 1e6)
+    return statistics.median(times)
+
+
+def test_a_flush_for_each_commit_is_named_and_without_it_nothing(load: Load, server: RealServer, tmp_path: Path) -> None:
+    """The log and the binary log are flushed: what that costs is the disk's, and in memory it is nothing."""
+    if 2 * flush_us(tmp_path) < THRESHOLDS["E3.commit_us"].value:
+        pytest.skip(f"flushes cost next to nothing at {tmp_path}")
+    assert named(load(SMALL), server) == set()
+    server.run(FLUSHED.format(1))
+    try:
+        seen = load(SMALL)
+    finally:
+        server.run(FLUSHED.format(0))
+    assert named(seen) == {"E3"} == named(seen, server)
+    (told,) = report(seen).findings
+    assert told.status == "measured" and {each.name: each.value for each in told.evidence}["commits"] == 300
+
+
+LARGE = """
+CREATE DATABASE shop;
+USE shop;
+CREATE TABLE page (id INT PRIMARY KEY, note VARCHAR(2000)) SELECT seq AS id, REPEAT('n', 2000) AS note FROM seq_1_to_20000
+"""
+"""About 45 MB."""
+PAGES = """
+[variables]
+id = { uniform = [1, 20000], draw = "use" }
+[transactions.look]
+statements = ["SELECT id, LENGTH(note) FROM page WHERE id IN (:id, :id, :id, :id, :id, :id, :id, :id)"]
+"""
+
+
+def test_a_buffer_pool_far_smaller_than_the_data_is_named_and_a_larger_one_is_not(tmp_path: Path) -> None:
+    data = made(tmp_path)
+    fixed = ("--performance-schema=ON", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-load-at-startup=OFF")
+    with started("mariadbd", data, fixed) as filling:
+        filling.run(*LARGE.split(";\n"))
+    found = {}
+    for size in ("6M", "128M"):
+        # Its counters begin with the load.
+        with started("mariadbd", data, (*fixed, f"--innodb-buffer-pool-size={size}")) as server:
+            found[size] = report(loaded(server, tmp_path, PAGES), server)
+    assert {each.suspect for each in found["6M"].findings} == {"E4"}
+    assert found["128M"].findings == () and "E4" in {each.suspect for each in found["128M"].innocent}
+    (told,) = found["6M"].findings
+    figures = {each.name: each.value for each in told.evidence}
+    assert told.status == "counted" and figures["pool_filled"] > 2 and figures["pool_bytes"] < 8e6
 
 
 def test_a_real_driver_is_recognised_and_its_slow_client_named(server: RealServer, tmp_path: Path) -> None:

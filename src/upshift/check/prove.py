@@ -38,7 +38,8 @@ def find_binary(facts: Facts, named: Path | None) -> Path:
     """The server's program: what ``--binary`` names, the running one's, or one in its folders. Raises UsageError."""
     if facts.family != default_kind().name:
         raise UsageError(
-            "the laboratory starts MySQL, and this server is a MariaDB", "change the setting, and measure it yourself"
+            "the laboratory starts MySQL, and this server is a MariaDB",
+            "set it on a test server of yours, and load that before and after: `upshift load` prints throughput and latencies",
         )
     if named is not None:
         if not _executable(named):

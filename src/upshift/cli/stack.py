@@ -84,7 +84,7 @@ def examine(
 
     plans = None
     try:
-        with exported(shell, program, trace) as folder:
+        with exported(shell, program, trace, say=console.say) as folder:
             evidence = evidence_in(folder, trace, named)
             if address:
                 refuse_family(evidence.trace, postgres=address.postgres)

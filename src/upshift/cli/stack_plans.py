@@ -146,7 +146,7 @@ def _source(statements: Path, address: Address, *, allow_install: bool) -> Sourc
         return build_programs(shell, say=console.say) / programs.STACK
 
     try:
-        with exported(shell, program, statements) as folder:
+        with exported(shell, program, statements, say=console.say) as folder:
             return read_export(folder)
     finally:
         shell.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from upshift.estimate import Estimate
     from upshift.measure.variant import Variant
     from upshift.options import Options
     from upshift.report.result import Result
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from upshift.stages.answers import Replayed
 
 DIFFER = 1
+_MOST_CONNECTIONS = 64
 _IMPORT_TIMEOUT_S = 3600.0
 
 
@@ -31,13 +33,35 @@ class Loop(StrEnum):
     ALWAYS = "always"
 
 
+def _refuse_server(url: str | None) -> None:
+    """Raises UsageError for the option that other commands of `stack` have."""
+    from upshift.errors import UsageError
+
+    if url is not None:
+        raise UsageError(
+            "stack prove takes no --server: it starts servers of its own, and touches none that runs",
+            "--before FILE.sql names a dump of the database as it was when the capture began, "
+            "--binary FILE the server's program (mysqld, postgres)",
+        )
+
+
 def prove(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
     suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, such as C1.")],
     before: Annotated[
-        Path, typer.Option(metavar="FILE.sql", help="A dump of the database as it was when the capture began (mysqldump).")
+        Path,
+        typer.Option(
+            metavar="FILE.sql",
+            help="A dump of the database as it was when the capture began (mysqldump, pg_dump --no-owner --no-privileges).",
+        ),
     ],
-    binary: Annotated[Path, typer.Option(help="The server's program, mysqld: it runs on copies of the dump's data.")],
+    binary: Annotated[
+        Path | None,
+        typer.Option(
+            help="The server's program, which runs on copies of the dump's data; default: the installed package's.",
+            show_default=False,
+        ),
+    ] = None,
     sql: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE.sql", help="Change the second server's data by these statements; repeatable."),
@@ -80,19 +104,21 @@ def prove(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    _server: Annotated[str | None, typer.Option("--server", hidden=True, is_eager=True, callback=_refuse_server)] = None,
 ) -> None:
     """Replay a trace as the application sent it and with one thing changed, in turns, and say what that brings."""
-    import tempfile
-
     from upshift import console
+    from upshift.cli.check import options_of
+    from upshift.cli.dry_run import show_estimates
     from upshift.cli.programs import STACK, built_programs
     from upshift.errors import UsageError
     from upshift.shell import SystemShell
-    from upshift.stack.change import described, read_given
+    from upshift.stack.change import read_given
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
     from upshift.stack.proof import NotProvableError, change_of, not_provable
     from upshift.stack.prove import experiment_of, workload_text
+    from upshift.stack.scratch import scratch
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
 
@@ -104,31 +130,58 @@ def prove(
     shell = SystemShell()
     try:
         programs = built_programs(shell, allow_install=not no_install, say=console.say)
-        evidence = examined(shell, lambda: programs / STACK, trace)
+        evidence = examined(shell, lambda: programs / STACK, trace, say=console.say)
         try:
             outcomes = read_findings(findings, evidence) if findings else judge(evidence, thresholds)
-            finding, variants = experiment_of(evidence, outcomes, suspect, given, binary.resolve())
+            finding, variants = experiment_of(evidence, outcomes, suspect, given, binary)
         except NotProvableError as why:
             if not json:
                 raise
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
-        for variant in variants:
-            console.say(described(variant))
+        _say_what(variants, evidence, before)
+        most = min(_MOST_CONNECTIONS, max(1, sum(each.connections for each in evidence.clients)))
+        how = (connections or str(most), trials, slice_seconds, until, budget)
         if dry_run:
+            options = options_of([str(trace.with_suffix(".toml"))], *how)
+            show_estimates(_estimates(options, variants, evidence, before), as_json=json)
             return
-        with tempfile.TemporaryDirectory(prefix="upshift-prove-") as folder:
-            replayed = _replayed(shell, programs, Path(folder), trace, evidence)
-            workload = Path(folder) / f"{trace.stem}.toml"
-            sent = (before.resolve(), evidence, replayed.connections)
-            workload.write_text(workload_text(suspect, replayed.trace, *sent, loop=loop.value))
-            options = _options(workload, connections or str(replayed.connections), trials, slice_seconds, until, budget)
+        with scratch("prove-") as folder:
+            replayed = _replayed(shell, programs, folder, trace, most)
+            workload = folder / f"{trace.stem}.toml"
+            workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
+            options = options_of([str(workload)], *how)
             answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
     finally:
         shell.close()
     _show(finding, change_of(*variants), answers, result, run, as_json=json)
     if answers.differ:
         raise typer.Exit(DIFFER)
+
+
+def _say_what(variants: tuple[Variant, Variant], evidence: Evidence, before: Path) -> None:
+    """What is started, and what is changed. Raises UsageError for a dump that cannot be restored."""
+    from upshift import console
+    from upshift.stack.change import described
+    from upshift.stack.laboratory import laboratory_of, refuse_dump
+
+    laboratory = laboratory_of(evidence.trace)
+    refuse_dump(laboratory, before)
+    version = evidence.trace.server_version or "of an unknown version"
+    console.say(f"the trace is of {laboratory.family} {version}, the servers here are {variants[0].program.binary}")
+    for variant in variants:
+        console.say(described(variant))
+
+
+def _estimates(options: Options, variants: tuple[Variant, Variant], evidence: Evidence, before: Path) -> tuple[Estimate, ...]:
+    """What the proof would take. The trace's answers came one after the other: so much a replay takes, roughly."""
+    from upshift.estimate import proving
+    from upshift.stack.laboratory import laboratory_of
+
+    budget = evidence.budget
+    answered_us = budget.server_us + budget.commit_us + (budget.network_us or 0)
+    restore = f"{laboratory_of(evidence.trace).client} ... {before}"
+    return proving(options, variants, restore=restore, dump_bytes=before.stat().st_size, replay_s=answered_us / 1e6)
 
 
 def _measured(
@@ -167,15 +220,15 @@ def _show(
         console.say(line)
 
 
-def _refuse_missing(before: Path, binary: Path) -> None:
+def _refuse_missing(before: Path, binary: Path | None) -> None:
     from upshift.errors import UsageError
 
     for file, what in ((before, "dump"), (binary, "server's program")):
-        if not file.is_file():
+        if file is not None and not file.is_file():
             raise UsageError(f"there is no {what} {file}", "name a file that is there")
 
 
-def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, evidence: Evidence) -> Replayed:
+def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, connections: int) -> Replayed:
     """The trace as a replay takes it. Raises UpshiftError for one that cannot be replayed."""
     from upshift import console
     from upshift.shell import Command
@@ -193,28 +246,4 @@ def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, evidence:
     for line in done.stdout.splitlines():
         if not line.startswith("next:"):
             console.say(line)
-    return Replayed(trace=replayable, connections=min(64, max(1, sum(each.connections for each in evidence.clients))))
-
-
-def _options(
-    workload: Path, connections: str, trials: int, slice_seconds: float, until: str | None, budget: str | None
-) -> Options:
-    """How it is measured. Raises UsageError for what cannot be meant."""
-    from upshift.cli.amounts import parse_budget, parse_until
-    from upshift.cli.optimize import parse_connections
-    from upshift.options import Options
-    from upshift.values import checked
-
-    return checked(
-        Options,
-        {
-            "workloads": (str(workload),),
-            "connections": parse_connections(connections),
-            "trials": trials,
-            "slice_s": slice_seconds,
-            "until": parse_until(until),
-            "budget_s": parse_budget(budget, until),
-            "card_s": 0,
-            "held_out": (),
-        },
-    )
+    return Replayed(trace=replayable, connections=connections)

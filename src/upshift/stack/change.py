@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -10,12 +9,14 @@ from typing import NoReturn
 from upshift.errors import UsageError
 from upshift.measure.variant import Variant, find_sql
 from upshift.server.kind import Program, one_spelling
-from upshift.server.kinds import default_kind
+from upshift.stack.laboratory import Laboratory
 from upshift.stack.proof import NotProvableError
 from upshift.stack.suspects.model import SUSPECTS, Finding, Layer
 from upshift.values import Value
 
 AS_SENT, CHANGED = "as-sent", "changed"
+_KEPT = ("--protocol", "prepared")
+"""In place of C1 where it was prepared and executed in one flight: a replay sends that as text."""
 _REPLAYED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "C1": ((), ("--protocol", "recorded-kept")),
     "C2": ((), ("--protocol", "prepared")),
@@ -27,14 +28,6 @@ _REPLAYED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "C13": (("--protocol", "prepare-per-request"), ("--protocol", "prepared")),
 }
 """Options of `upshift load replay`: those with which it sends the suspect, and those with which it then does not."""
-_CLIENT = "mysql"
-_SETTINGS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
-    "E3": (
-        {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"},
-        {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
-    ),
-}
-"""The server's settings with the suspect, and in place of it: a trace does not say which the server had."""
 _SERVERS_OWN: tuple[Layer, ...] = ("plan", "engine")
 """What a server does with the statements, whoever sends them: its data and settings can take these suspects away."""
 
@@ -73,17 +66,20 @@ def _read(option: str, given: Iterable[str]) -> Mapping[str, str]:
     return one_spelling({name: value for name, _, value in pairs})
 
 
-def refuse_unprovable(suspect: str, given: Given) -> None:
+def refuse_unprovable(suspect: str, given: Given, laboratory: Laboratory) -> None:
     """Raises NotProvableError for a suspect that nothing here can take away, UsageError where the change is not the suspect's
     or is still to be named.
     """
     if SUSPECTS[suspect].layer in _SERVERS_OWN:
-        if not given.changes and suspect not in _SETTINGS:
+        if not given.changes and suspect not in laboratory.settings:
             raise UsageError(
                 f"{suspect} ({SUSPECTS[suspect].title}) is proven by a change that you name: --sql or --setting",
                 "--sql FILE.sql with what should mend it, such as CREATE INDEX or ANALYZE TABLE; or --setting NAME=VALUE",
             )
         return
+    if suspect in laboratory.unprovable:
+        why, instead = laboratory.unprovable[suspect]
+        raise NotProvableError(f"{suspect} ({SUSPECTS[suspect].title}) cannot be proven here: {why}", instead)
     if suspect not in _REPLAYED:
         raise NotProvableError(
             f"{suspect} cannot be proven here: a replay sends the statements that the application sent",
@@ -96,21 +92,24 @@ def refuse_unprovable(suspect: str, given: Given) -> None:
         )
 
 
-def variants_of(finding: Finding, sent: tuple[str, ...], binary: Path, given: Given) -> tuple[Variant, Variant]:
+def variants_of(
+    finding: Finding, sent: tuple[str, ...], program: Program, given: Given, laboratory: Laboratory, *, at_once: bool = False
+) -> tuple[Variant, Variant]:
     """The replay as the application sends, and with the one thing changed: how it is sent, the settings or the data.
 
-    Raises NotProvableError.
+    ``at_once``: what is prepared each time is executed in the same flight. Raises UsageError when nothing is changed.
     """
-    program = Program(kind=default_kind().name, binary=binary, tools=_tools(binary))
-    before, after = _SETTINGS.get(finding.suspect, ({}, {}))
+    before, after = laboratory.settings.get(finding.suspect, ({}, {}))
     now = {**before, **given.settings_now}
     as_sent = Variant(name=AS_SENT, program=program, client=sent, settings=now)
     if finding.suspect in _REPLAYED:
         with_it, without = _REPLAYED[finding.suspect]
+        if finding.suspect == "C1" and at_once:
+            without = _KEPT
         as_sent = as_sent.model_copy(update={"client": (*sent, *(each for each in with_it if each not in sent))})
         return as_sent, as_sent.model_copy(update={"name": CHANGED, "client": (*as_sent.client, *without)})
     then = {**now, **(given.settings if given.changes else after)}
-    _refuse_idle(now, then, given)
+    _refuse_idle(now, then, given, laboratory)
     return as_sent, as_sent.model_copy(update={"name": CHANGED, "settings": then, "sql": given.sql})
 
 
@@ -122,24 +121,15 @@ def refuse_unshown(finding: Finding) -> NoReturn:
     )
 
 
-def _refuse_idle(now: Mapping[str, str], then: Mapping[str, str], given: Given) -> None:
+def _refuse_idle(now: Mapping[str, str], then: Mapping[str, str], given: Given, laboratory: Laboratory) -> None:
     """Raises UsageError when both servers would be the same."""
-    base = default_kind().settings()
+    base = laboratory.kind.settings()
     if not given.sql and {**base, **now} == {**base, **then}:
         said = " ".join(f"{name}={value}" for name, value in then.items())
         raise UsageError(
             f"both servers have {said}: nothing is changed",
             "--setting-now NAME=VALUE says what the trace's server has, where the laboratory's own setting is another",
         )
-
-
-def _tools(binary: Path) -> Path | None:
-    """The folder of the client that restores the dump: beside the server, or as a distribution installs it. None: beside it."""
-    for folder in (binary.parent, binary.parent.parent / "bin"):
-        if (folder / _CLIENT).is_file():
-            return folder
-    found = shutil.which(_CLIENT)
-    return Path(found).parent if found else None
 
 
 def described(variant: Variant) -> str:

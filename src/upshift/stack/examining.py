@@ -4,38 +4,68 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from upshift.errors import UpshiftError, UsageError
+import duckdb
+
+from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
 from upshift.shell import Command, Completed, Shell
 from upshift.stack.evidence import Evidence
 from upshift.stack.read import read_evidence
+from upshift.stack.scratch import scratch
 
 _USAGE_ERROR = 2
 _EXPORT_TIMEOUT_S = 3600.0
+_ROOM = 4
+"""Bytes of disk for a byte of the trace. Exports of TPC-C have 1.1 to 1.7; the rest is for what does not fit into memory when
+they are read, of which a byte may take 40."""
+_LARGE_BYTES = 100_000_000
+"""From here on an export takes so long that a word before it is due."""
+
+
+def _silent(_line: str) -> None:
+    pass
 
 
 @contextlib.contextmanager
-def exported(shell: Shell, program: Callable[[], Path], trace: Path) -> Iterator[Path]:
-    """The folder with the trace as Parquet files; it goes with the context. Raises UsageError for what is no trace."""
+def exported(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Callable[[str], None] = _silent) -> Iterator[Path]:
+    """The folder with the trace as Parquet files, below the cache; it goes with the context. ``say`` is told of a large one.
+
+    Raises UsageError for what is no trace, NotEnoughRoom for a disk that has no room for the export.
+    """
     if not trace.is_file():
         raise UsageError(f"there is no trace {trace}", "`upshift stack capture` writes one")
-    with tempfile.TemporaryDirectory(prefix="upshift-stack-") as place:
-        folder = Path(place) / "export"
-        done = shell.run(Command((str(program()), "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
+    size_bytes = trace.stat().st_size
+    what = f"the export of {trace}"
+    with scratch("export-", room_bytes=_ROOM * size_bytes, what=what) as place:
+        folder, command = place / "export", str(program())
+        if size_bytes >= _LARGE_BYTES:
+            say(f"exporting {trace} ({size_bytes / 1e9:.1f} GB) to {folder}: this takes a while, the folder goes afterwards")
+        done = shell.run(Command((command, "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
         if done.returncode != 0:
             raise failure_of(done)
-        yield folder
+        try:
+            yield folder
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise NotEnoughRoom(
+                f"{what} cannot be read: {error}", f"it needs memory, or disk at {place}: free some, or set UPSHIFT_CACHE"
+            ) from error
 
 
-def examined(shell: Shell, program: Callable[[], Path], trace: Path, driver: str | None = None) -> Evidence:
+def examined(
+    shell: Shell,
+    program: Callable[[], Path],
+    trace: Path,
+    driver: str | None = None,
+    *,
+    say: Callable[[str], None] = _silent,
+) -> Evidence:
     """The evidence of a trace; ``driver`` stands for connections whose own was not recognised.
 
-    Raises UsageError for what is no trace, UpshiftError for a trace without requests.
+    Raises UsageError for what is no trace, UpshiftError for a trace without requests, and what ``exported`` raises.
     """
-    with exported(shell, program, trace) as folder:
+    with exported(shell, program, trace, say=say) as folder:
         return evidence_in(folder, trace, driver)
 
 

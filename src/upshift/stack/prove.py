@@ -11,34 +11,35 @@ from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Unit
-from upshift.server.kinds import default_kind
 from upshift.stack.answers import Answers
 from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
-from upshift.stack.evidence import Chat, Evidence, Statement, TraceFacts
+from upshift.stack.evidence import Chat, Evidence, Statement
+from upshift.stack.laboratory import Laboratory, laboratory_of, program_of
 from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 
 _SHOWN: Mapping[str, Callable[[Statement], int]] = {
-    "C1": lambda statement: statement.prepares_again,
+    # Prepared and executed in one flight, with rows fetched in parts: a replay prepares it once.
+    "C1": lambda statement: 0 if _is_one_flight(statement) and statement.fetches else statement.prepares_again,
     "C2": lambda statement: statement.as_text,
-    "C3": lambda statement: statement.cursors,
+    # A portal of PostgreSQL's is none until its rows are fetched in parts.
+    "C3": lambda statement: statement.cursors or statement.fetches,
     "C13": lambda statement: statement.prepares,
 }
 """Of the requests of a statement those that are the suspect."""
 _LEAST_SHOWN = 0.05
 """Of all executions. With fewer both ways would be the same, nearly."""
+_ONE_FLIGHT = 1.5
+"""Round trips an execution, at most, of statements that are prepared and executed in one flight; in two they have 2."""
 _COMMITTED = 0.5
 """With more of the transactions ended by a COMMIT, commits count them."""
-_RESTORE = 'exec "$0" --no-defaults --socket="$1" --user=root "$2" < "$3"'
 _LOGINS, _LOGINS_SHARE = 20, 0.05
 """From so many logins on, and so many a transaction, a replay logs in for each recorded connection: as C11 is judged."""
-_UNSENT: tuple[Chat, ...] = ("USE", "statistics")
-"""Chatter that a replay does not send."""
 _ASKS: tuple[Chat, ...] = ("session variables", "test query")
 """Chatter that a server counts as a select."""
 _OTHERWISE_COUNTED = ("C3", "C5", "C11")
-"""Suspects whose two ways differ in what MySQL counts as a query: fetches, SETs, the end of a connection."""
+"""Suspects whose two ways differ in what a server counts as a query: fetches, SETs, the end of a connection."""
 
 
 def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
@@ -57,18 +58,20 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
 
 
 def experiment_of(
-    evidence: Evidence, outcomes: Sequence[Outcome], suspect: str, given: Given, binary: Path
+    evidence: Evidence, outcomes: Sequence[Outcome], suspect: str, given: Given, binary: Path | None
 ) -> tuple[Finding, tuple[Variant, Variant]]:
     """The finding, and the two replays that prove it.
 
     Raises UsageError when there is nothing to prove or no change is named, NotProvableError when there is no way here.
     """
     finding = find_finding(outcomes, suspect)
-    refuse_unprovable(suspect, given)
-    refuse_family(evidence.trace)
+    laboratory = laboratory_of(evidence.trace)
+    refuse_unprovable(suspect, given, laboratory)
     refuse_forged(finding, evidence)
-    refuse_uncounted(finding, evidence)
-    return finding, variants_of(finding, sent_by(evidence), binary, given)
+    refuse_uncounted(finding, evidence, laboratory)
+    at_once = finding.suspect == "C1" and prepared_at_once(evidence)
+    program = program_of(laboratory, binary)
+    return finding, variants_of(finding, sent_by(evidence), program, given, laboratory, at_once=at_once)
 
 
 def sent_by(evidence: Evidence) -> tuple[str, ...]:
@@ -84,20 +87,29 @@ def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, c
     def words(*each: str) -> str:
         return json.dumps([part.replace("{", "{{").replace("}", "}}") for part in each])
 
-    fill = ["sh", "-c", _RESTORE, "{tools}/mysql", "{socket}", "{database}"]
-    server = "mysql://root@localhost/{database}?socket={socket}"
-    load = ["{programs}/upshift-load", "replay", "--server", server, "--connections", "{connections}", "--seconds", "{seconds}"]
+    laboratory = laboratory_of(evidence.trace)
+    fill = ["{tools}/" + laboratory.client, "{socket}", "{database}"]
+    load = [
+        "{programs}/upshift-load",
+        "replay",
+        "--server",
+        "{url}",
+        "--connections",
+        "{connections}",
+        "--seconds",
+        "{seconds}",
+    ]
     more = ["--on-difference", "count", "--json", "--histogram", f"--loop={loop}"]
     return "\n".join(
         (
             f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
-            f'server = "{default_kind().name}"',
+            f'server = "{laboratory.kind_name}"',
             f"connections = {connections}",
             f'unit = "{_unit(suspect, evidence)}"',
             "[fill]",
-            f"command = {json.dumps(fill)[:-1]}, {words(str(before))[1:-1]}]",
+            f"command = {words('sh', '-c', laboratory.restore)[:-1]}, {json.dumps(fill)[1:-1]}, {words(str(before))[1:]}",
             "[load]",
-            f"command = {json.dumps([*load, *more])[:-1]}, {words(str(trace))[1:-1]}]",
+            f"command = {json.dumps([*load, *more])[:-1]}, {words(str(trace))[1:]}",
             'latency = "upshift-load"',
             "",
         )
@@ -117,19 +129,6 @@ def _commits(evidence: Evidence) -> bool:
     return evidence.commits > _COMMITTED * (evidence.budget.transactions - asked)
 
 
-def refuse_family(trace: TraceFacts) -> None:
-    """Raises NotProvableError for a trace of a server that the laboratory does not start."""
-    family = "MySQL"
-    if trace.family == "postgres":
-        family = "PostgreSQL"
-    elif "MariaDB" in (trace.server_version or ""):
-        family = "MariaDB"
-    if family.lower() != default_kind().name:
-        raise NotProvableError(
-            f"the laboratory starts MySQL, and this trace is of a {family}", "examine it; try the fix in the application"
-        )
-
-
 def refuse_forged(finding: Finding, evidence: Evidence) -> None:
     """Raises NotProvableError for a finding of which the trace has next to nothing: both ways would be the same."""
     statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
@@ -142,18 +141,44 @@ def refuse_forged(finding: Finding, evidence: Evidence) -> None:
         refuse_unshown(finding)
 
 
-def refuse_uncounted(finding: Finding, evidence: Evidence) -> None:
+def _is_one_flight(statement: Statement) -> bool:
+    """Whether most of its executions are prepared anew, and share a flight with that."""
+    trips = statement.round_trips - statement.fetches
+    return 2 * statement.prepares > statement.executes > 0 and trips < _ONE_FLIGHT * statement.executions
+
+
+def prepared_at_once(evidence: Evidence) -> bool:
+    """Whether most that is prepared each time is executed in the same flight. A replay sends that as text: one round trip, and
+    one look at the statement.
+
+    Raises NotProvableError where other statements came as text: the change would be theirs, too.
+    """
+    statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
+    again = sum(each.prepares_again for each in statements)
+    if 2 * sum(each.prepares_again for each in statements if _is_one_flight(each)) <= again:
+        return False
+    if sum(each.as_text for each in statements) >= _LEAST_SHOWN * sum(each.executions for each in statements):
+        raise NotProvableError(
+            "C1 cannot be proven with this trace: a replay sends what is prepared and executed in one flight as text, "
+            "and other statements came as text, too",
+            "mend C2 first, or capture a part of the application that prepares all of its statements",
+        )
+    return True
+
+
+def refuse_uncounted(finding: Finding, evidence: Evidence, laboratory: Laboratory) -> None:
     """Raises NotProvableError where counters cannot compare the two ways, or a replay does not send the suspect."""
     if finding.suspect != "C5":
         return
-    if _round_trips(evidence, *_UNSENT) > _round_trips(evidence) / 2:
+    if _round_trips(evidence, *laboratory.unsent) > _round_trips(evidence) / 2:
         raise NotProvableError(
-            "C5 cannot be proven with this trace: a replay sends no USE, and that is most of its chatter",
-            "name the database in the connection's address, and capture the application again",
+            f"C5 cannot be proven with this trace: {laboratory.unsent_said}, and that is most of its chatter",
+            "mend it in the application or its pool, and capture the application again",
         )
     if _round_trips(evidence, *_ASKS) and not _commits(evidence):
         raise NotProvableError(
-            "C5 cannot be proven with this trace: its statements commit by themselves, and SELECT @@... counts as one",
+            "C5 cannot be proven with this trace: its statements commit by themselves, "
+            "and a SELECT that asks the session counts as one",
             "capture transactions that end with COMMIT",
         )
 

@@ -412,7 +412,7 @@ PROGRAMS = {"cache", "load", "stack capture", "stack import", "stack export", "s
 
 
 def parameters(command: str) -> list[Any]:
-    return [each for each in COMMANDS[command].params if each.name != "help"]
+    return [each for each in COMMANDS[command].params if each.name != "help" and not getattr(each, "hidden", False)]
 
 
 def test_the_document_names_every_command_and_no_other() -> None:

@@ -37,6 +37,23 @@ def scanning(folder: Path) -> Evidence:
     return read_evidence(story.export(folder))
 
 
+def chatting(folder: Path, text: str | None, *, commits: bool = False) -> Evidence:
+    """Of an application that says ``text``, or pings, before each statement."""
+    story = Story()
+    app = story.connection()
+    for number in range(300):
+        if text:
+            app.asks(text)
+        else:
+            app.pings()
+        if commits:
+            with app.transaction():
+                app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        else:
+            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+    return read_evidence(story.export(folder))
+
+
 def experiment(gain: float) -> tuple[Comparison, ...]:
     """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
     chance = np.random.default_rng(7)

@@ -143,7 +143,7 @@ def test_examine_asks_a_postgres_for_plans(
         yield planner.session
 
     @contextlib.contextmanager
-    def exported(*_given: Any) -> Iterator[Path]:
+    def exported(*_given: Any, **_named: Any) -> Iterator[Path]:
         yield tmp_path
 
     captured(tmp_path, "postgres", "15.18")

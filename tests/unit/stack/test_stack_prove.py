@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from prove_examples import EQUAL, experiment, finding, scanning
+from prove_examples import EQUAL, chatting, experiment, finding, scanning
 from story import Story
 
-from upshift.cli.app import main
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
+from upshift.server.kind import Program
 from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
-from upshift.stack.proof import Change, NotProvableError, Proof, change_of, proof_of
+from upshift.stack.laboratory import MYSQL, laboratory_of
+from upshift.stack.proof import Change, NotProvableError, change_of, proof_of
 from upshift.stack.prove import (
     experiment_of,
     find_finding,
     of_suspect,
-    refuse_family,
     refuse_forged,
     refuse_uncounted,
     sent_by,
@@ -30,11 +29,11 @@ from upshift.stack.prove import (
 from upshift.stack.read import read_evidence
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import Thresholds
-from upshift.stages.answers import Replayed
 from upshift.workload.model import Workload
 
 PRICE = "SELECT price FROM item WHERE id = ?"
 BINARY = Path("/usr/sbin/mysqld")
+PROGRAM = Program(kind="mysql", binary=BINARY)
 
 
 def evidence(folder: Path, fault: str, *, commits: bool = True) -> Evidence:
@@ -73,9 +72,9 @@ def _send(app, number: int, fault: str) -> None:  # type: ignore[no-untyped-def]
 def test_the_fault_is_sent_and_then_not(tmp_path: Path, fault: str, sent: tuple[str, ...], change: tuple[str, ...]) -> None:
     seen = evidence(tmp_path, fault)
     assert sent_by(seen) == sent
-    refuse_unprovable(fault, Given())
+    refuse_unprovable(fault, Given(), MYSQL)
     refuse_forged(finding(seen, fault), seen)
-    now, then = variants_of(finding(seen, fault), sent, BINARY, Given())
+    now, then = variants_of(finding(seen, fault), sent, PROGRAM, Given(), MYSQL)
     assert (now.client, then.client) == (sent, sent + change)
     assert change_of(now, then) == Change(client=change)
     assert now.program == then.program
@@ -89,14 +88,14 @@ def test_commits_are_proven_by_the_servers_settings(tmp_path: Path) -> None:
             app.asks(f"UPDATE item SET price = {number} WHERE id = 1")
     seen = read_evidence(story.export(tmp_path))
     sent = sent_by(seen)
-    refuse_unprovable("E3", Given())
-    now, then = variants_of(finding(seen, "E3"), sent, BINARY, Given())
+    refuse_unprovable("E3", Given(), MYSQL)
+    now, then = variants_of(finding(seen, "E3"), sent, PROGRAM, Given(), MYSQL)
     assert now.client == then.client == sent and now.program == then.program
     assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1"}
     assert then.settings == {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
     # What a user names takes the place of the change, not of what it is changed from.
     given = Given(settings={"binlog_order_commits": "OFF"}, settings_now={"sync_binlog": "10"})
-    now, then = variants_of(finding(seen, "E3"), sent, BINARY, given)
+    now, then = variants_of(finding(seen, "E3"), sent, PROGRAM, given, MYSQL)
     assert now.settings == {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "10"}
     assert then.settings == {**now.settings, "binlog_order_commits": "OFF"}
 
@@ -120,7 +119,7 @@ def test_what_a_replay_cannot_change_is_not_provable(tmp_path: Path) -> None:
     outcomes = judge(read_evidence(story.export(tmp_path)), Thresholds())
     assert find_finding(outcomes, "C6").suspect == "C6"
     with pytest.raises(NotProvableError, match="C6 cannot be proven here"):
-        refuse_unprovable("C6", Given())
+        refuse_unprovable("C6", Given(), MYSQL)
 
 
 @pytest.mark.parametrize("suspect", ["C1", "C2", "C3", "C5", "C11", "C13"])
@@ -137,8 +136,8 @@ def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
     file = tmp_path / "fix.sql"
     file.write_text("CREATE INDEX by_name ON item (name)")
     given = read_given([file], (), ("innodb-buffer-pool-size=64M",))
-    refuse_unprovable("P2", given)
-    now, then = variants_of(finding(seen, "P2"), ("--protocol", "text"), BINARY, given)
+    refuse_unprovable("P2", given, MYSQL)
+    now, then = variants_of(finding(seen, "P2"), ("--protocol", "text"), PROGRAM, given, MYSQL)
     assert (now.sql, then.sql) == ((), (file,))
     assert now.settings == then.settings == {"innodb_buffer_pool_size": "64M"} and now.client == then.client
     assert change_of(now, then) == Change(sql={"fix.sql": "CREATE INDEX by_name ON item (name)"})
@@ -147,23 +146,23 @@ def test_a_missing_index_is_proven_by_data_with_it(tmp_path: Path) -> None:
 
 def test_what_the_server_does_is_proven_by_a_setting(tmp_path: Path) -> None:
     found = finding(scanning(tmp_path), "P2")
-    now, then = variants_of(found, (), BINARY, read_given((), ("read_rnd_buffer_size=8M",), ("sync_binlog=1",)))
+    now, then = variants_of(found, (), PROGRAM, read_given((), ("read_rnd_buffer_size=8M",), ("sync_binlog=1",)), MYSQL)
     assert now.settings == {"sync_binlog": "1"}
     assert then.settings == {"sync_binlog": "1", "read_rnd_buffer_size": "8M"}
     # The laboratory's own settings count.
     with pytest.raises(UsageError, match="both servers have innodb_buffer_pool_size=1G: nothing is changed"):
-        variants_of(found, (), BINARY, read_given((), ("innodb_buffer_pool_size=1G",), ()))
+        variants_of(found, (), PROGRAM, read_given((), ("innodb_buffer_pool_size=1G",), ()), MYSQL)
     same = read_given((), ("innodb_buffer_pool_size=1G",), ("innodb_buffer_pool_size=64M",))
-    assert variants_of(found, (), BINARY, same)[1].settings == {"innodb_buffer_pool_size": "1G"}
+    assert variants_of(found, (), PROGRAM, same, MYSQL)[1].settings == {"innodb_buffer_pool_size": "1G"}
 
 
 def test_a_change_must_be_named_and_be_the_suspects(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"P2 .no index. is proven by a change that you name") as asked:
-        refuse_unprovable("P2", read_given((), (), ("sync_binlog=1",)))
+        refuse_unprovable("P2", read_given((), (), ("sync_binlog=1",)), MYSQL)
     assert "--sql" in asked.value.hint and not isinstance(asked.value, NotProvableError)
     with pytest.raises(UsageError, match="neither SQL nor a setting"):
-        refuse_unprovable("C1", Given(settings={"a": "1"}))
-    refuse_unprovable("C1", Given(settings_now={"a": "1"}))
+        refuse_unprovable("C1", Given(settings={"a": "1"}), MYSQL)
+    refuse_unprovable("C1", Given(settings_now={"a": "1"}), MYSQL)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +179,13 @@ def test_sql_that_is_not_there_is_refused_before_any_work(tmp_path: Path) -> Non
         read_given([tmp_path / "absent.sql"], (), ())
 
 
-@pytest.mark.parametrize(("family", "version"), [("postgres", "15.18"), ("mysql", "10.11.19-MariaDB")])
-def test_a_server_that_the_laboratory_does_not_start_is_refused(tmp_path: Path, family: str, version: str) -> None:
-    refuse_family(evidence(tmp_path / "mysql", "C1").trace)
-    story = Story(family, version)
+def test_a_server_that_the_laboratory_does_not_start_is_refused(tmp_path: Path) -> None:
+    assert laboratory_of(evidence(tmp_path / "mysql", "C1").trace).kind_name == "mysql"
+    story = Story("mysql", "10.11.19-MariaDB")
     story.connection().asks("SELECT 1", rows=1)
-    with pytest.raises(UsageError, match="the laboratory starts MySQL"):
-        refuse_family(read_evidence(story.export(tmp_path / "other")).trace)
+    with pytest.raises(NotProvableError, match="this trace is of a MariaDB") as refused:
+        laboratory_of(read_evidence(story.export(tmp_path / "other")).trace)
+    assert "stack compare" in refused.value.hint
 
 
 def unit(folder: Path, suspect: str, seen: Evidence) -> str:
@@ -201,30 +200,13 @@ def test_both_ways_are_compared_by_what_both_have_the_same_number_of(tmp_path: P
     assert units == ["transaction"] * 4 + ["query"] + ["statement"] * 3
 
 
-def chatting(folder: Path, text: str | None, *, commits: bool = False) -> Evidence:
-    """Of an application that says ``text``, or pings, before each statement."""
-    story = Story()
-    app = story.connection()
-    for number in range(300):
-        if text:
-            app.asks(text)
-        else:
-            app.pings()
-        if commits:
-            with app.transaction():
-                app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
-        else:
-            app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
-    return read_evidence(story.export(folder))
-
-
 @pytest.mark.parametrize(
     ("text", "commits", "said"),
     [
         (None, False, None),
         ("SET NAMES utf8mb4", False, None),
         ("SELECT @@session.tx_read_only", True, None),
-        ("SELECT @@session.tx_read_only", False, "SELECT @@\\.\\.\\. counts as one"),
+        ("SELECT @@session.tx_read_only", False, "a SELECT that asks the session counts as one"),
         ("USE shop", True, "a replay sends no USE"),
     ],
 )
@@ -233,11 +215,11 @@ def test_chatter_is_sent_and_then_not(tmp_path: Path, text: str | None, commits:
     found = finding(seen, "C5")
     if said:
         with pytest.raises(NotProvableError, match=said):
-            refuse_uncounted(found, seen)
+            refuse_uncounted(found, seen, MYSQL)
         return
-    refuse_uncounted(found, seen)
-    refuse_unprovable("C5", Given())
-    now, then = variants_of(found, (), BINARY, Given())
+    refuse_uncounted(found, seen, MYSQL)
+    refuse_unprovable("C5", Given(), MYSQL)
+    now, then = variants_of(found, (), PROGRAM, Given(), MYSQL)
     assert (now.client, then.client) == ((), ("--no-chatter",))
 
 
@@ -249,10 +231,10 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
     sent = sent_by(seen)
     assert sent == ("--reconnect",)
     refuse_forged(finding(seen, "C11"), seen)
-    now, then = variants_of(finding(seen, "C11"), sent, BINARY, Given())
+    now, then = variants_of(finding(seen, "C11"), sent, PROGRAM, Given(), MYSQL)
     assert (now.client, then.client) == (sent, (*sent, "--no-reconnect"))
     # Whatever the trace, a proof of literals sends what they are about.
-    now, then = variants_of(finding(seen, "C11").model_copy(update={"suspect": "C13"}), (), BINARY, Given())
+    now, then = variants_of(finding(seen, "C11").model_copy(update={"suspect": "C13"}), (), PROGRAM, Given(), MYSQL)
     assert now.client == ("--protocol", "prepare-per-request")
     assert then.client == (*now.client, "--protocol", "prepared")
 
@@ -322,52 +304,3 @@ def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> No
     assert proof.verdict == "not settled" and [each.verdict for each in proof.measured] == ["proven", "refuted"]
     assert proof_of(found, both[:1] * 2, None, Change(), EQUAL).verdict == "proven"
     assert proof_of(found, (), None, Change(), EQUAL).verdict == "not settled"
-
-
-def prove_command(monkeypatch: pytest.MonkeyPatch, seen: Evidence, folder: Path, *more: str) -> int:
-    """`upshift stack prove` of a trace with this evidence; its exit code."""
-    monkeypatch.setattr("upshift.cli.programs.built_programs", lambda *_, **__: folder)
-    monkeypatch.setattr("upshift.stack.examining.examined", lambda *_: seen)
-    for name in ("before.sql", "mysqld", "app.trace"):
-        (folder / name).touch()
-    paths = ("--before", str(folder / "before.sql"), "--binary", str(folder / "mysqld"))
-    monkeypatch.setattr(sys, "argv", ["upshift", "stack", "prove", str(folder / "app.trace"), *paths, *more])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
-
-
-def test_what_is_not_provable_is_a_verdict_in_json_and_an_error_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seen = chatting(tmp_path / "export", "SELECT @@session.tx_read_only")
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5") == 2
-    said = capsys.readouterr()
-    assert said.out == "" and "counts as one" in " ".join(said.err.split())
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5", "--json") == 0
-    proof = Proof.model_validate_json(capsys.readouterr().out)
-    assert (proof.suspect, proof.verdict, proof.measured, proof.result) == ("C5", "not provable here", (), None)
-    assert proof.why and proof.hint
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C5", "--findings", "r", "--threshold", "C5.share=1") == 2
-    assert "judged already" in " ".join(capsys.readouterr().err.split())
-    # Innocence is no verdict of a proof.
-    assert prove_command(monkeypatch, seen, tmp_path, "--suspect", "C1", "--json") == 2
-    assert capsys.readouterr().out == ""
-
-
-def test_answers_that_differ_end_the_command_with_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seen = scanning(tmp_path / "export")
-    (tmp_path / "fix.sql").write_text("DELETE FROM item")
-    differing = EQUAL.model_copy(update={"differ": 100})
-    monkeypatch.setattr("upshift.cli.stack_prove._replayed", lambda *_: Replayed(trace=tmp_path / "t", connections=1))
-    monkeypatch.setattr("upshift.cli.stack_prove._measured", lambda *_, **__: (differing, None, None))
-    given = ("--suspect", "P2", "--sql", str(tmp_path / "fix.sql"))
-    assert prove_command(monkeypatch, seen, tmp_path, *given, "--json") == 1
-    said = capsys.readouterr()
-    proof = Proof.model_validate_json(said.out)
-    assert (proof.verdict, proof.measured, proof.result, proof.answers) == ("answers differ", (), None, differing)
-    assert "answers differ, and nothing was measured" in " ".join(said.err.split())
-    assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
-    assert capsys.readouterr().out == ""
