@@ -21,8 +21,10 @@ from upshift.stack.plans.address import read_address
 from upshift.stack.plans.answers import answer
 from upshift.stack.plans.ask import Asker, transaction
 from upshift.stack.plans.compare import compare
+from upshift.stack.plans.looking import planned
 from upshift.stack.plans.model import accesses, rows_examined
 from upshift.stack.plans.session import Refused, opened
+from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained
 from upshift.stack.read import read_evidence
 from upshift.stack.suspects.model import Finding
@@ -164,6 +166,12 @@ def test_what_takes_too_long_is_given_up_by_the_server(url: Callable[[shop.Famil
             Asker(session).plan(endless, execute=True)
         assert "--wait-seconds" in refused.value.hint
         assert session.ask("SELECT 1") == [(1,)]
+        wanted = Wanted(statement="0" * 16, text="endless", sql=endless)
+        source = Source(family=None, statements=(wanted,))
+        report = planned(source, Asker(session), "there", Thresholds(), execute=True, progress=lambda _number, _of: None)
+        told = report.statements[0].told
+        assert told.plan and len(accesses(told.plan.tree)) == 3 and told.rows_examined is None
+        assert "--wait-seconds" in told.hint
 
 
 @BOTH

@@ -36,7 +36,7 @@ class Told(Value):
     """None: not executed."""
     answer: Answer | None = None
     why_none: str | None = None
-    """Why there is no plan, or no execution of what should have been executed."""
+    """Why there is no plan, no answer, or no execution of what should have been executed."""
     hint: str = ""
 
 
@@ -161,11 +161,11 @@ def _told(wanted: Wanted, asker: Asker, source: Source, *, execute: bool, answer
     sql = wanted.sql
     try:
         sql = asker.text(sql, read_parameters(wanted.parameters), source.family or asker.session.family)
-        plan = asker.plan(sql, execute=execute)
+        told = _explained(asker, sql, execute=execute)
     except (NotExplained, PlanUnreadable) as refused:
         return Told(sql=sql, why_none=refused.message, hint=refused.hint)
-    told = Told(sql=sql, plan=plan, rows_examined=rows_examined(plan.tree) if plan.executed else None)
-    if not answers or not plan.executed:
+    plan = told.plan
+    if not answers or plan is None or not plan.executed:
         return told
     try:
         given = [answer(asker.session, sql) for _time in range(EXECUTIONS)]
@@ -173,6 +173,17 @@ def _told(wanted: Wanted, asker: Asker, source: Source, *, execute: bool, answer
         return told.model_copy(update={"why_none": refused.message, "hint": refused.hint})
     middle = statistics.median(each.ms for each in given)
     return told.model_copy(update={"answer": given[0].model_copy(update={"ms": middle})})
+
+
+def _explained(asker: Asker, sql: str, *, execute: bool) -> Told:
+    """The plan, and with ``execute`` what an execution counted; where that fails, EXPLAIN's plan with the reason."""
+    try:
+        plan = asker.plan(sql, execute=execute)
+    except (NotExplained, PlanUnreadable) as refused:
+        if not execute:
+            raise
+        return Told(sql=sql, plan=asker.plan(sql, execute=False), why_none=refused.message, hint=refused.hint)
+    return Told(sql=sql, plan=plan, rows_examined=rows_examined(plan.tree) if plan.executed else None)
 
 
 def _compared(wanted: Wanted, share: float, a: Told, b: Told) -> Compared:

@@ -99,6 +99,8 @@ def _tree(told: Told) -> Iterator[str]:
     yield from lines(told.plan.tree)
     for notice in told.plan.notices:
         yield f"warning {notice.code}: {notice.text}"
+    if told.why_none:
+        yield f"not executed: {told.why_none}; {told.hint}"
 
 
 def _judgement(judgement: Judgement, *, timed: bool) -> None:

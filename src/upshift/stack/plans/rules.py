@@ -30,7 +30,7 @@ def _bounds_known(asked: Asked) -> str | None:
 
 def _executed(asked: Asked) -> str | None:
     ran = any(plan.executed for plan, _where in plans_of(asked))
-    return None if ran else "it needs an execution: --execute"
+    return None if ran else "it needs an execution that ends in time: --execute, and --wait-seconds"
 
 
 def _timed(asked: Asked) -> str | None:

@@ -171,6 +171,48 @@ def test_a_statement_that_cannot_be_explained_is_named_and_the_rest_goes_on() ->
     assert [each.suspect for each in report.judgement.findings] == ["P2"]
 
 
+class Slow(Recorded):
+    """A server that gives each execution up, and explains all the same."""
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        if "ANALYZE" in sql:
+            self.sent.append(sql)
+            raise Refused("3024", "maximum statement execution time exceeded")
+        return super().ask(sql)
+
+
+class Interrupted(Recorded):
+    """A MySQL that ends EXPLAIN ANALYZE in time and shows what it had counted until then."""
+
+    def notices(self) -> tuple[Notice, ...]:
+        return (Notice(code=1317, text="Query execution was interrupted"),) if "ANALYZE" in self.sent[-1] else ()
+
+
+@pytest.mark.parametrize(
+    "session", [Slow("mysql"), Slow("mariadb"), Slow("postgres"), Interrupted("mysql"), Interrupted("mysql", versions=False)]
+)
+def test_an_execution_that_is_given_up_leaves_the_plan_of_explain(session: Recorded) -> None:
+    report = planned(source("full"), Asker(session), "there", Thresholds(), execute=True, progress=silent)
+    told = report.statements[0].told
+    assert told.plan and not told.plan.executed and told.rows_examined is None
+    assert [each.access for each in accesses(told.plan.tree)] == ["full_scan"]
+    assert told.why_none and "refuses it" in told.why_none and told.hint
+    assert session.sent[-1] == "ROLLBACK"
+    # MariaDB does not estimate what a filter leaves.
+    named = [(each.suspect, each.status) for each in report.judgement.findings]
+    assert (("P2", "inferred") in named) is (session.family != "mariadb")
+    (unseen,) = [each for each in report.judgement.unseen if each.suspect == "P8"]
+    assert "--wait-seconds" in unseen.why
+
+
+def test_a_statement_that_is_slow_on_one_server_has_both_plans() -> None:
+    askers = Asker(Slow("mariadb")), Asker(Recorded("postgres"))
+    report = compared(source("join_left"), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    (each,) = report.statements
+    assert each.a.plan and each.b.plan and each.a.why_none and not each.b.why_none
+    assert [one.what for one in each.differences] == ["access", "join"]
+
+
 def test_a_server_that_goes_away_ends_the_command() -> None:
     with pytest.raises(ServerFailed):
         planned(
