@@ -14,7 +14,7 @@ from upshift.stack.plans.members import PlanUnreadable
 from upshift.stack.plans.model import Plan, rows_examined
 from upshift.stack.plans.rules import judged
 from upshift.stack.plans.source import Source, Wanted
-from upshift.stack.plans.statements import NotExplained, read_parameters
+from upshift.stack.plans.statements import NotExplained, only_reads, read_parameters
 from upshift.stack.suspects.model import Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 from upshift.values import Value
@@ -87,7 +87,7 @@ class Compared(Value):
     a: Told
     b: Told
     same_answer: bool | None
-    """None: it was not executed on both."""
+    """False also where one server answers and the other fails; None: it was executed on neither."""
     differences: tuple[Difference, ...]
     """Of the plans."""
 
@@ -161,16 +161,18 @@ def _told(wanted: Wanted, asker: Asker, source: Source, *, execute: bool, answer
     sql = wanted.sql
     try:
         sql = asker.text(sql, read_parameters(wanted.parameters), source.family or asker.session.family)
-        told = _explained(asker, sql, execute=execute)
-    except (NotExplained, PlanUnreadable) as refused:
-        return Told(sql=sql, why_none=refused.message, hint=refused.hint)
-    plan = told.plan
-    if not answers or plan is None or not plan.executed:
-        return told
-    try:
-        given = [answer(asker.session, sql) for _time in range(EXECUTIONS)]
     except NotExplained as refused:
-        return told.model_copy(update={"why_none": refused.message, "hint": refused.hint})
+        return Told(sql=sql, why_none=refused.message, hint=refused.hint)
+    told = _explained(asker, sql, execute=execute)
+    return _answered(told, asker) if answers and only_reads(sql, asker.session.family) else told
+
+
+def _answered(told: Told, asker: Asker) -> Told:
+    """With the answer, which needs no plan: a view is read without the right to explain it."""
+    try:
+        given = [answer(asker.session, told.sql) for _time in range(EXECUTIONS)]
+    except NotExplained as refused:
+        return told if told.why_none else told.model_copy(update={"why_none": refused.message, "hint": refused.hint})
     middle = statistics.median(each.ms for each in given)
     return told.model_copy(update={"answer": given[0].model_copy(update={"ms": middle})})
 
@@ -180,16 +182,20 @@ def _explained(asker: Asker, sql: str, *, execute: bool) -> Told:
     try:
         plan = asker.plan(sql, execute=execute)
     except (NotExplained, PlanUnreadable) as refused:
-        if not execute:
-            raise
-        return Told(sql=sql, plan=asker.plan(sql, execute=False), why_none=refused.message, hint=refused.hint)
+        known = _explained(asker, sql, execute=False) if execute else Told(sql=sql)
+        return known.model_copy(update={"why_none": refused.message, "hint": refused.hint})
     return Told(sql=sql, plan=plan, rows_examined=rows_examined(plan.tree) if plan.executed else None)
 
 
-def _compared(wanted: Wanted, share: float, a: Told, b: Told) -> Compared:
-    same = None
+def _same_answer(a: Told, b: Told) -> bool | None:
+    """Whether both answer the same; a server that fails where the other answers does not."""
     if a.answer and b.answer:
-        same = (a.answer.rows, a.answer.digest) == (b.answer.rows, b.answer.digest)
+        return (a.answer.rows, a.answer.digest) == (b.answer.rows, b.answer.digest)
+    failed = a if b.answer else b
+    return False if (a.answer or b.answer) and failed.why_none else None
+
+
+def _compared(wanted: Wanted, share: float, a: Told, b: Told) -> Compared:
     return Compared(
         statement=wanted.statement,
         text=wanted.text,
@@ -197,7 +203,7 @@ def _compared(wanted: Wanted, share: float, a: Told, b: Told) -> Compared:
         executions=wanted.executions,
         a=a,
         b=b,
-        same_answer=same,
+        same_answer=_same_answer(a, b),
         differences=compare(a.plan.tree, b.plan.tree) if a.plan and b.plan else (),
     )
 

@@ -63,11 +63,7 @@ def _differs(each: Compared) -> bool:
 
 def _compared(each: Compared) -> Iterator[str]:
     if each.same_answer is not None:
-        rows = [f"{told.answer.rows:,}" if told.answer else "?" for told in (each.a, each.b)]
-        if each.same_answer:
-            yield f"same answer: {rows[0]} rows"
-        else:
-            yield f"ANOTHER ANSWER: {rows[0]} rows on A, {rows[1]} on B{', other cells' if rows[0] == rows[1] else ''}"
+        yield _answers(each)
     for difference in each.differences:
         yield f"{difference}"
     if each.a.plan and each.b.plan and not each.differences:
@@ -83,6 +79,15 @@ def _compared(each: Compared) -> Iterator[str]:
             if told.plan:
                 yield f"{name}:"
                 yield from (f"    {line}" for line in lines(told.plan.tree))
+
+
+def _answers(each: Compared) -> str:
+    rows = {name: f"{told.answer.rows:,}" for name, told in (("A", each.a), ("B", each.b)) if told.answer}
+    if each.same_answer:
+        return f"same answer: {rows['A']} rows"
+    if len(rows) == 1:
+        return "".join(f"ANSWER ON {name} ALONE: {count} rows" for name, count in rows.items())
+    return f"ANOTHER ANSWER: {rows['A']} rows on A, {rows['B']} on B{', other cells' if rows['A'] == rows['B'] else ''}"
 
 
 def _figures(told: Told) -> str:

@@ -14,6 +14,7 @@ from upshift.errors import ServerFailed
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.looking import compared, planned
 from upshift.stack.plans.model import Notice, accesses
+from upshift.stack.plans.report import show_comparison
 from upshift.stack.plans.session import Refused
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained
@@ -67,6 +68,8 @@ class Recorded:
 
     def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
         self.sent.append(sql)
+        if self.family == "postgres" and any(sql == shop.STATEMENTS[name] for name in shop.ONLY_MYSQLS):
+            raise Refused("42883", "operator does not exist")
         yield from [(1,), (2,)]
 
     def literal(self, value: Any) -> str:
@@ -211,6 +214,53 @@ def test_a_statement_that_is_slow_on_one_server_has_both_plans() -> None:
     (each,) = report.statements
     assert each.a.plan and each.b.plan and each.a.why_none and not each.b.why_none
     assert [one.what for one in each.differences] == ["access", "join"]
+    assert each.same_answer
+
+
+class Failing(Recorded):
+    """A server that explains a SELECT and, with EXPLAIN ANALYZE or without, does not execute it."""
+
+    def __init__(self, family: shop.Family, *, explains: bool = True) -> None:
+        super().__init__(family)
+        self._explains = explains
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        if "EXPLAIN" in sql and ("ANALYZE" in sql or not self._explains):
+            raise Refused("1142", "SELECT command denied")
+        return super().ask(sql)
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        raise Refused("1142", "SELECT command denied")
+        yield
+
+
+@pytest.mark.parametrize("explains", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_answer_on_one_server_alone_is_a_difference(
+    explains: bool, first: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    askers = Asker(Failing("mysql", explains=explains)), Asker(Recorded("postgres"))
+    pair = askers if first else (askers[1], askers[0])
+    report = compared(source("full"), pair, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    (each,) = report.statements
+    assert each.same_answer is False and report.answers_differ
+    assert (each.a.answer is None, each.b.answer is None) == (first, not first)
+    show_comparison(report)
+    said = capsys.readouterr().out
+    assert "1 statements, each SELECT executed: 1 differ" in said
+    assert f"ANSWER ON {'B' if first else 'A'} ALONE: 2 rows" in said and "SELECT command denied" in said
+
+
+def test_servers_that_both_fail_have_no_other_answer() -> None:
+    askers = Asker(Failing("mysql")), Asker(Failing("postgres"))
+    report = compared(source("full"), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    assert report.statements[0].same_answer is None and not report.answers_differ
+
+
+def test_an_answer_needs_no_plan_that_was_executed() -> None:
+    askers = Asker(Slow("mysql")), Asker(Recorded("mysql"))
+    report = compared(source("full", "update"), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    assert {each.text: each.same_answer for each in report.statements} == {"full": True, "update": None}
 
 
 def test_a_server_that_goes_away_ends_the_command() -> None:
@@ -226,10 +276,9 @@ def test_two_servers_are_compared_with_differences_first() -> None:
     report = compared(source(*names), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
     assert [each.text for each in report.statements] == ["conversion", "join_left", "full", "ref"]
     one, left, full, _ref = report.statements
-    assert one.same_answer is None and one.a.plan and not one.b.plan
+    assert one.same_answer is False and one.a.plan and not one.b.plan
     assert left.same_answer and [each.what for each in left.differences] == ["access", "join"]
     assert full.a.answer and (full.a.answer.rows, full.differences) == (2, ())
-    assert not report.answers_differ
     assert {"P2", "P4", "P6"} <= {each.suspect for each in report.judgement.findings}
 
 
