@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -242,6 +243,47 @@ def test_two_servers_answers_have_one_digest(ask: Ask) -> None:
     assert answer(a, kinds).digest == answer(b, kinds).digest
     assert answer(a, "SELECT 1 UNION ALL SELECT 2").digest == answer(b, "SELECT 2 UNION ALL SELECT 1").digest
     assert answer(a, "SELECT 1 UNION ALL SELECT 1").digest != answer(b, "SELECT 1").digest
+
+
+@BOTH
+def test_each_server_says_how_long_it_executed(ask: Ask, family: shop.Family) -> None:
+    asker, sql = ask(family), shop.STATEMENTS["sort_all"]
+    plan = asker.plan(sql, execute=True)
+    own, plain = asker.execution_ms(sql), answer(asker.session, sql).ms
+    assert plan.execution_ms and own > 0 and plain > 0
+    # Of one and the same execution each server's clock, in milliseconds, is within the client's.
+    began = time.perf_counter()
+    assert 0.1 < asker.execution_ms(sql) < (time.perf_counter() - began) * 1000
+
+
+@pytest.mark.parametrize("family", ["mariadb", "postgres"])
+def test_two_servers_of_one_kind_are_no_two_engines(
+    url: Callable[[shop.Family], str], family: shop.Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A setting of the second is another: a fact beside the times."""
+    names = "full", "sort_all", "group", "ref", "distinct", "point"
+    file = tmp_path / "shop.sql"
+    file.write_text(";\n".join(shop.STATEMENTS[name] for name in names))
+    a = url(family)
+    with plan_servers.running(family) as b:
+        with opened(read_address(b), 10) as session:
+            if family == "postgres":
+                session.ask("ALTER SYSTEM SET full_page_writes = off")
+                session.ask("SELECT pg_reload_conf()")
+            else:
+                session.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--rounds", "4", "--json")
+        report = json.loads(out)
+        assert code == 0
+        assert "E1" not in {each["suspect"] for each in report["judgement"]["findings"]}
+        timed = [each for each in report["statements"] if each["timing"]]
+        assert {each["text"] for each in timed} == {shop.STATEMENTS[name] for name in names}
+        assert all(each["timing"]["clock"] == "server" and each["timing"]["rounds"] == 4 for each in timed)
+        expected = "full_page_writes" if family == "postgres" else "innodb_flush_log_at_trx_commit"
+        assert [each["b"].split("=")[0] for each in report["settings"]] == [expected]
+        code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--rounds", "1")
+        assert code == 0 and "settings that differ, A | B:" in out and "    durability, " in out
+        assert "in turns: A " in out and ", one round" in out and "E1 engine: one round has no spread" in out
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
