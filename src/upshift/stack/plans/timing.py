@@ -1,8 +1,9 @@
 """Times of one statement on two servers that execute it in turns, and the ratio with its interval.
 
-A round is A, B, B and A: a machine that drifts evenly meets both alike, and each of them comes once after itself and once after
-the other. The round is the unit: one logarithm of B's time over A's. Student's interval over the rounds, and the confidence
-that all statements of a comparison share, are those of ``measure.statistics``.
+A round has the turns A, B, B and A: a machine that drifts evenly meets both alike, and each of them comes once after itself and
+once after the other. A turn is the least of a few executions: what else runs on the machine makes one longer, a short one by more
+than engines differ. The round is the unit: one logarithm of B's time over A's. Student's interval over the rounds, and the
+confidence that all statements of a comparison share, are those of ``measure.statistics``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from upshift.stack.plans.statements import NotExplained
 
 ABBA = (0, 1, 1, 0)
 """The order of a round: 0 is A."""
+TURN_EXECUTIONS, TURN_MS = 5, 20.0
+"""A turn executes so often, or until its executions took so long together."""
 
 
 class Turns(NamedTuple):
-    """The times of both in milliseconds, in the order in which they were taken: two a round."""
+    """The times of both in milliseconds, in the order in which they were taken: one a turn, two a round."""
 
     clock: Clock
     a_ms: tuple[float, ...]
@@ -35,17 +38,25 @@ class Turns(NamedTuple):
 
 
 def take_turns(clock: Clock, a: Callable[[], float], b: Callable[[], float], rounds: int) -> Turns:
-    """Execute on both, ``rounds`` times A, B, B, A; each call gives the milliseconds of one execution.
+    """Execute on both in ``rounds`` of turns; each call gives the milliseconds of one execution.
 
     Raises NotExplained where an execution fails, or takes no time that the clock shows.
     """
     times: tuple[list[float], list[float]] = ([], [])
     for _round in range(rounds):
         for server in ABBA:
-            times[server].append((a, b)[server]())
+            times[server].append(_turn((a, b)[server]))
     if min(map(min, times)) <= 0:
         raise NotExplained("it takes less time than the server's clock shows", "the engine is no suspect of it")
     return Turns(clock, tuple(times[0]), tuple(times[1]))
+
+
+def _turn(execute: Callable[[], float]) -> float:
+    """The least of the turn's executions."""
+    taken = [execute()]
+    while len(taken) < TURN_EXECUTIONS and sum(taken) < TURN_MS:
+        taken.append(execute())
+    return min(taken)
 
 
 def timings(turns: Mapping[str, Turns]) -> dict[str, Timing]:
