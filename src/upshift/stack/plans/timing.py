@@ -1,9 +1,9 @@
 """Times of one statement on two servers that execute it in turns, and the ratio with its interval.
 
 A round has the turns A, B, B and A: a machine that drifts evenly meets both alike, and each of them comes once after itself and
-once after the other. A turn is the least of a few executions: what else runs on the machine makes one longer, a short one by more
-than engines differ. The round is the unit: one logarithm of B's time over A's. Student's interval over the rounds, and the
-confidence that all statements of a comparison share, are those of ``measure.statistics``.
+once after the other. A turn is the least of a few executions: what else runs on the machine makes one longer, and a short one
+by more than engines differ. The round is the unit: one logarithm of B's time over A's. Student's interval over the rounds, and
+the confidence that all statements of a comparison share, are those of ``measure.statistics``.
 """
 
 from __future__ import annotations
