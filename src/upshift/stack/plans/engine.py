@@ -33,7 +33,7 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
     """E1: the ratio of the times is large, and its interval excludes 1.
 
     An execution that counts rows takes longer than a plain one, on each family by another part. So beside another family's, the
-    plain executions must show the ratio, too.
+    plain executions must show the ratio, too, and the smaller of both ratios is the share.
     """
     timing, other = asked.timing, asked.other
     if timing is None or other is None or timing.ci_low <= 1 <= timing.ci_high:
@@ -47,10 +47,11 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
     slower_us = max(timing.a_ms, timing.b_ms) * 1000
     if times < thresholds["E1.times"] or slower_us < thresholds["E1.execution_us"]:
         return None
-    if asked.plan.family != other.family:
-        plain = asked.plain_ratio or 1.0
-        if (plain if b_slower else 1 / plain) < thresholds["E1.times"]:
-            return None
+    plain = asked.plain_ratio or 1.0
+    plain_times = plain if b_slower else 1 / plain
+    two_families = asked.plan.family != other.family
+    if two_families and plain_times < thresholds["E1.times"]:
+        return None
     rows = rows_examined(asked.plan.tree) or 0.0
     slow, fast = ("B", "A") if b_slower else ("A", "B")
     spread = f"{low:.2f}x to {high:.2f}x"
@@ -63,4 +64,6 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
         figure("b_us", timing.b_ms * 1000, "us", "E1.execution_us" if b_slower else None),
         figure("rounds", timing.rounds, ""),
     )
-    return Seen(said, figures, timing.clock == "server", 1 - 1 / times)
+    if asked.plain_ratio is not None:
+        figures += (figure("plain_times", plain_times, "times", "E1.times" if two_families else None),)
+    return Seen(said, figures, timing.clock == "server", 1 - 1 / (min(times, plain_times) if two_families else times))

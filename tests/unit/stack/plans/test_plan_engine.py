@@ -91,6 +91,13 @@ def test_e1_beside_another_family_needs_the_plain_executions(ratio: float, plain
     fires("E1", timed(taken, plain_ratio=plain), "measured")
 
 
+def test_e1_beside_another_family_has_the_share_of_the_smaller_ratio() -> None:
+    """Half of the time is the statement's: of 3 by the servers' clocks and 2 of plain executions, half of that is more."""
+    taken = timing(3.0, 2.9, 3.1)
+    shares = [found("E1", timed(taken, family, plain_ratio=2.0)) for family in ("postgres", "mysql")]
+    assert [each.share for each in shares if isinstance(each, Finding)] == pytest.approx([0.5 / 2, 0.5 * 2 / 3])
+
+
 def test_e1_says_why_it_sees_nothing() -> None:
     for each, why in (
         (timed(None), "stack compare --execute"),
