@@ -56,6 +56,7 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
     slow, fast = ("B", "A") if b_slower else ("A", "B")
     spread = f"{low:.2f}x to {high:.2f}x"
     said = f"{slow} takes {times:.2f}x the time of {fast} for the same plan and {rows:,.0f} rows examined, {spread}"
+    plainly = figure("plain_times", plain_times, "times", "E1.times" if two_families else None)
     figures = (
         figure("times", times, "times", "E1.times"),
         figure("ci_low", low, "times"),
@@ -63,7 +64,6 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
         figure("a_us", timing.a_ms * 1000, "us", None if b_slower else "E1.execution_us"),
         figure("b_us", timing.b_ms * 1000, "us", "E1.execution_us" if b_slower else None),
         figure("rounds", timing.rounds, ""),
+        *((plainly,) if asked.plain_ratio is not None else ()),
     )
-    if asked.plain_ratio is not None:
-        figures += (figure("plain_times", plain_times, "times", "E1.times" if two_families else None),)
     return Seen(said, figures, timing.clock == "server", 1 - 1 / (min(times, plain_times) if two_families else times))
