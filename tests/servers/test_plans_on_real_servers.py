@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,8 +22,10 @@ from upshift.stack.plans.address import read_address
 from upshift.stack.plans.answers import answer
 from upshift.stack.plans.ask import Asker, transaction
 from upshift.stack.plans.compare import compare
+from upshift.stack.plans.looking import planned
 from upshift.stack.plans.model import accesses, rows_examined
 from upshift.stack.plans.session import Refused, opened
+from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained
 from upshift.stack.read import read_evidence
 from upshift.stack.suspects.model import Finding
@@ -164,6 +167,12 @@ def test_what_takes_too_long_is_given_up_by_the_server(url: Callable[[shop.Famil
             Asker(session).plan(endless, execute=True)
         assert "--wait-seconds" in refused.value.hint
         assert session.ask("SELECT 1") == [(1,)]
+        wanted = Wanted(statement="0" * 16, text="endless", sql=endless)
+        source = Source(family=None, statements=(wanted,))
+        report = planned(source, Asker(session), "there", Thresholds(), execute=True, progress=lambda _number, _of: None)
+        told = report.statements[0].told
+        assert told.plan and len(accesses(told.plan.tree)) == 3 and told.rows_examined is None
+        assert "--wait-seconds" in told.hint
 
 
 @BOTH
@@ -236,6 +245,47 @@ def test_two_servers_answers_have_one_digest(ask: Ask) -> None:
     assert answer(a, "SELECT 1 UNION ALL SELECT 1").digest != answer(b, "SELECT 1").digest
 
 
+@BOTH
+def test_each_server_says_how_long_it_executed(ask: Ask, family: shop.Family) -> None:
+    asker, sql = ask(family), shop.STATEMENTS["sort_all"]
+    plan = asker.plan(sql, execute=True)
+    own, plain = asker.execution_ms(sql), answer(asker.session, sql).ms
+    assert plan.execution_ms and own > 0 and plain > 0
+    # Of one and the same execution each server's clock, in milliseconds, is within the client's.
+    began = time.perf_counter()
+    assert 0.1 < asker.execution_ms(sql) < (time.perf_counter() - began) * 1000
+
+
+@pytest.mark.parametrize("family", ["mariadb", "postgres"])
+def test_two_servers_of_one_kind_are_no_two_engines(
+    url: Callable[[shop.Family], str], family: shop.Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A setting of the second is another: a fact beside the times."""
+    names = "full", "sort_all", "group", "ref", "distinct", "point"
+    file = tmp_path / "shop.sql"
+    file.write_text(";\n".join(shop.STATEMENTS[name] for name in names))
+    a = url(family)
+    with plan_servers.running(family) as b:
+        with opened(read_address(b), 10) as session:
+            if family == "postgres":
+                session.ask("ALTER SYSTEM SET full_page_writes = off")
+                session.ask("SELECT pg_reload_conf()")
+            else:
+                session.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--rounds", "4", "--json")
+        report = json.loads(out)
+        assert code == 0
+        assert "E1" not in {each["suspect"] for each in report["judgement"]["findings"]}
+        timed = [each for each in report["statements"] if each["timing"]]
+        assert {each["text"] for each in timed} == {shop.STATEMENTS[name] for name in names}
+        assert all(each["timing"]["clock"] == "server" and each["timing"]["rounds"] == 4 for each in timed)
+        expected = "full_page_writes" if family == "postgres" else "innodb_flush_log_at_trx_commit"
+        assert [each["b"].split("=")[0] for each in report["settings"]] == [expected]
+        code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--rounds", "1")
+        assert code == 0 and "settings that differ, A | B:" in out and "    durability, " in out
+        assert "in turns: A " in out and ", one round" in out and "E1 engine: one round has no spread" in out
+
+
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = _run(["stack", *arguments])
     said = capsys.readouterr()
@@ -260,14 +310,16 @@ def test_the_commands(url: Callable[[shop.Family], str], tmp_path: Path, capsys:
 
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--json")
     found = json.loads(out)["statements"]
-    assert code == 0
-    assert found[0]["text"] == shop.STATEMENTS["conversion"]
+    # PostgreSQL refuses to compare a text with a number: MariaDB alone answers.
+    assert code == 1
+    assert found[0]["text"] == shop.STATEMENTS["conversion"] and found[0]["same_answer"] is False
     full = next(each for each in found if each["text"] == shop.STATEMENTS["full"])
     assert full["same_answer"] is True and full["differences"] == []
     assert {"P2", "P4"} <= {each["suspect"] for each in json.loads(out)["judgement"]["findings"]}
     assert full["a"]["answer"]["digest"] == full["b"]["answer"]["digest"] and full["a"]["answer"]["ms"] > 0
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--threshold", "P2.rows=1e9")
-    assert code == 0 and "same answer: 20 rows" in out and "innocent: P2" in out
+    assert code == 1 and "same answer: 20 rows" in out and "innocent: P2" in out
+    assert "ANSWER ON A ALONE: 1 rows" in out
 
     file.write_text("SELECT length('é')")
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute")

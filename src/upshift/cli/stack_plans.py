@@ -27,6 +27,9 @@ _Execute = Annotated[
     bool, typer.Option("--execute", help="Execute each SELECT, in a read-only transaction that is rolled back.")
 ]
 _Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="Seconds after which the server gives a statement up.")]
+_Rounds = Annotated[
+    int, typer.Option(min=1, max=1000, help="With --execute, time what both execute alike so often on A, B, B and A.")
+]
 _Threshold = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as P2.rows=5000; repeatable.")
 ]
@@ -75,6 +78,7 @@ def compare(
     a: Annotated[str, typer.Option(metavar="URL", help="A server, such as mysql://user@host/shop, without a password.")],
     b: Annotated[str, typer.Option(metavar="URL", help="The other server, also of another family.")],
     execute: _Execute = False,
+    rounds: _Rounds = 5,
     defaults_file: _DefaultsFile = None,
     login_path: _LoginPath = None,
     wait_seconds: _Wait = 30.0,
@@ -86,7 +90,7 @@ def compare(
     """Compare two servers, statement by statement: plans, and with --execute answers, rows examined and time."""
     from upshift import console
     from upshift.stack.plans.address import read_address
-    from upshift.stack.plans.looking import compared
+    from upshift.stack.plans.comparing import compared
     from upshift.stack.plans.report import show_comparison, show_dry_run
     from upshift.stack.suspects.thresholds import read_thresholds
 
@@ -99,7 +103,7 @@ def compare(
     addresses = [_with_password(each, wait_seconds) for each in addresses]
     with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:
         names = (addresses[0].shown(), addresses[1].shown())
-        report = compared(source, (first, second), names, thresholds, execute=execute, progress=progress)
+        report = compared(source, (first, second), names, thresholds, execute=execute, rounds=rounds, progress=progress)
     if json:
         console.result_json(report.model_dump_json(indent=2))
     else:

@@ -10,8 +10,10 @@ from test_reference import keys, words
 from upshift.paths import CHECKOUT
 from upshift.stack.plans import compare, model
 from upshift.stack.plans.answers import Answer
-from upshift.stack.plans.looking import Compared, Comparison, Judgement, Planned, PlansReport, Server, Told
+from upshift.stack.plans.asked import Clock, Timing
+from upshift.stack.plans.looked import Compared, Comparison, Judgement, Planned, PlansReport, Server, Told
 from upshift.stack.plans.rules import RULES
+from upshift.stack.plans.settings import QUESTIONS, SettingDifference, Topic
 from upshift.stack.suspects.model import SUSPECTS
 from upshift.stack.suspects.thresholds import THRESHOLDS
 from upshift.values import Value
@@ -35,6 +37,8 @@ PAGE = (CHECKOUT / "docs" / "reference" / "stack-plans.md").read_text()
         Planned,
         PlansReport,
         Server,
+        SettingDifference,
+        Timing,
         Told,
     ],
 )
@@ -43,9 +47,13 @@ def test_every_key_is_named(value: type[Value]) -> None:
 
 
 def test_every_word_of_the_tree_and_of_differences_is_named() -> None:
-    for each in (model.Operation, model.Access, model.Method, model.JoinKind, compare.What):
+    for each in (model.Operation, model.Access, model.Method, model.JoinKind, compare.What, Clock, Topic):
         assert set(get_args(each)) <= words("stack-plans")
     assert all(f"| `{each}` | " in PAGE for each in get_args(model.Access))
+
+
+def test_every_question_about_settings_is_named() -> None:
+    assert all(f"| `{each.topic}` | {each.what} | " in PAGE for each in QUESTIONS)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -14,7 +14,7 @@ from upshift.stack.plans.mysql import joined
 from upshift.stack.plans.mysql_json2 import parse_mysql_json2
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres_index import Catalog, Index
-from upshift.stack.plans.profile import profiled
+from upshift.stack.plans.profile import mariadb_execution_ms, profiled
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
 from upshift.stack.plans.session import Refused, Session
 from upshift.stack.plans.statements import NotExplained, filled, first_word, one_explainable, only_reads
@@ -72,6 +72,30 @@ class Asker:
                 return self._of_postgres(text, run)
             return self._of_mariadb(text, run) if session.family == "mariadb" else self._of_mysql(text, run)
 
+    def execution_ms(self, text: str) -> float:
+        """Milliseconds that the server itself takes to execute a SELECT whose plan was asked for: without network and planning.
+
+        Raises NotExplained for what is no SELECT, for what the server refuses, and where it does not say; ServerFailed when it
+        is gone.
+        """
+        session = self.session
+        if not only_reads(text, session.family):
+            raise NotExplained("only a SELECT that locks and writes nothing is executed", "compare its plan without --execute")
+        with refusals(), transaction(session, read_only=True):
+            taken = self._execution_ms(text)
+        if taken is None:
+            raise NotExplained("the server does not say how long it executed it", "compare newer versions")
+        return taken
+
+    def _execution_ms(self, text: str) -> float | None:
+        if self.session.family == "postgres":
+            # A clock at each row of each step would take time of its own.
+            plain = "FORMAT JSON, ANALYZE, TIMING OFF, BUFFERS OFF"
+            return postgres.execution_ms(self.session.ask(f"EXPLAIN ({plain}) {text}")[0][0])
+        if self.session.family == "mariadb":
+            return mariadb_execution_ms(self.session.ask(f"ANALYZE FORMAT=JSON {text}")[0][0])
+        return self._steps(text, run=True).total_ms
+
     def _of_postgres(self, text: str, run: bool) -> Plan:
         if self._catalog is None:
             self._catalog = _catalog(self.session)
@@ -100,7 +124,8 @@ class Asker:
             return self._plan(_with_ranges(explained, trace), run, notices=notices)
         with profiled(session, "ANALYZE ") as taken, _spills(session) as spills:
             answer = session.ask(f"ANALYZE FORMAT=JSON {text}")[0][0]
-        return self._plan(_with_ranges(answer, trace), run, notices=notices, **spills, **taken)
+        executing = mariadb_execution_ms(answer)
+        return self._plan(_with_ranges(answer, trace), run, notices=notices, execution_ms=executing, **spills, **taken)
 
     def _of_mysql(self, text: str, run: bool) -> Plan:
         session = self.session
@@ -112,16 +137,20 @@ class Asker:
         notices = session.notices()
         if self._version2:
             self._json_version(2)
-        form = "JSON" if self._version2 else "TREE"
         with contextlib.ExitStack() as stack, _spills(session) as spills:
             taken = stack.enter_context(profiled(session, "EXPLAIN ANALYZE ")) if run else {}
-            answer = session.ask(f"EXPLAIN {'ANALYZE ' if run else ''}FORMAT={form} {text}")[0][0]
-            # It then shows what it had counted until the end came.
-            if run and any(each.code == _INTERRUPTED for each in session.notices()):
-                raise Refused("3024", "the execution was interrupted")
-        steps = parse_mysql_json2(answer) if self._version2 else parse_mysql_tree(answer)
+            steps = self._steps(text, run)
         known = {**spills, **taken} if run else {}
         return self._plan(joined(steps, version1), run, notices=notices, execution_ms=steps.total_ms, **known)
+
+    def _steps(self, text: str, run: bool) -> Node:
+        """The iterators of a MySQL, executed or not."""
+        session, form = self.session, "JSON" if self._version2 else "TREE"
+        answer = session.ask(f"EXPLAIN {'ANALYZE ' if run else ''}FORMAT={form} {text}")[0][0]
+        # It then shows what it had counted until the end came.
+        if run and any(each.code == _INTERRUPTED for each in session.notices()):
+            raise Refused("3024", "the execution was interrupted")
+        return parse_mysql_json2(answer) if self._version2 else parse_mysql_tree(answer)
 
     def _json_version(self, version: int) -> bool:
         """Whether the server knows of versions: MySQL does since 8.3."""

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from upshift.stack.plans.model import Plan
 from upshift.stack.suspects.model import Figure, Unit
 from upshift.values import Value
+
+Clock = Literal["server", "client"]
+"""``server``: its own time of the execution. ``client``: from the request to the last row, with the network."""
+
+
+class Timing(Value):
+    """How long a statement took on two servers that executed it in turns."""
+
+    clock: Clock
+    rounds: int
+    a_ms: float
+    """The median."""
+    b_ms: float
+    ratio: float
+    """B's time over A's: the geometric mean of the rounds."""
+    ci_low: float
+    ci_high: float
+    confidence: float
 
 
 class Asked(Value):
@@ -20,6 +38,11 @@ class Asked(Value):
     """Its part of the time of all statements that were looked at."""
     plan: Plan
     other: Plan | None = None
+    timing: Timing | None = None
+    why_untimed: str | None = None
+    """Why two servers that execute it have no times that tell of their engines."""
+    plain_ratio: float | None = None
+    """B's time over A's from the request to the last row, without EXPLAIN; None: one of both gave no answer."""
 
 
 class Seen(NamedTuple):

@@ -1,4 +1,7 @@
-"""How long MySQL and MariaDB planned a statement: the stages of SHOW PROFILE, which a session has of its own statements."""
+"""How long MySQL and MariaDB planned a statement: the stages of SHOW PROFILE, which a session has of its own statements.
+
+And how long MariaDB executed it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from upshift.stack.plans.members import loaded, number, objects
 from upshift.stack.plans.session import Refused, Session
 
 PLANNING = ("optimizing", "statistics")
@@ -41,3 +45,10 @@ def times(stages: list[tuple[str, float]]) -> dict[str, float]:
     """Of stages in seconds, the fields of a plan in milliseconds."""
     planning = sum(seconds for name, seconds in stages if name.lower() in PLANNING)
     return {"planning_ms": planning * 1000, "whole_ms": sum(seconds for _name, seconds in stages) * 1000} if stages else {}
+
+
+def mariadb_execution_ms(answer: str) -> float | None:
+    """Of the answer of ANALYZE FORMAT=JSON; None: of a union there are times of its parts alone."""
+    whole = objects(loaded(answer))
+    blocks = objects(whole[0].get("query_block")) if whole else []
+    return number(blocks[0].get("r_total_time_ms")) if blocks else None

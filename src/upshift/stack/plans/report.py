@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from upshift import console
-from upshift.stack.plans.looking import Compared, Comparison, Judgement, PlansReport, Server, Told
+from upshift.stack.plans.asked import Timing
+from upshift.stack.plans.looked import Compared, Comparison, Judgement, PlansReport, Server, Told
 from upshift.stack.plans.model import Family
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained, filled, one_explainable, only_reads, read_parameters
@@ -49,6 +50,10 @@ def show_comparison(report: Comparison) -> None:
     console.result(f"A {_server(report.a)}")
     console.result(f"B {_server(report.b)}")
     console.result(f"{len(report.statements)} statements{_how(executed=report.executed)}: {differing} differ")
+    if report.settings:
+        console.result("settings that differ, A | B:")
+    for setting in report.settings:
+        console.result(f"    {setting}")
     for each in report.statements:
         console.result("")
         console.result(_head(each.share, each.text))
@@ -63,11 +68,7 @@ def _differs(each: Compared) -> bool:
 
 def _compared(each: Compared) -> Iterator[str]:
     if each.same_answer is not None:
-        rows = [f"{told.answer.rows:,}" if told.answer else "?" for told in (each.a, each.b)]
-        if each.same_answer:
-            yield f"same answer: {rows[0]} rows"
-        else:
-            yield f"ANOTHER ANSWER: {rows[0]} rows on A, {rows[1]} on B{', other cells' if rows[0] == rows[1] else ''}"
+        yield _answers(each)
     for difference in each.differences:
         yield f"{difference}"
     if each.a.plan and each.b.plan and not each.differences:
@@ -75,6 +76,10 @@ def _compared(each: Compared) -> Iterator[str]:
     figures = [_figures(told) for told in (each.a, each.b)]
     if all(figures):
         yield f"A {figures[0]}; B {figures[1]}"
+    if each.timing:
+        yield _timing(each.timing)
+    if each.why_untimed:
+        yield f"says nothing of the engines: {each.why_untimed}"
     for name, told in (("A", each.a), ("B", each.b)):
         if told.why_none:
             yield f"{name}: {told.why_none}; {told.hint}"
@@ -83,6 +88,22 @@ def _compared(each: Compared) -> Iterator[str]:
             if told.plan:
                 yield f"{name}:"
                 yield from (f"    {line}" for line in lines(told.plan.tree))
+
+
+def _answers(each: Compared) -> str:
+    rows = {name: f"{told.answer.rows:,}" for name, told in (("A", each.a), ("B", each.b)) if told.answer}
+    if each.same_answer:
+        return f"same answer: {rows['A']} rows"
+    if len(rows) == 1:
+        return "".join(f"ANSWER ON {name} ALONE: {count} rows" for name, count in rows.items())
+    return f"ANOTHER ANSWER: {rows['A']} rows on A, {rows['B']} on B{', other cells' if rows['A'] == rows['B'] else ''}"
+
+
+def _timing(timing: Timing) -> str:
+    where = "in the server" if timing.clock == "server" else "with the network"
+    spread = f"{timing.ci_low:.2f}x to {timing.ci_high:.2f}x at {timing.confidence:.1%}" if timing.rounds > 1 else "one round"
+    a, b = (f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}" for ms in (timing.a_ms, timing.b_ms))
+    return f"in turns: A {a} ms, B {b} ms {where}: B takes {timing.ratio:.2f}x, {spread}"
 
 
 def _figures(told: Told) -> str:
@@ -99,6 +120,8 @@ def _tree(told: Told) -> Iterator[str]:
     yield from lines(told.plan.tree)
     for notice in told.plan.notices:
         yield f"warning {notice.code}: {notice.text}"
+    if told.why_none:
+        yield f"not executed: {told.why_none}; {told.hint}"
 
 
 def _judgement(judgement: Judgement, *, timed: bool) -> None:
@@ -127,7 +150,10 @@ def _judgement(judgement: Judgement, *, timed: bool) -> None:
 
 def _figure(each: Figure) -> str:
     name = each.name.replace("_", " ")
-    return f"{name} {each.value:.1%}" if each.unit == "share" else f"{name} {each.value:,.0f}"
+    if each.unit == "share":
+        return f"{name} {each.value:.1%}"
+    # A ratio near 1 is all in its decimals.
+    return f"{name} {each.value:.2f}" if each.unit == "times" and each.value < 10 else f"{name} {each.value:,.0f}"
 
 
 def _head(share: float, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The rules about plans, P2 to P9, and the one place where what they saw becomes findings."""
+"""The rules about plans, P2 to P9 and E1, and the one place where what they saw becomes findings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from upshift.stack.plans.asked import Asked, Seen, plans_of
+from upshift.stack.plans.engine import engine, untimed
 from upshift.stack.plans.model import accesses
 from upshift.stack.plans.one_server import conversion, lost_bound, no_index, planning, sorts, statistics
 from upshift.stack.plans.two_servers import another_plan, not_covering
@@ -30,7 +31,7 @@ def _bounds_known(asked: Asked) -> str | None:
 
 def _executed(asked: Asked) -> str | None:
     ran = any(plan.executed for plan, _where in plans_of(asked))
-    return None if ran else "it needs an execution: --execute"
+    return None if ran else "it needs an execution that ends in time: --execute, and --wait-seconds"
 
 
 def _timed(asked: Asked) -> str | None:
@@ -106,6 +107,16 @@ RULES: Mapping[str, PlanRule] = {
         "fewer values in IN lists (eq_range_index_dive_limit), fewer tables in a join (optimizer_search_depth), fewer indexes "
         "that are alike; on PostgreSQL statements that are prepared once",
         "One execution was timed, with the counting of its EXPLAIN: of a plain one planning is a larger part.",
+        sure="measured",
+    ),
+    "E1": PlanRule(
+        engine,
+        untimed,
+        "the same plan over as many rows takes about the same time",
+        "look at the settings that differ first, listed with the servers; then measure both programs with this workload "
+        "(`upshift measure`), and ask `upshift explain` which functions take the time",
+        "The machines of both servers are in their times, and so is what EXPLAIN takes to count as it executes. Inferred: a "
+        "server does not tell its own time, and the client's, which holds the network, was taken.",
         sure="measured",
     ),
 }

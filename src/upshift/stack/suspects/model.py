@@ -55,7 +55,7 @@ SUSPECTS: Mapping[str, Suspect] = {
         P8="statistics are wrong",
         P9="planning",
     ),
-    **_suspects("engine", E2="locks", E3="commit", E4="memory"),
+    **_suspects("engine", E1="engine", E2="locks", E3="commit", E4="memory"),
 }
 """Every suspect that has a rule, in the order in which a report lists those of the same share."""
 

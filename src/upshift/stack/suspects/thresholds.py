@@ -114,6 +114,17 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "microseconds of planning",
         "less is what any statement takes, on MySQL with the rows of unique keys that it reads then",
     ),
+    "E1.times": _at(
+        1.3, "the time of the same plan over the same rows, of the other server's", "a build of the same engine differs by less"
+    ),
+    "E1.rows_times": _at(
+        1.1, "rows examined by the server that examines more, of the other's", "servers round the rows of a loop"
+    ),
+    "E1.execution_us": _at(
+        100,
+        "microseconds of an execution on the slower server, in the median",
+        "less is mostly the clock, and what a server reads while it plans",
+    ),
     "E2.share": _at(0.2, "waits for locks, of the time", "some waiting belongs to rows that many change"),
     "E3.share": _at(
         0.3,

@@ -12,8 +12,10 @@ import shop
 
 from upshift.errors import ServerFailed
 from upshift.stack.plans.ask import Asker
-from upshift.stack.plans.looking import compared, planned
+from upshift.stack.plans.comparing import compared
+from upshift.stack.plans.looking import planned
 from upshift.stack.plans.model import Notice, accesses
+from upshift.stack.plans.report import show_comparison
 from upshift.stack.plans.session import Refused
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained
@@ -67,6 +69,8 @@ class Recorded:
 
     def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
         self.sent.append(sql)
+        if self.family == "postgres" and any(sql == shop.STATEMENTS[name] for name in shop.ONLY_MYSQLS):
+            raise Refused("42883", "operator does not exist")
         yield from [(1,), (2,)]
 
     def literal(self, value: Any) -> str:
@@ -171,6 +175,93 @@ def test_a_statement_that_cannot_be_explained_is_named_and_the_rest_goes_on() ->
     assert [each.suspect for each in report.judgement.findings] == ["P2"]
 
 
+class Slow(Recorded):
+    """A server that gives each execution up, and explains all the same."""
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        if "ANALYZE" in sql:
+            self.sent.append(sql)
+            raise Refused("3024", "maximum statement execution time exceeded")
+        return super().ask(sql)
+
+
+class Interrupted(Recorded):
+    """A MySQL that ends EXPLAIN ANALYZE in time and shows what it had counted until then."""
+
+    def notices(self) -> tuple[Notice, ...]:
+        return (Notice(code=1317, text="Query execution was interrupted"),) if "ANALYZE" in self.sent[-1] else ()
+
+
+@pytest.mark.parametrize(
+    "session", [Slow("mysql"), Slow("mariadb"), Slow("postgres"), Interrupted("mysql"), Interrupted("mysql", versions=False)]
+)
+def test_an_execution_that_is_given_up_leaves_the_plan_of_explain(session: Recorded) -> None:
+    report = planned(source("full"), Asker(session), "there", Thresholds(), execute=True, progress=silent)
+    told = report.statements[0].told
+    assert told.plan and not told.plan.executed and told.rows_examined is None
+    assert [each.access for each in accesses(told.plan.tree)] == ["full_scan"]
+    assert told.why_none and "refuses it" in told.why_none and told.hint
+    assert session.sent[-1] == "ROLLBACK"
+    # MariaDB does not estimate what a filter leaves, and this PostgreSQL's catalog is empty.
+    named = [(each.suspect, each.status) for each in report.judgement.findings]
+    assert (("P2", "inferred") in named) is (session.family == "mysql")
+    (unseen,) = [each for each in report.judgement.unseen if each.suspect == "P8"]
+    assert "--wait-seconds" in unseen.why
+
+
+def test_a_statement_that_is_slow_on_one_server_has_both_plans() -> None:
+    askers = Asker(Slow("mariadb")), Asker(Recorded("postgres"))
+    report = compared(source("join_left"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    (each,) = report.statements
+    assert each.a.plan and each.b.plan and each.a.why_none and not each.b.why_none
+    assert [one.what for one in each.differences] == ["access", "join"]
+    assert each.same_answer
+
+
+class Failing(Recorded):
+    """A server that explains a SELECT and, with EXPLAIN ANALYZE or without, does not execute it."""
+
+    def __init__(self, family: shop.Family, *, explains: bool = True) -> None:
+        super().__init__(family)
+        self._explains = explains
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        if "EXPLAIN" in sql and ("ANALYZE" in sql or not self._explains):
+            raise Refused("1142", "SELECT command denied")
+        return super().ask(sql)
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        raise Refused("1142", "SELECT command denied")
+        yield
+
+
+@pytest.mark.parametrize("explains", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_answer_on_one_server_alone_is_a_difference(explains: bool, first: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    askers = Asker(Failing("mysql", explains=explains)), Asker(Recorded("postgres"))
+    pair = askers if first else (askers[1], askers[0])
+    report = compared(source("full"), pair, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    (each,) = report.statements
+    assert each.same_answer is False and report.answers_differ
+    assert (each.a.answer is None, each.b.answer is None) == (first, not first)
+    show_comparison(report)
+    said = capsys.readouterr().out
+    assert "1 statements, each SELECT executed: 1 differ" in said
+    assert f"ANSWER ON {'B' if first else 'A'} ALONE: 2 rows" in said and "SELECT command denied" in said
+
+
+def test_servers_that_both_fail_have_no_other_answer() -> None:
+    askers = Asker(Failing("mysql")), Asker(Failing("postgres"))
+    report = compared(source("full"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    assert report.statements[0].same_answer is None and not report.answers_differ
+
+
+def test_an_answer_needs_no_plan_that_was_executed() -> None:
+    askers = Asker(Slow("mysql")), Asker(Recorded("mysql"))
+    report = compared(source("full", "update"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    assert {each.text: each.same_answer for each in report.statements} == {"full": True, "update": None}
+
+
 def test_a_server_that_goes_away_ends_the_command() -> None:
     with pytest.raises(ServerFailed):
         planned(
@@ -181,18 +272,17 @@ def test_a_server_that_goes_away_ends_the_command() -> None:
 def test_two_servers_are_compared_with_differences_first() -> None:
     askers = Asker(Recorded("mariadb")), Asker(Recorded("postgres"))
     names = "full", "join_left", "conversion", "ref"
-    report = compared(source(*names), askers, ("a", "b"), Thresholds(), execute=True, progress=silent)
+    report = compared(source(*names), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
     assert [each.text for each in report.statements] == ["conversion", "join_left", "full", "ref"]
     one, left, full, _ref = report.statements
-    assert one.same_answer is None and one.a.plan and not one.b.plan
+    assert one.same_answer is False and one.a.plan and not one.b.plan
     assert left.same_answer and [each.what for each in left.differences] == ["access", "join"]
     assert full.a.answer and (full.a.answer.rows, full.differences) == (2, ())
-    assert not report.answers_differ
     assert {"P2", "P4", "P6"} <= {each.suspect for each in report.judgement.findings}
 
 
 def test_a_server_compared_with_itself_differs_in_nothing() -> None:
     askers = Asker(Recorded("mysql")), Asker(Recorded("mysql"))
-    report = compared(source(*shop.STATEMENTS), askers, ("a", "b"), Thresholds(), execute=False, progress=silent)
+    report = compared(source(*shop.STATEMENTS), askers, ("a", "b"), Thresholds(), execute=False, rounds=2, progress=silent)
     assert not any(each.differences for each in report.statements)
     assert not {"P5", "P6"} & {each.suspect for each in report.judgement.findings}

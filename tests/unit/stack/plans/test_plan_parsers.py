@@ -12,7 +12,7 @@ import shop
 
 from upshift.stack.plans.asked import Asked
 from upshift.stack.plans.compare import compare
-from upshift.stack.plans.looking import Compared, Told
+from upshift.stack.plans.looked import Compared, Told
 from upshift.stack.plans.members import DEEPEST, PlanUnreadable
 from upshift.stack.plans.model import Node, Plan, accesses, nodes, rows_examined
 from upshift.stack.plans.mysql import joined
