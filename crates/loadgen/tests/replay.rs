@@ -148,6 +148,19 @@ fn what_differs_is_listed_with_its_statement() {
     let line = format!("--compare {digest}");
     let retyped = replay(&line, &trace, &url);
     retyped.refused(1, &["answered differently"]);
+    // The same cells in columns of another type.
+    let differing = &retyped.json(1)["replay"]["differing"];
+    assert_eq!(differing[0]["cell"], Value::Null, "{differing:#}");
+    fill(&url, TABLES, ROWS);
+    run(&mut *connection, "UPDATE sbtest2 SET c = 'other'");
+    let changed = replay(&line, &trace, &url).json(1);
+    let mut differing = changed["replay"]["differing"]
+        .as_array()
+        .expect("a list")
+        .iter();
+    let point = differing.find(|one| one["statement"] == "point_select");
+    let cell = serde_json::json!({"row": 1, "column": 1, "name": "c"});
+    assert_eq!(point.expect("a point select")["cell"], cell);
     replay(&format!("{line} --lenient"), &trace, &url).refused(1, &["--lenient"]);
     fill(&url, TABLES, ROWS);
     run(

@@ -218,7 +218,8 @@ pub trait Connection: Send {
     /// Fill a table fast: COPY on PostgreSQL, LOAD DATA LOCAL on MySQL. Returns the number of rows.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the server forbids it: use multi-row inserts then.
+    /// [`Error::Unsupported`] where the server forbids it, and for [`Value::Bytes`] on MySQL, behind the rows before them: use
+    /// multi-row inserts then.
     fn load(
         &mut self,
         table: &str,

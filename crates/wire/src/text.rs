@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::civil::Civil;
-use crate::{Dialect, Value};
+use crate::{Dialect, Family, Value};
 
 /// The statement with each `?` replaced by its parameter as a literal, quoted for that server: [`crate::Connection::dialect`] says
 /// how its session reads it now, a [`Family`](crate::Family) how it does at first.
@@ -53,6 +53,23 @@ fn literal(dialect: Dialect, value: &Value, text: &mut String) {
             }
             text.push('\'');
         }
+        Value::Bytes(bytes) => match dialect.family {
+            // Without its introducer it would be a number among numbers.
+            Family::Mysql => {
+                text.push_str("_binary X'");
+                hexadecimal(bytes, text);
+                text.push('\'');
+            }
+            Family::Postgres => {
+                text.push_str(if dialect.backslash_escapes {
+                    "'\\"
+                } else {
+                    "'"
+                });
+                plain(value, text);
+                text.push_str("'::bytea");
+            }
+        },
         Value::Timestamp(_) => {
             text.push('\'');
             plain(value, text);
@@ -71,7 +88,13 @@ fn literal(dialect: Dialect, value: &Value, text: &mut String) {
     }
 }
 
-/// A value's text without quotes; nothing for NULL.
+fn hexadecimal(bytes: &[u8], text: &mut String) {
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes all text");
+    }
+}
+
+/// A value's text without quotes; nothing for NULL. Bytes are as PostgreSQL writes them.
 pub(crate) fn plain(value: &Value, text: &mut String) {
     let written = match value {
         Value::Null => Ok(()),
@@ -85,12 +108,17 @@ pub(crate) fn plain(value: &Value, text: &mut String) {
             write!(text, "{sign}{whole}.{fraction}")
         }
         Value::Text(words) => text.write_str(words),
+        Value::Bytes(bytes) => {
+            text.push_str("\\x");
+            hexadecimal(bytes, text);
+            Ok(())
+        }
         Value::Timestamp(epoch_us) => write!(text, "{}", Civil::from_epoch_us(*epoch_us)),
     };
     written.expect("a String takes all text");
 }
 
-/// Add a row in the text format of PostgreSQL's COPY and MySQL's LOAD DATA, its line end included.
+/// Add a row in the text format of PostgreSQL's COPY and MySQL's LOAD DATA, its line end included. Bytes are PostgreSQL's alone.
 pub(crate) fn write_line(row: &[Value], lines: &mut String) {
     for (column, value) in row.iter().enumerate() {
         if column > 0 {
@@ -99,6 +127,11 @@ pub(crate) fn write_line(row: &[Value], lines: &mut String) {
         match value {
             Value::Null => lines.push_str("\\N"),
             Value::Text(words) => lines.extend(words.chars().flat_map(escaped)),
+            Value::Bytes(_) => {
+                // The backslash of `\x` is escaped.
+                lines.push('\\');
+                plain(value, lines);
+            }
             value => plain(value, lines),
         }
     }
@@ -123,7 +156,6 @@ fn escaped(character: char) -> impl Iterator<Item = char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Family;
 
     #[test]
     fn values_become_literals() {
@@ -168,6 +200,27 @@ mod tests {
         let text = Value::Text("a\tb\\\n\r\0é".to_owned());
         write_line(&[text, Value::Null, Value::Int(-3)], &mut lines);
         assert_eq!(lines, "a\\tb\\\\\\n\\r\\0é\t\\N\t-3\n");
+        lines.clear();
+        write_line(&[Value::Bytes(vec![0, 0xFF])], &mut lines);
+        assert_eq!(lines, "\\\\x00ff\n");
+    }
+
+    #[test]
+    fn bytes_are_hexadecimal_literals() {
+        let values = [Value::Bytes(vec![0, b'\'', 0xFF]), Value::Bytes(vec![])];
+        assert_eq!(
+            render(Family::Mysql, "?, ?", &values),
+            "_binary X'0027ff', _binary X''"
+        );
+        assert_eq!(
+            render(Family::Postgres, "?, ?", &values),
+            "'\\x0027ff'::bytea, '\\x'::bytea"
+        );
+        let escaping = Dialect {
+            family: Family::Postgres,
+            backslash_escapes: true,
+        };
+        assert_eq!(render(escaping, "?", &values), "'\\\\x0027ff'::bytea");
     }
 
     #[test]

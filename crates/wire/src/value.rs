@@ -16,6 +16,8 @@ pub enum Value {
     },
     /// CHAR, VARCHAR, TEXT.
     Text(String),
+    /// BINARY, VARBINARY, BLOB, bytea.
+    Bytes(Vec<u8>),
     /// A point in time, microseconds since 1970-01-01 00:00:00 in the session's own time zone.
     Timestamp(i64),
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wire::Family;
 
-use crate::replay::{self, Answer, Difference, Differences, Event, Trace};
+use crate::replay::{self, Answer, Difference, Differences, Event, Place, Trace};
 use crate::session::StatementId;
 
 /// What a replay adds.
@@ -47,6 +47,7 @@ pub struct DifferingRequest {
     pub statement: String,
     pub sql: String,
     pub overlapped: bool,
+    pub cell: Option<Place>,
     pub earlier: AnswerResult,
     pub now: AnswerResult,
 }
@@ -157,6 +158,7 @@ fn describe(
         statement,
         sql,
         overlapped: difference.overlapped,
+        cell: difference.now.first_other_cell(&difference.earlier),
         earlier: answer(&difference.earlier),
         now: answer(&difference.now),
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::json::{Latency, Result, Wire};
 use super::replay::{AnswerResult, Replay};
+use crate::replay::Place;
 
 /// Room for a name; a longer one stands on a line of its own.
 const NAME_WIDTH: usize = 31;
@@ -181,9 +182,10 @@ fn replayed(text: &mut String, replay: &Replay) {
     for one in &replay.differing {
         let (earlier, now) = (&one.earlier, &one.now);
         let same_rows = (&earlier.answer, earlier.rows) == (&now.answer, now.rows);
-        let content = match same_rows && earlier.hash != now.hash {
-            true => "; other columns, values or order of rows",
-            false => "",
+        let content = match &one.cell {
+            _ if !same_rows || earlier.hash == now.hash => String::new(),
+            Some(cell) => format!("; first other cell: {}", place(cell)),
+            None => "; other columns, values or order of rows".to_owned(),
         };
         let _ = writeln!(
             text,
@@ -225,6 +227,13 @@ fn replayed(text: &mut String, replay: &Replay) {
             let _ = writeln!(text, "{count} {what} than when they were recorded{timing}");
         }
     }
+}
+
+/// `row 3, column 2 (qty)`.
+fn place(cell: &Place) -> String {
+    let name = cell.name.as_ref().map(|name| format!(" ({name})"));
+    let (row, column) = (cell.row, cell.column);
+    format!("row {row}, column {column}{}", name.unwrap_or_default())
 }
 
 /// How many of what differs ran beside others in the recording.

@@ -15,6 +15,7 @@ use crate::clock::MonotonicClock;
 use crate::commit::Commit;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
 use crate::measure::{Collector, Names, Recorder, TransactionRecord, server_time};
+use crate::replay::Place;
 use crate::session::{Knobs, Shared, StatementId};
 use crate::workload::{Outcome, TransactionKind, Workload};
 
@@ -127,7 +128,7 @@ fn the_table_says_what_differs() {
         last_insert_id: 7,
         hash: "00".into(),
     };
-    let told = |change: fn(&mut AnswerResult)| {
+    let told_at = |cell: Option<Place>, change: fn(&mut AnswerResult)| {
         let mut now = same();
         change(&mut now);
         let mut result = small_result();
@@ -153,6 +154,7 @@ fn the_table_says_what_differs() {
                 statement: "s".into(),
                 sql: "SELECT".into(),
                 overlapped: false,
+                cell,
                 earlier: same(),
                 now,
             }],
@@ -163,6 +165,15 @@ fn the_table_says_what_differs() {
         assert!(text.contains(counted), "{text}");
         let line = text.lines().find(|line| line.starts_with("request 4"));
         line.expect("a line").to_owned()
+    };
+    let told = |change| told_at(None, change);
+    let at = |name: Option<&str>| {
+        let place = Place {
+            row: 3,
+            column: 2,
+            name: name.map(str::to_owned),
+        };
+        told_at(Some(place), |now| now.hash = "01".into())
     };
     let counts = "request 4 (s): earlier 3 rows, 0 affected";
     for (line, rest) in [
@@ -178,6 +189,14 @@ fn the_table_says_what_differs() {
         (
             told(|now| now.hash = "01".into()),
             ", now 3 rows, 0 affected; other columns, values or order of rows",
+        ),
+        (
+            at(Some("qty")),
+            ", now 3 rows, 0 affected; first other cell: row 3, column 2 (qty)",
+        ),
+        (
+            at(None),
+            ", now 3 rows, 0 affected; first other cell: row 3, column 2",
         ),
         (told(|now| now.answer = "lost".into()), ", now lost"),
     ] {

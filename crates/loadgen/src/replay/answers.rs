@@ -134,6 +134,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cells::Cells;
     use super::super::head::{DigestHead, Sent};
     use super::super::tests::Scratch;
     use super::*;
@@ -149,6 +150,7 @@ mod tests {
             warnings: 0,
             last_insert_id: 0,
             hash,
+            cells: Cells::default(),
         }
     }
 

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use wire::{Cell, ColumnDefinition, RowSink};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::cells::Cells;
+
 /// Before a cell that is NULL, and before one that is not.
 const NULL: u8 = 0;
 const PRESENT: u8 = 1;
@@ -24,6 +26,7 @@ pub struct ResultHash {
     /// Sum of the rows' own hashes, which their order does not change and a row's repetition does.
     sum: u64,
     row: Vec<u8>,
+    cells: Cells,
 }
 
 impl ResultHash {
@@ -39,7 +42,15 @@ impl ResultHash {
             in_order: Xxh3::new(),
             sum: 0,
             row: Vec::new(),
+            cells: Cells::default(),
         }
+    }
+
+    /// The cells so far, if they are few and in an order; before [`Self::take`].
+    pub(super) fn cells(&mut self) -> Cells {
+        let in_order = !self.unordered || self.rows <= 1;
+        let cells = self.cells.take();
+        if in_order { cells } else { Cells::default() }
     }
 
     /// Rows so far, and their hash; begins anew.
@@ -59,16 +70,21 @@ impl ResultHash {
         self.rows = 0;
         self.sum = 0;
         self.in_order.reset();
+        self.cells = Cells::default();
         (rows, hash)
     }
 }
 
 impl RowSink for ResultHash {
     fn wants_columns(&self) -> bool {
-        !self.lenient
+        true
     }
 
     fn column(&mut self, definition: &ColumnDefinition<'_>) {
+        self.cells.name(definition.name);
+        if self.lenient {
+            return;
+        }
         self.columns_told = true;
         self.columns
             .update(&(definition.name.len() as u64).to_le_bytes());
@@ -78,8 +94,11 @@ impl RowSink for ResultHash {
 
     fn row(&mut self, cells: &[Cell<'_>]) {
         self.row.clear();
+        self.cells.row(cells.len());
         for cell in cells {
+            let begin = self.row.len();
             put(&mut self.row, cell, self.lenient);
+            self.cells.add(&self.row[begin..]);
         }
         self.rows += 1;
         if self.unordered {
@@ -295,6 +314,27 @@ mod tests {
             hash(false, &[&[Cell::Bytes(b"0.5")]]),
             hash(false, &[&[Cell::Bytes(b"0.50")]])
         );
+    }
+
+    #[test]
+    fn an_other_cell_is_found_where_rows_have_an_order() {
+        let cells = |unordered, numbers: [i64; 2]| {
+            let mut result = ResultHash::new(unordered, true);
+            for number in numbers {
+                result.row(&[Cell::Bytes(b"a"), Cell::Int(number)]);
+            }
+            let cells = result.cells();
+            result.take();
+            assert_eq!(result.cells(), Cells::default());
+            cells
+        };
+        let other = |unordered| {
+            let earlier = cells(unordered, [1, 2]);
+            cells(unordered, [1, 3]).first_other(&earlier)
+        };
+        let place = other(false).expect("in order");
+        assert_eq!((place.row, place.column), (2, 2));
+        assert_eq!(other(true), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ const INT: u8 = 1;
 const DECIMAL: u8 = 2;
 const TEXT: u8 = 3;
 const TIMESTAMP: u8 = 4;
+const BYTES: u8 = 5;
 
 /// Bytes that are not what a trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +26,11 @@ fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_number(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
 pub(super) fn put_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => out.push(NULL),
@@ -38,8 +44,11 @@ pub(super) fn put_value(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Text(words) => {
             out.push(TEXT);
-            put_number(out, words.len() as u64);
-            out.extend_from_slice(words.as_bytes());
+            put_bytes(out, words.as_bytes());
+        }
+        Value::Bytes(bytes) => {
+            out.push(BYTES);
+            put_bytes(out, bytes);
         }
         Value::Timestamp(epoch_us) => {
             out.push(TIMESTAMP);
@@ -90,6 +99,11 @@ impl<'a> Bytes<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.number()?;
+        self.take(length)
+    }
+
     pub(super) fn value(&mut self) -> Result<Value, Malformed> {
         Ok(match self.byte()? {
             NULL => Value::Null,
@@ -100,10 +114,10 @@ impl<'a> Bytes<'a> {
                 Value::Decimal { unscaled, scale }
             }
             TEXT => {
-                let length = self.number()?;
-                let words = std::str::from_utf8(self.take(length)?).map_err(|_| Malformed)?;
+                let words = std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)?;
                 Value::Text(words.to_owned())
             }
+            BYTES => Value::Bytes(self.bytes()?.to_vec()),
             TIMESTAMP => Value::Timestamp(self.signed()?),
             _ => return Err(Malformed),
         })

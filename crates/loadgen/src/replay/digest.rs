@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Lines, Write};
 use std::path::{Path, PathBuf};
 
+use super::cells::{Cells, Place};
 use super::head::{DigestHead, Sent};
 use crate::failure::Failure;
 use crate::session::Knobs;
 
 /// The first line; its number is raised when the canonical form or the file changes.
-const FIRST_LINE: &str = "# upshift-load digest 4";
-const COLUMNS: &str = "# request\trows\taffected\twarnings\tinsert id\tanswer\thash";
+const FIRST_LINE: &str = "# upshift-load digest 5";
+const COLUMNS: &str = "# request\trows\taffected\twarnings\tinsert id\tanswer\thash\tcells";
 
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Answer {
     pub last_insert_id: u64,
     /// Hash of the columns and rows.
     pub hash: u64,
+    /// Hashes of its cells, if it has few.
+    pub cells: Cells,
 }
 
 impl State {
@@ -105,6 +108,7 @@ impl Answer {
             last_insert_id: fields.next()?.parse().ok()?,
             state: State::from_text(fields.next()?)?,
             hash: u64::from_str_radix(fields.next()?, 16).ok()?,
+            cells: Cells::from_text(fields.next()?)?,
         };
         fields.next().is_none().then_some(answer)
     }
@@ -113,12 +117,32 @@ impl Answer {
     #[must_use]
     pub fn differs(&self, earlier: &Self, likeness: Likeness) -> bool {
         match likeness {
-            Likeness::Exact => self != earlier,
+            Likeness::Exact => self.exactly() != earlier.exactly(),
             Likeness::OneFamily | Likeness::Lenient => {
                 self.counts_otherwise(earlier, likeness)
                     || (self.ordinal, self.hash) != (earlier.ordinal, earlier.hash)
             }
         }
+    }
+
+    /// All that it says; the cells are in the hash, and a digest has no columns' names.
+    fn exactly(&self) -> (u64, &State, u64, u64, u32, u64, u64) {
+        (
+            self.ordinal,
+            &self.state,
+            self.rows,
+            self.affected,
+            self.warnings,
+            self.last_insert_id,
+            self.hash,
+        )
+    }
+
+    /// The first cell that is another one now; none where the rows are not as many, or not few.
+    #[must_use]
+    pub fn first_other_cell(&self, earlier: &Self) -> Option<Place> {
+        let cells = (self.rows == earlier.rows).then_some(&self.cells)?;
+        cells.first_other(&earlier.cells)
     }
 
     /// Whether they differ in more than what the rows hold: in how the request ended, or in how many rows it read or changed.
@@ -211,10 +235,10 @@ impl DigestWriter {
             hash,
             ..
         } = answer;
-        let state = answer.state.to_text();
+        let (state, cells) = (answer.state.to_text(), answer.cells.to_text());
         writeln!(
             self.file,
-            "{ordinal}\t{rows}\t{affected}\t{warnings}\t{last_insert_id}\t{state}\t{hash:016x}"
+            "{ordinal}\t{rows}\t{affected}\t{warnings}\t{last_insert_id}\t{state}\t{hash:016x}\t{cells}"
         )
         .map_err(|error| cannot_write(&self.path, &error).into())
     }
@@ -337,6 +361,7 @@ mod tests {
             warnings: 0,
             last_insert_id: 4,
             hash: u64::MAX,
+            cells: Cells::from_text("0123456789abcdef").expect("two"),
         }
     }
 
@@ -415,7 +440,7 @@ mod tests {
         }
         let text = std::fs::read_to_string(&path).expect("text");
         for (damaged, why) in [
-            (text.replace("digest 4", "digest 3"), "begin"),
+            (text.replace("digest 5", "digest 4"), "begin"),
             (text.replace("\tlost\t", "\tgone\t"), "line"),
             (
                 text.lines()

@@ -6,6 +6,7 @@
 
 mod answers;
 mod canonical;
+mod cells;
 mod choices;
 mod codec;
 mod digest;
@@ -24,6 +25,7 @@ mod writer;
 
 pub use answers::{Answers, Earlier};
 pub use canonical::ResultHash;
+pub use cells::{Cells, Place};
 pub use choices::{Choices, Loop, Pace};
 pub use digest::{Answer, Difference, Differences, DigestReader, DigestWriter, Likeness, State};
 pub use feed::Order;

@@ -9,6 +9,7 @@ use wire::{BatchWay, Connection, Done, Error};
 
 use super::answers::Answers;
 use super::canonical::ResultHash;
+use super::cells::Cells;
 use super::choices::{Choices, Loop, Pace};
 use super::digest::{Answer, Differences, State};
 use super::feed::{Feed, Job, Order};
@@ -425,12 +426,12 @@ impl Player {
         if self.answers.is_none() {
             return;
         }
+        let cells = self.hash.cells();
         let (rows, hash) = self.hash.take();
         // What was read of a result before it failed depends on the server's buffers.
-        let (rows, hash) = if state == State::Ok {
-            (rows, hash)
-        } else {
-            (0, 0)
+        let (rows, hash, cells) = match state {
+            State::Ok => (rows, hash, cells),
+            _ => (0, 0, Cells::default()),
         };
         self.kept.push(Answer {
             ordinal,
@@ -440,6 +441,7 @@ impl Player {
             warnings: done.warnings,
             last_insert_id: done.last_insert_id,
             hash,
+            cells,
         });
     }
 }

@@ -126,6 +126,7 @@ fn value() -> impl Strategy<Value = Value> {
         (any::<i64>(), any::<u8>())
             .prop_map(|(unscaled, scale)| Value::Decimal { unscaled, scale }),
         ".{0,8}".prop_map(Value::Text),
+        proptest::collection::vec(any::<u8>(), 0..8).prop_map(Value::Bytes),
         any::<i64>().prop_map(Value::Timestamp),
     ]
 }

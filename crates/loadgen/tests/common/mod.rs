@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod relay;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 

@@ -21,6 +21,7 @@ const TIME: u8 = 11;
 const DATETIME: u8 = 12;
 const YEAR: u8 = 13;
 const NEWDECIMAL: u8 = 246;
+const BLOB: u8 = 252;
 const VAR_STRING: u8 = 253;
 
 const UNSIGNED_FLAG: u16 = 32;
@@ -201,6 +202,8 @@ pub(super) fn kind(value: &Value, before: u8) -> u8 {
         Value::Int(_) => LONGLONG,
         Value::Decimal { .. } => NEWDECIMAL,
         Value::Text(_) => VAR_STRING,
+        // No character set: the server converts nothing.
+        Value::Bytes(_) => BLOB,
         Value::Timestamp(_) => DATETIME,
     }
 }
@@ -214,6 +217,7 @@ pub(super) fn put(out: &mut Vec<u8>, value: &Value, scratch: &mut String) {
         Value::Null => {}
         Value::Int(number) => out.extend_from_slice(&number.to_le_bytes()),
         Value::Text(words) => put_text(out, words.as_bytes()),
+        Value::Bytes(bytes) => put_text(out, bytes),
         Value::Decimal { .. } => {
             scratch.clear();
             crate::text::plain(value, scratch);

@@ -37,7 +37,12 @@ pub(super) fn load(
         _ => return Err(Error::Protocol("no request for the rows".to_owned())),
     }
     let mut chunk = String::with_capacity(CHUNK_BYTES + 1024);
+    let mut has_bytes = false;
     for row in rows {
+        has_bytes = row.iter().any(|value| matches!(value, Value::Bytes(_)));
+        if has_bytes {
+            break;
+        }
         write_line(&row, &mut chunk);
         if chunk.len() >= CHUNK_BYTES {
             packets.reply(|out| out.extend_from_slice(chunk.as_bytes()))?;
@@ -48,7 +53,13 @@ pub(super) fn load(
         packets.reply(|out| out.extend_from_slice(chunk.as_bytes()))?;
     }
     packets.reply(|_| {})?;
-    settle(packets).map_err(unsupported)
+    let loaded = settle(packets).map_err(unsupported)?;
+    match has_bytes {
+        true => Err(Error::Unsupported(
+            "LOAD DATA LOCAL: bytes in lines of text".to_owned(),
+        )),
+        false => Ok(loaded),
+    }
 }
 
 fn quoted(name: &str) -> String {

@@ -241,6 +241,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bytes_go_as_a_blob_behind_their_length() {
+        let (value, mut sent) = (Value::Bytes(vec![0xFF, 0]), Vec::new());
+        binary::put(&mut sent, &value, &mut String::new());
+        assert_eq!((binary::kind(&value, 0), sent), (252, vec![2, 0xFF, 0]));
+    }
+
+    #[test]
     fn a_bulk_execution_ends_where_a_type_changes_but_not_at_null() {
         let statement = Statement {
             id: 1,

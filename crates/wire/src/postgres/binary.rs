@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::civil::Civil;
 use crate::transport::trim;
-use crate::{Cell, Error};
+use crate::{Cell, Error, Value};
 
 // Types, by the numbers that pg_type has.
 const BOOL: u32 = 16;
@@ -78,6 +78,17 @@ impl Column {
         }
         Ok(())
     }
+}
+
+/// The formats of parameters, for a Bind; none where all of them are text. Bytes go as they are: the binary form of bytea.
+pub(super) fn formats(parameters: &[Value]) -> impl Iterator<Item = i16> {
+    let is_bytes = |value: &Value| matches!(value, Value::Bytes(_));
+    let any = parameters.iter().any(is_bytes);
+    let all = parameters.iter().filter(move |_| any);
+    all.map(move |value| match is_bytes(value) {
+        true => BINARY_FORMAT,
+        false => TEXT_FORMAT,
+    })
 }
 
 /// Read the cells of a row in place; `text` takes what has to be written as text, `bytes_max` at most: 8 bytes of a numeric may stand
@@ -262,6 +273,14 @@ mod tests {
         ] {
             assert_eq!(numeric(words), text);
         }
+    }
+
+    #[test]
+    fn bytes_alone_are_sent_in_binary_format() {
+        let (text, bytes) = (Value::Text("a".to_owned()), Value::Bytes(vec![0xFF]));
+        let all = |values: &[Value]| formats(values).collect::<Vec<_>>();
+        assert_eq!(all(&[text.clone(), Value::Null]), [0; 0]);
+        assert_eq!(all(&[Value::Null, bytes, text]), [0, 1, 0]);
     }
 
     #[test]

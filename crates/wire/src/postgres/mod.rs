@@ -1,5 +1,5 @@
-//! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, parameters as text, results as text
-//! or, where the URL wants it and the type allows it, in binary format.
+//! PostgreSQL's protocol 3.0: text as simple queries, prepared statements by the extended protocol, parameters as text
+//! (bytes alone in binary format), results as text or, where the URL wants it and the type allows it, in binary format.
 
 pub(crate) mod binary;
 mod channel;
@@ -105,15 +105,18 @@ impl Postgres {
             frontend::bind(
                 UNNAMED,
                 name,
-                [],
+                binary::formats(parameters),
                 parameters,
                 |value, out| {
-                    if *value == Value::Null {
-                        return Ok(IsNull::Yes);
+                    match value {
+                        Value::Null => return Ok(IsNull::Yes),
+                        Value::Bytes(bytes) => out.extend_from_slice(bytes),
+                        _ => {
+                            text.clear();
+                            plain(value, text);
+                            out.extend_from_slice(text.as_bytes());
+                        }
                     }
-                    text.clear();
-                    plain(value, text);
-                    out.extend_from_slice(text.as_bytes());
                     Ok(IsNull::No)
                 },
                 columns.iter().map(|column| column.format()),

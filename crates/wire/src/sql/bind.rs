@@ -1,5 +1,6 @@
 //! Literals of a statement as its parameters.
 
+use super::bytes::{bytes_of, is_introduced, with_introducers};
 use super::token::{Kind, Token, Tokens};
 use crate::{Dialect, Family, Value};
 
@@ -13,13 +14,13 @@ const DIGITS_MAX: usize = 18;
 /// in ORDER BY and GROUP BY, among the columns of a result, after a word such as DATE. So does a literal that no [`Value`] holds. Written
 /// into the text again, the values give a statement that means the same.
 ///
-/// A statement that has parameters of its own comes back as it is.
+/// A statement that has parameters of its own comes back as it is. None for one that is not UTF-8 where no value stands.
 #[must_use]
-pub fn bind_literals(dialect: impl Into<Dialect>, sql: &str) -> (String, Vec<Value>) {
+pub fn bind_literals(dialect: impl Into<Dialect>, sql: &[u8]) -> Option<(String, Vec<Value>)> {
     let dialect = dialect.into();
-    let tokens: Vec<Token<'_>> = Tokens::new(dialect, sql.as_bytes()).collect();
+    let tokens = with_introducers(dialect, sql);
     if tokens.iter().any(|token| token.kind == Kind::Parameter) {
-        return (sql.to_owned(), Vec::new());
+        return Some((String::from_utf8(sql.to_vec()).ok()?, Vec::new()));
     }
     let mut binder = Binder::default();
     for (at, token) in tokens.iter().enumerate() {
@@ -30,10 +31,7 @@ pub fn bind_literals(dialect: impl Into<Dialect>, sql: &str) -> (String, Vec<Val
         let goes_on = behind.next().is_some_and(|next| next.kind == Kind::Text);
         binder.add(*token, (!goes_on).then_some(dialect));
     }
-    match String::from_utf8(binder.text) {
-        Ok(text) => (text, binder.values),
-        Err(_) => (sql.to_owned(), Vec::new()),
-    }
+    Some((String::from_utf8(binder.text).ok()?, binder.values))
 }
 
 /// The statement with `?` for each parameter, and which parameter each stands for, from 0: PostgreSQL numbers them (`$2`), and may
@@ -135,7 +133,10 @@ fn is_name(token: &Token<'_>) -> bool {
 
 /// What a literal says; `None` for one that no [`Value`] holds exactly, or whose quotes need more than doubling undone.
 fn value(bytes: &[u8], kind: Kind, dialect: Dialect) -> Option<Value> {
-    let text = std::str::from_utf8(bytes).ok()?;
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if !is_introduced(bytes) => text,
+        _ => return bytes_of(bytes, dialect).map(Value::Bytes),
+    };
     if kind == Kind::Number {
         return number(text);
     }
@@ -228,7 +229,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let (text, found) = bind_literals(Family::Mysql, sql);
+            let (text, found) = bind_literals(Family::Mysql, sql.as_bytes()).expect("UTF-8");
             assert_eq!(text, expected);
             assert_eq!(found, values, "{sql}");
         }
@@ -250,7 +251,7 @@ mod tests {
         for family in [Family::Mysql, Family::Postgres] {
             let sql =
                 "UPDATE t SET a = 'it''s', b = -5, c = 2.50 WHERE d IN (1,2) AND e BETWEEN 3 AND 4";
-            let (text, values) = bind_literals(family, sql);
+            let (text, values) = bind_literals(family, sql.as_bytes()).expect("UTF-8");
             // A negative number comes in brackets.
             assert_eq!(render(family, &text, &values), sql.replace("-5", "(-5)"));
         }

@@ -1,6 +1,7 @@
 //! Statements as text: their digest, what they do, and how they look without their literals.
 
 mod bind;
+mod bytes;
 mod digest;
 mod mask;
 mod token;

@@ -61,6 +61,9 @@ fn values_come_back_the_same_by_both_encodings(connection: &mut dyn Connection) 
         connection.load("t", &columns, &mut more).expect("load"),
         298
     );
+    let mut bytes = std::iter::once(vec![Value::Int(301), Value::Bytes(vec![0xFF])]);
+    let refused = connection.load("t", &["id", "words"], &mut bytes);
+    assert!(matches!(refused, Err(Error::Unsupported(_))), "{refused:?}");
 
     let sql = "SELECT * FROM t ORDER BY id";
     let text = texts(connection, sql);

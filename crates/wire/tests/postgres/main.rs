@@ -299,6 +299,13 @@ fn loads(connection: &mut dyn Connection) {
     assert_eq!(loaded.expect("load"), 20_000);
     let text = one(connection, "SELECT t FROM loaded WHERE n = 19999");
     assert_eq!(text, "19999\t\\\n\r'é");
+    let create = "CREATE TABLE loaded_bytes (b bytea)";
+    connection.query(create, ALL, &mut ()).expect(create);
+    let mut bytes = std::iter::once(vec![Value::Bytes(vec![0, b'\\', 0xFF])]);
+    let loaded = connection.load("loaded_bytes", &["b"], &mut bytes);
+    assert_eq!(loaded.expect("load"), 1);
+    let bytes = one(connection, "SELECT b FROM loaded_bytes");
+    assert_eq!(bytes, "\\x005cff");
     let twice = connection.load("loaded", &["n", "t"], &mut (19_999..60_000).map(row));
     assert_eq!(sqlstate(twice), "23505");
     let nowhere = connection.load("nowhere", &["n"], &mut std::iter::empty());

@@ -10,6 +10,9 @@ use super::about_session;
 use super::ways::{Sort, is_several};
 use crate::replay::tape::Counts;
 
+/// `PostgreSQL`'s number of the type: its binary form is the bytes themselves.
+const BYTEA: u32 = 17;
+
 /// Why a request is not in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,9 +21,12 @@ pub enum LeftOut {
     NotCaptured,
     /// The statement was prepared before the capture began.
     UnknownText,
-    /// A value, or text, that is not UTF-8.
+    /// Text that is not UTF-8 where no value stands, or the binary form of one of `PostgreSQL`'s types that is not read.
     Binary,
-    /// It changes the session: USE, `autocommit` beside other variables, another user.
+    /// It switches the database. A connection of a replay runs transactions of several captured ones, and the database of that name may
+    /// be the application's own.
+    Database,
+    /// It changes the session: `autocommit` beside other variables, another user.
     Session,
     /// COPY and LOAD DATA.
     Load,
@@ -35,7 +41,8 @@ impl LeftOut {
         match self {
             Self::NotCaptured => "have values that the capture does not keep",
             Self::UnknownText => "were prepared before the capture began",
-            Self::Binary => "have text or values that are not UTF-8",
+            Self::Binary => "have text that is not UTF-8, or values of types that are not read",
+            Self::Database => "switch the database: a replay stays in the one of --server",
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
@@ -79,12 +86,13 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
         Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
         Kind::Ping if family == Family::Mysql => return Request::Ping,
         Kind::ResetConnection => return Request::Reset,
-        Kind::ChangeUser | Kind::InitDb => return Request::Leave(LeftOut::Session),
+        Kind::InitDb => return Request::Leave(LeftOut::Database),
+        Kind::ChangeUser => return Request::Leave(LeftOut::Session),
         Kind::Copy => return Request::Leave(LeftOut::Load),
         _ => return Request::Implied,
     }
     match exchange.verb {
-        Some(Verb::Use) => Request::Leave(LeftOut::Session),
+        Some(Verb::Use) => Request::Leave(LeftOut::Database),
         Some(Verb::Load) => Request::Leave(LeftOut::Load),
         verb if is_several(exchange) => several(exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
@@ -99,9 +107,13 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
     let mut text = whole(text)?;
-    if exchange.verb == Some(Verb::Set) && text.to_ascii_lowercase().contains("autocommit") {
-        // A replay's own BEGIN and COMMIT bound its transactions: what stays is the round trip.
-        text = about_session::with_own_autocommit(text).ok_or(LeftOut::Session)?;
+    if exchange.verb == Some(Verb::Set) {
+        let set = utf8(text)?;
+        if set.to_ascii_lowercase().contains("autocommit") {
+            // A replay's own BEGIN and COMMIT bound its transactions: what stays is the round trip.
+            let same = about_session::with_own_autocommit(set).ok_or(LeftOut::Session)?;
+            text = same.as_bytes();
+        }
     }
     let dialect = wire::Dialect {
         family,
@@ -112,19 +124,19 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             if parameters.cut {
                 return Err(LeftOut::NotCaptured);
             }
-            let (sql, places) = positional(dialect, text);
+            let (sql, places) = positional(dialect, utf8(text)?);
             let rows = parameters.rows.iter();
-            let rows: Result<Vec<_>, _> = rows.map(|row| values(row, &places)).collect();
+            let rows: Result<Vec<_>, _> = rows.map(|row| values(family, row, &places)).collect();
             (sql, rows?)
         }
         _ if takes_parameters(exchange.verb) => {
-            let (sql, values) = bind_literals(dialect, text);
+            let (sql, values) = bind_literals(dialect, text).ok_or(LeftOut::Binary)?;
             (sql, vec![values])
         }
-        _ => (text.to_owned(), vec![Vec::new()]),
+        _ => (utf8(text)?.to_owned(), vec![Vec::new()]),
     };
     Ok(Sent {
-        of_session: about_session::is_about_session(exchange.verb, text),
+        of_session: about_session::is_about_session(exchange.verb, &sql),
         sql,
         verb,
         sort: Sort::of(exchange),
@@ -137,7 +149,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
 /// Texts of several statements go as they are: what is in the middle of one could end a statement.
 fn several(exchange: &Exchange, verb: &'static str) -> Request {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
-    match text.and_then(whole) {
+    match text.and_then(whole).and_then(utf8) {
         Err(why) => Request::Leave(why),
         Ok(text) => Request::Statement(Sent {
             sql: text.to_owned(),
@@ -167,20 +179,27 @@ fn takes_parameters(verb: Option<Verb>) -> bool {
     )
 }
 
-fn whole(text: &Text) -> Result<&str, LeftOut> {
-    if text.bytes.len() as u64 != text.length {
-        return Err(LeftOut::NotCaptured);
+fn whole(text: &Text) -> Result<&[u8], LeftOut> {
+    match text.bytes.len() as u64 == text.length {
+        true => Ok(&text.bytes),
+        false => Err(LeftOut::NotCaptured),
     }
-    std::str::from_utf8(&text.bytes).map_err(|_| LeftOut::Binary)
+}
+
+fn utf8(text: &[u8]) -> Result<&str, LeftOut> {
+    std::str::from_utf8(text).map_err(|_| LeftOut::Binary)
 }
 
 /// A row's values in the order in which the text has its `?`.
-fn values(row: &[Parameter], places: &[usize]) -> Result<Vec<Value>, LeftOut> {
-    let one = |place: &usize| row.get(*place).ok_or(LeftOut::NotCaptured).and_then(value);
+fn values(family: Family, row: &[Parameter], places: &[usize]) -> Result<Vec<Value>, LeftOut> {
+    let one = |place: &usize| match row.get(*place) {
+        Some(parameter) => value(family, parameter),
+        None => Err(LeftOut::NotCaptured),
+    };
     places.iter().map(one).collect()
 }
 
-fn value(parameter: &Parameter) -> Result<Value, LeftOut> {
+fn value(family: Family, parameter: &Parameter) -> Result<Value, LeftOut> {
     Ok(match &parameter.value {
         ParameterValue::Null => Value::Null,
         ParameterValue::Int(number) => Value::Int(*number),
@@ -190,10 +209,10 @@ fn value(parameter: &Parameter) -> Result<Value, LeftOut> {
         },
         ParameterValue::Float(number) => Value::Text(number.to_string()),
         ParameterValue::Double(number) => Value::Text(number.to_string()),
-        ParameterValue::Text(bytes) => match String::from_utf8(bytes.clone()) {
-            Ok(text) => Value::Text(text),
-            Err(_) => return Err(LeftOut::Binary),
-        },
+        ParameterValue::Text(bytes) => Value::Text(utf8(bytes)?.to_owned()),
+        ParameterValue::Binary(bytes) if family == Family::Mysql || parameter.kind == BYTEA => {
+            Value::Bytes(bytes.clone())
+        }
         ParameterValue::Binary(_) => return Err(LeftOut::Binary),
         _ => return Err(LeftOut::NotCaptured),
     })

@@ -18,9 +18,13 @@ use crate::session::StatementId;
 
 /// A query that was sent and answered then, in milliseconds.
 fn query(sql: &str, verb: Verb, ms: (u64, u64), open_after: bool) -> Exchange {
+    query_of(sql.as_bytes(), verb, ms, open_after)
+}
+
+fn query_of(sql: &[u8], verb: Verb, ms: (u64, u64), open_after: bool) -> Exchange {
     let mut exchange = Exchange::new(Kind::Query, ms.0 * 1_000_000);
     exchange.text = Some(Text {
-        bytes: sql.as_bytes().into(),
+        bytes: sql.into(),
         length: sql.len() as u64,
     });
     exchange.verb = Some(verb);
@@ -266,10 +270,6 @@ fn what_cannot_be_sent_again_is_named() {
         why(&execute(vec![ParameterValue::Long(9)], false)),
         Some(LeftOut::NotCaptured)
     );
-    assert_eq!(
-        why(&execute(vec![ParameterValue::Binary(vec![255])], false)),
-        Some(LeftOut::Binary)
-    );
     let show = "SHOW STATUS LIKE 'Com_%'";
     let sent = request(Family::Mysql, &query(show, Verb::Show, (0, 1), false));
     assert!(matches!(sent, Request::Statement(sent) if sent.sql == show));
@@ -293,18 +293,24 @@ fn what_cannot_be_sent_again_is_named() {
         request(Family::Mysql, &several),
         Request::Statement(_)
     ));
+    let set = query_of(b"SET @a = '\xFF'", Verb::Set, (0, 1), false);
+    assert_eq!(why(&set), Some(LeftOut::Binary));
     let mut cut = query("SELECT 1", Verb::Select, (0, 1), false);
     cut.text.as_mut().unwrap().length = 1 << 20;
     assert_eq!(why(&cut), Some(LeftOut::NotCaptured));
-    for (sql, verb) in [
-        ("USE other", Verb::Use),
-        ("SET NAMES utf8mb4, autocommit=0", Verb::Set),
+    for (exchange, reason) in [
+        (
+            query("USE other", Verb::Use, (0, 1), false),
+            LeftOut::Database,
+        ),
+        (Exchange::new(Kind::InitDb, 0), LeftOut::Database),
+        (Exchange::new(Kind::ChangeUser, 0), LeftOut::Session),
+        (
+            query("SET NAMES utf8mb4, autocommit=0", Verb::Set, (0, 1), false),
+            LeftOut::Session,
+        ),
     ] {
-        assert_eq!(
-            why(&query(sql, verb, (0, 1), false)),
-            Some(LeftOut::Session),
-            "{sql}"
-        );
+        assert_eq!(why(&exchange), Some(reason), "{exchange:?}");
     }
     let load = query(
         "LOAD DATA LOCAL INFILE 'x' INTO TABLE t",
@@ -319,6 +325,37 @@ fn what_cannot_be_sent_again_is_named() {
     ] {
         assert_eq!(request(family, &Exchange::new(Kind::Ping, 0)), asked);
     }
+}
+
+#[test]
+fn bytes_are_values() {
+    let mut exchange = query("SELECT a FROM t WHERE k = ?", Verb::Select, (0, 1), false);
+    exchange.kind = Kind::Execute;
+    let mut sent = |family, kind| {
+        let value = ParameterValue::Binary(vec![0xFF]);
+        exchange.parameters = Some(Parameters {
+            rows: vec![vec![Parameter { kind, value }]],
+            cut: false,
+        });
+        match request(family, &exchange) {
+            Request::Statement(sent) => Ok(sent.rows),
+            Request::Leave(why) => Err(why),
+            other => panic!("{other:?}"),
+        }
+    };
+    let bytes = || Value::Bytes(vec![0xFF]);
+    // BLOB and VAR_STRING; bytea and interval.
+    assert_eq!(sent(Family::Mysql, 252), Ok(vec![vec![bytes()]]));
+    assert_eq!(sent(Family::Mysql, 253), Ok(vec![vec![bytes()]]));
+    assert_eq!(sent(Family::Postgres, 17), Ok(vec![vec![bytes()]]));
+    assert_eq!(sent(Family::Postgres, 1186), Err(LeftOut::Binary));
+    let delete = b"DELETE FROM t WHERE k = '\xFF'";
+    let delete = query_of(delete, Verb::Delete, (0, 1), false);
+    let Request::Statement(sent) = request(Family::Mysql, &delete) else {
+        panic!("a value of bytes is sent");
+    };
+    assert_eq!(sent.sql, "DELETE FROM t WHERE k = ?");
+    assert_eq!(sent.rows, [[bytes()]]);
 }
 
 #[test]

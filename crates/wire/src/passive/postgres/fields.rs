@@ -1,5 +1,7 @@
 //! The parts that messages are made of, as far as they were kept.
 
+use std::fmt::Write;
+
 use crate::Cell;
 use crate::passive::{Parameter, ParameterValue, Parameters};
 use crate::postgres::binary::{Column, read};
@@ -9,6 +11,10 @@ const FLOAT4: u32 = 700;
 const FLOAT8: u32 = 701;
 const TIMESTAMP: u32 = 1114;
 const TIMESTAMPTZ: u32 = 1184;
+const UUID: u32 = 2950;
+const JSONB: u32 = 3802;
+/// Before a jsonb's text.
+const JSONB_VERSION: u8 = 1;
 /// Types whose binary form is their text: text, varchar, bpchar, name, "char", json, xml, unknown.
 const TEXTS: [u32; 8] = [25, 1043, 1042, 19, 18, 114, 142, 705];
 /// A numeric of a few bytes may stand for this many digits and no more are made.
@@ -140,6 +146,8 @@ fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
                 bytes.try_into().ok()?,
             )));
         }
+        UUID => return bytes.try_into().ok().map(uuid),
+        JSONB => return bytes.strip_prefix(&[JSONB_VERSION]).map(ParameterValue::of),
         _ => {}
     }
     // A point in time without its zone, which is the session's.
@@ -154,5 +162,36 @@ fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
         [Cell::Int(number)] => Some(ParameterValue::Int(number)),
         [Cell::Bytes(text)] => Some(ParameterValue::Text(text.to_vec())),
         [Cell::Null] => None,
+    }
+}
+
+fn uuid(bytes: [u8; 16]) -> ParameterValue {
+    let mut text = String::with_capacity(36);
+    for (place, byte) in bytes.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    ParameterValue::Text(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_whose_binary_form_is_short_are_read_as_text() {
+        let text = |text: &str| ParameterValue::Text(text.into());
+        let uuid: Vec<u8> = (0..16).map(|byte| byte * 17).collect();
+        let read = value(&uuid, UUID, true);
+        assert_eq!(read, text("00112233-4455-6677-8899-aabbccddeeff"));
+        assert_eq!(value(b"\x01{}", JSONB, true), text("{}"));
+        // Not as the server writes them.
+        for (bytes, kind) in [(&uuid[1..], UUID), (b"\x02{}", JSONB)] {
+            let kept = ParameterValue::Binary(bytes.to_vec());
+            assert_eq!(value(bytes, kind, true), kept);
+        }
     }
 }
