@@ -5,7 +5,10 @@ pub mod batch;
 pub mod clock;
 mod pair;
 mod stop;
+#[cfg(test)]
+mod tests;
 pub mod tls;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -17,15 +20,15 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive};
 
 use super::counts::Counts;
-use super::identity::User;
 use batch::{Spool, What};
 use clock::Clock;
 use pair::{Pair, Turn, Turned};
 pub use stop::Stop;
 use tls::{Ends, Out, Relay};
+use waiting::Waiting;
 use wire::passive::Side;
 
 const LISTENER: Token = Token(usize::MAX - 1);
@@ -74,15 +77,6 @@ impl Forwarded {
     }
 }
 
-/// A client whose server has not taken the connection yet.
-struct Waiting {
-    number: u32,
-    client: Socket,
-    user: Option<User>,
-    server: Option<Socket>,
-    until: Instant,
-}
-
 enum Slot {
     Free,
     Waiting(Waiting),
@@ -105,6 +99,9 @@ pub struct Proxy {
     freed: Vec<usize>,
     turns: VecDeque<usize>,
     again: Vec<usize>,
+    /// Until when a slot's connection, by its number, may wait for the server, the first to end first; others may have come or gone.
+    waits: VecDeque<(Instant, usize, u32)>,
+    patience: Duration,
     accept: bool,
     number: u32,
     drain: Duration,
@@ -147,6 +144,8 @@ impl Proxy {
             freed: Vec::new(),
             turns: VecDeque::new(),
             again: Vec::new(),
+            waits: VecDeque::new(),
+            patience: CONNECT,
             accept: true,
             number: 0,
             drain,
@@ -176,11 +175,13 @@ impl Proxy {
                     Token(token) => self.note(token, event),
                 }
             }
+            // Before those that are tried again: none of them may mean a slot that is free by then.
+            self.end_overdue(woke);
             if self.accept {
                 self.accept_all(woke);
             }
             for slot in std::mem::take(&mut self.again) {
-                self.connect(slot, woke);
+                self.connect(slot);
             }
             debug_assert!(self.turns.len() <= self.slots.len(), "one each");
             for _ in 0..self.turns.len() {
@@ -209,18 +210,27 @@ impl Proxy {
         }
         let now = Instant::now();
         let waits_again = !self.again.is_empty() || self.accept;
-        let draining = self.ends.map(|_| QUIET / 10);
-        [self.spool.due(now), waits_again.then_some(AGAIN), draining]
-            .into_iter()
-            .flatten()
-            .min()
+        let waiting = self.waits.front();
+        [
+            self.spool.due(now),
+            waits_again.then_some(AGAIN),
+            waiting.map(|(until, ..)| until.saturating_duration_since(now)),
+            self.ends.map(|_| QUIET / 10),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn note(&mut self, token: usize, event: &mio::event::Event) {
         let (slot, side) = (token / 2, side_of(token));
         match &mut self.slots[slot] {
             Slot::Free => {}
-            Slot::Waiting(_) => self.again.push(slot),
+            Slot::Waiting(waiting) => match side {
+                Side::Server => self.again.push(slot),
+                Side::Client if waiting.is_left() => self.give_up(slot),
+                Side::Client => {}
+            },
             Slot::Open(pair) => {
                 let end = pair.end_mut(side);
                 end.readable |= event.is_readable() || event.is_error();
@@ -265,13 +275,7 @@ impl Proxy {
         self.counts.connections.fetch_add(1, Relaxed);
         let at_ns = self.clock.at_ns(now);
         self.spool.note(self.number, at_ns, What::Open);
-        let waiting = Slot::Waiting(Waiting {
-            number: self.number,
-            user: User::of_client(&client),
-            client,
-            server: None,
-            until: now + CONNECT,
-        });
+        let waiting = Slot::Waiting(Waiting::new(self.number, client));
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = waiting;
@@ -282,74 +286,63 @@ impl Proxy {
                 self.slots.len() - 1
             }
         };
-        self.connect(slot, now);
+        self.connect(slot);
+        if let Slot::Waiting(waiting) = &self.slots[slot] {
+            // A client that cannot be watched goes when its time is over.
+            let _ = waiting.watch_client(slot, self.poll.registry());
+            let until = now + self.patience;
+            self.waits.push_back((until, slot, waiting.number));
+        }
     }
 
-    /// Go on connecting to the server.
-    fn connect(&mut self, slot: usize, now: Instant) {
-        let Slot::Waiting(mut waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free)
-        else {
+    /// Go on connecting to the server, where the slot still waits for it.
+    fn connect(&mut self, slot: usize) {
+        let Slot::Waiting(waiting) = &mut self.slots[slot] else {
             return;
         };
-        match self.try_connect(slot, &mut waiting) {
-            Ok(true) => self.open(slot, waiting),
-            Ok(false) if now < waiting.until => {
-                if waiting.server.is_none() {
-                    self.again.push(slot);
-                }
-                self.slots[slot] = Slot::Waiting(waiting);
+        match waiting.connect(slot, &self.server, self.poll.registry()) {
+            Ok(true) => self.open(slot),
+            // The system tells.
+            Ok(false) if waiting.server.is_some() => {}
+            Ok(false) => self.again.push(slot),
+            Err(_) => self.give_up(slot),
+        }
+    }
+
+    /// End those that have waited for the server as long as they may.
+    fn end_overdue(&mut self, now: Instant) {
+        while let Some(&(until, slot, number)) = self.waits.front() {
+            let slot_is = &self.slots[slot];
+            let waits = matches!(slot_is, Slot::Waiting(waiting) if waiting.number == number);
+            if waits && now < until {
+                return;
             }
-            Ok(false) | Err(_) => {
-                self.counts.unreached.fetch_add(1, Relaxed);
-                self.end(slot, waiting.number);
+            self.waits.pop_front();
+            if waits {
+                self.give_up(slot);
             }
         }
     }
 
-    /// Whether the connection is there.
-    fn try_connect(&mut self, slot: usize, waiting: &mut Waiting) -> io::Result<bool> {
-        if let Some(server) = &waiting.server {
-            return match server.take_error()? {
-                Some(error) => Err(error),
-                None => Ok(server.peer_addr().is_ok()),
-            };
+    /// A client that waits for the server sees an end.
+    fn give_up(&mut self, slot: usize) {
+        if let Slot::Waiting(waiting) = &self.slots[slot] {
+            let number = waiting.number;
+            self.counts.unreached.fetch_add(1, Relaxed);
+            self.end(slot, number);
         }
-        let server = Socket::new(self.server.domain(), Type::STREAM, None)?;
-        prepare(&server)?;
-        let is_local = self.server.domain() == Domain::UNIX;
-        let connected = match waiting.user {
-            Some(user) if is_local && User::own().is_root() => {
-                user.acting(|| server.connect(&self.server))
-            }
-            _ => server.connect(&self.server),
+    }
+
+    fn open(&mut self, slot: usize) {
+        let Slot::Waiting(waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free) else {
+            unreachable!("only who waits is opened");
         };
-        match connected {
-            Ok(()) => {
-                waiting.server = Some(server);
-                Ok(true)
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock && is_local => Ok(false),
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-                let fd = server.as_raw_fd();
-                self.poll.registry().register(
-                    &mut SourceFd(&fd),
-                    token_of(slot, Side::Server),
-                    Interest::WRITABLE,
-                )?;
-                waiting.server = Some(server);
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn open(&mut self, slot: usize, waiting: Waiting) {
         let server = waiting.server.expect("connected");
         let registry = self.poll.registry();
         for (socket, side) in [(&waiting.client, Side::Client), (&server, Side::Server)] {
             let (fd, token) = (socket.as_raw_fd(), token_of(slot, side));
             let mut source = SourceFd(&fd);
-            // Known already where the connection took a while.
+            // Known already where it had to be waited for.
             let known = registry.reregister(&mut source, token, Interest::READABLE);
             if known.is_err()
                 && registry
