@@ -150,7 +150,9 @@ impl Counted {
             let ours = count(&|kind, of| matches!(kind, "query" | "execute") && of == verb);
             both.push((com, ours));
         }
-        let counted = both.iter().map(|(name, ours)| (*name, self.grown[*name], *ours));
+        let counted = both
+            .iter()
+            .map(|(name, ours)| (*name, self.grown[*name], *ours));
         let sum = |key: &str| {
             let all = proxied.exchanges().filter(|each| is_statement(each));
             all.map(|each| number(each, key)).sum::<u64>()

@@ -75,12 +75,16 @@ fn filled(kind: Kind) -> Server {
 fn all_witnesses_agree(kind: Kind) {
     let server = filled(kind);
     let folder = Folder::new();
-    let (trace, listen) = (
-        folder.file("t"),
-        format!("127.0.0.1:{}", free_port()),
-    );
+    let (trace, listen) = (folder.file("t"), format!("127.0.0.1:{}", free_port()));
     let url = server.url_over_tcp("", "");
-    let arguments = ["--server", &url, "--listen", &listen, "--json", text(&trace)];
+    let arguments = [
+        "--server",
+        &url,
+        "--listen",
+        &listen,
+        "--json",
+        text(&trace),
+    ];
     let capture = Capture::start(&arguments);
     // From here on, behind the capture's own look at the server.
     let packets = Packets::start(&folder, server.port());
@@ -95,7 +99,10 @@ fn all_witnesses_agree(kind: Kind) {
     let counted = account.close();
     let proxied = Proxied::new(&records(&trace));
     proxied.is_whole();
-    assert_eq!(proxied.requests() as u64, summary(&ended.stdout, "requests"));
+    assert_eq!(
+        proxied.requests() as u64,
+        summary(&ended.stdout, "requests")
+    );
     if let Some(packets) = packets {
         let captured = Proxied::new(&packets.end(&url));
         captured.is_whole();

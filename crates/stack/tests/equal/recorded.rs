@@ -58,7 +58,11 @@ impl Recorded {
     /// What a trace of the loads has otherwise, in words. Connections without a recorded statement are the loads' own questions to the
     /// server before and after; on the others nothing else stands than what prepares and ends.
     pub fn differs_from(&self, proxied: &Proxied) -> Vec<String> {
-        let digests: BTreeSet<&str> = self.statements.keys().map(|(digest, ..)| &**digest).collect();
+        let digests: BTreeSet<&str> = self
+            .statements
+            .keys()
+            .map(|(digest, ..)| &**digest)
+            .collect();
         let (mut seen, mut connections, mut said) = (BTreeMap::new(), 0, Vec::new());
         for records in proxied.0.values() {
             let exchanges = records.iter().filter(|each| each["record"] == "exchange");
@@ -82,7 +86,9 @@ impl Recorded {
         }
         let expected = self.loads * u64::from(CONNECTIONS);
         if connections != expected {
-            said.push(format!("{connections} connections of the loads, not {expected}"));
+            said.push(format!(
+                "{connections} connections of the loads, not {expected}"
+            ));
         }
         let all: BTreeSet<&Statement> = self.statements.keys().chain(seen.keys()).collect();
         for statement in all {

@@ -65,13 +65,7 @@ impl Waiting {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock && is_local => Ok(false),
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-                watch(
-                    &server,
-                    slot,
-                    Side::Server,
-                    Interest::WRITABLE,
-                    registry,
-                )?;
+                watch(&server, slot, Side::Server, Interest::WRITABLE, registry)?;
                 self.server = Some(server);
                 Ok(false)
             }
@@ -93,10 +87,7 @@ impl Waiting {
     pub fn is_left(&self) -> bool {
         match self.client.peek(&mut [MaybeUninit::uninit()]) {
             Ok(said) => said == 0,
-            Err(error) => !matches!(
-                error.kind(),
-                ErrorKind::WouldBlock | ErrorKind::Interrupted
-            ),
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 }
