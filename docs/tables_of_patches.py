@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,8 +73,24 @@ def proof(result: dict[str, Any]) -> Iterator[str]:
     """A row a part of the proof: what was asked, and what was wrong."""
     yield from table.head("part", "statements", "differences that came again", "allowed differences", "wrong answers")
     for one in result["parts"]:
-        again = sum(each["steady"] for each in one["differences"])
+        again = sum(each["steady"] for each in one.get("differences", ()))
         yield table.row(one["part"], f"{one['statements']:,}", again, one.get("allowed", 0), len(one.get("wrong", ())))
+
+
+def unsteady(result: dict[str, Any]) -> Iterator[str]:
+    """A row a kind of difference that did not come again, or that stock has with itself."""
+    found = (each for one in result["parts"] for each in one.get("differences", ()) if not each["steady"])
+    kinds = Counter((each["what"].splitlines()[0], " ".join(each["statement"].split()[:2])) for each in found)
+    yield from table.head("difference that did not come again", "statement", "times")
+    for (what, statement), times in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
+        yield table.row(what, f"`{statement}`", times)
+
+
+def short_paths(result: dict[str, Any]) -> Iterator[str]:
+    """A row a counter of short paths taken."""
+    yield from table.head("counter", "short paths taken")
+    for name, taken in sorted(result["short_paths"].items()):
+        yield table.row(f"`{name}`", f"{taken:,}")
 
 
 def profiles(result: dict[str, Any]) -> Iterator[str]:
@@ -125,4 +142,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, measured, patches, profiles, proof)
+KINDS = (allocations, allocators, beside, brings, measured, patches, profiles, proof, short_paths, unsteady)
