@@ -87,11 +87,10 @@ impl Proxied {
         said
     }
 
-    /// The same, had one statement in the middle not been seen.
+    /// The same, had one of the workload's statements not been seen.
     pub fn without_one(&self, verb: &str) -> Self {
         let mut less = self.clone();
-        let records = less.records_with(|each| each["verb"] == verb && is_statement(each));
-        let (records, place) = records;
+        let (records, place) = less.records_with(|each| each["verb"] == verb && is_statement(each));
         records.remove(place);
         less
     }
@@ -107,9 +106,12 @@ impl Proxied {
         less
     }
 
-    /// A record that is so, in the middle of those that are, and what it stands in.
+    /// A record that is so, in the middle of those that are, and what it stands in. Only connections with transactions count: a load
+    /// asks the server on others, before and after, and records none of that.
     fn records_with(&mut self, so: impl Fn(&Value) -> bool) -> (&mut Vec<Value>, usize) {
-        let places = self.0.iter().flat_map(|(connection, records)| {
+        let works = |records: &[Value]| records.iter().any(|each| each["verb"] == "begin");
+        let working = self.0.iter().filter(|(_, records)| works(records));
+        let places = working.flat_map(|(connection, records)| {
             let found = records.iter().enumerate().filter(|(_, each)| so(each));
             found.map(|(place, _)| (*connection, place))
         });
