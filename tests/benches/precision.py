@@ -2,11 +2,13 @@
 
     PYTHONPATH=src .venv/bin/python tests/benches/precision.py same --server PATH/mysqld --runs 8 --json FILE
     PYTHONPATH=src .venv/bin/python tests/benches/precision.py planted --runs 10 --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/precision.py planted-mysql --runs 10 --json FILE
 
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
-whether that is called. Nothing else should run meanwhile.
+whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop is as it is.
+Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,11 @@ EXECUTE = "int64_t execute(const Statement& statement, Database& database, Arena
 SPIN = '    asm volatile("mov ${rounds}, %%ecx\\n1: dec %%ecx\\n jnz 1b" ::: "rcx", "cc");\n'
 CALIBRATING_ROUNDS = 20_000
 
+OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(CHECKOUT / "tests" / "full" / "planted" / "planted_kind.py")}
+
 Rows = list[dict[str, Any]]
+Metrics = tuple[dict[str, dict[str, Any]], float]
+"""Of one experiment: each metric's comparison, and how long it measured in seconds."""
 
 
 def upshift(*words: str, environment: Mapping[str, str] = {}) -> str:
@@ -92,7 +98,7 @@ def planted(runs: int, percent: float, budget: str) -> Rows:
         plain = built(Path(folder), 0)
         loads = ("--workload", str(SMALL / "workloads" / "point.toml"), "-c", "8")
 
-        def compared(rounds: int, *more: str) -> tuple[dict[str, dict[str, Any]], float]:
+        def compared(rounds: int, *more: str) -> Metrics:
             other = built(Path(folder), rounds)
             shutil.rmtree(Path(folder) / str(rounds))
             rows, wall_s = measured(f"plain={plain}", f"planted={other}", *loads, *more, environment=OF_SMALL)
@@ -101,29 +107,55 @@ def planted(runs: int, percent: float, budget: str) -> Rows:
         calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
         costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
         rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
-        found = []
-        for run in range(runs):
-            metrics, wall_s = compared(rounds, "--until", "0.5%", "--budget", budget)
-            for name in ("qps", "total_cpu_us_per_query"):
-                slower = metrics[name]["verdict"] == "slower"
-                found.append({"run": run, "wall_s": wall_s, "rounds": rounds, **metrics[name], "called": slower})
-        return found
+        return experiments(runs, lambda: compared(rounds, "--until", "0.5%", "--budget", budget), rounds=rounds)
+
+
+def planted_mysql(runs: int, budget: str) -> Rows:
+    load = ("--workload", "oltp_point_select")
+
+    def built(*more: str) -> str:
+        return upshift("build", "plain", *more, *load, "--no-install", environment=OF_PLANTED).strip()
+
+    arms = (f"plain={built()}", f"planted={built('--patches', 'counted_loop')}")
+
+    def compared() -> Metrics:
+        until = ("--until", "0.5%", "--budget", budget)
+        rows, wall_s = measured(*arms, *load, "-c", "8", *until, environment=OF_PLANTED)
+        return {each["metric"]: each for each in rows}, wall_s
+
+    return experiments(runs, compared)
+
+
+def experiments(runs: int, compared: Callable[[], Metrics], **said: int) -> Rows:
+    found = []
+    for run in range(runs):
+        metrics, wall_s = compared()
+        for name in ("qps", "total_cpu_us_per_query"):
+            called = metrics[name]["verdict"] == "slower"
+            found.append({"run": run, "wall_s": wall_s, **said, **metrics[name], "called": called})
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
-    for name in ("same", "planted"):
+    for name in ("same", "planted", "planted-mysql"):
         one = what.add_parser(name)
         one.add_argument("--runs", type=int, default=8 if name == "same" else 10)
         one.add_argument("--json", type=Path)
         if name == "same":
             one.add_argument("--server", type=Path, required=True)
         else:
-            one.add_argument("--percent", type=float, default=2.0)
             one.add_argument("--budget", default="10m")
+        if name == "planted":
+            one.add_argument("--percent", type=float, default=2.0)
     given = parser.parse_args()
-    rows = same(given.server, given.runs) if given.what == "same" else planted(given.runs, given.percent, given.budget)
+    if given.what == "same":
+        rows = same(given.server, given.runs)
+    elif given.what == "planted":
+        rows = planted(given.runs, given.percent, given.budget)
+    else:
+        rows = planted_mysql(given.runs, given.budget)
     for metric in dict.fromkeys(each["metric"] for each in rows):
         of = [each for each in rows if each["metric"] == metric]
         called = sum(each["called"] for each in of)
