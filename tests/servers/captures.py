@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from upshift.native.programs import programs_dir, target_dir
+from upshift.native.programs import PROGRAMS, programs_dir, target_dir
 
 _START_S = 60.0
 _END_S = 30.0
@@ -23,6 +23,12 @@ def program(name: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     pytest.skip(f"{name} is not built: cargo test builds it")
+
+
+def own_programs() -> dict[str, str]:
+    """The environment of an ``upshift`` that takes the same ones, and need not build them."""
+    assert program("upshift-load").parent == program("upshift-stack").parent
+    return {PROGRAMS: str(program("upshift-load").parent)}
 
 
 @contextlib.contextmanager

@@ -17,10 +17,9 @@ from typing import Any
 
 import pymysql
 import pytest
-from captures import captured, program
+from captures import captured, own_programs, program
 from real_server import RealServer, started
 
-from upshift.native.programs import programs_are_built
 from upshift.paths import CHECKOUT
 
 KIND = Path(__file__).with_name("mariadb_kind.py")
@@ -57,7 +56,7 @@ class Shop:
 
     def upshift(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """A command of ``upshift stack``, with the server's kind."""
-        own = {"PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_SERVER_KIND": str(KIND)}
+        own = {**own_programs(), "PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_SERVER_KIND": str(KIND)}
         argv = [sys.executable, "-m", "upshift", "stack", *map(str, words)]
         return subprocess.run(argv, env={**os.environ, **own}, capture_output=True, text=True, timeout=600)
 
@@ -74,8 +73,6 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    if not programs_are_built():
-        pytest.skip("the programs in crates/ are not built: `upshift` builds them")
     folder = tmp_path_factory.mktemp("mariadb")
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
     command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")

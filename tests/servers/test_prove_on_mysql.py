@@ -15,10 +15,9 @@ from pathlib import Path
 
 import plan_servers
 import pytest
-from captures import captured, program
+from captures import captured, own_programs, program
 from real_server import RealServer, started
 
-from upshift.native.programs import programs_are_built
 from upshift.paths import CHECKOUT
 
 DEEP = "SET SESSION cte_max_recursion_depth = 100000"
@@ -60,7 +59,7 @@ class Shop:
 def upshift(command: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """A command of ``upshift stack``."""
     argv = [sys.executable, "-m", "upshift", "stack", command, *map(str, arguments), "--no-install"]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
+    environment = {**os.environ, **own_programs(), "PYTHONPATH": str(CHECKOUT / "src")}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=600)
 
 
@@ -69,8 +68,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     mysqld = plan_servers.program("mysql")
     if mysqld is None:
         pytest.skip(f"{plan_servers.MYSQLD} names no MySQL")
-    if not programs_are_built():
-        pytest.skip("the programs in crates/ are not built: `upshift` builds them")
     folder = tmp_path_factory.mktemp("mysql")
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
     initialise = (mysqld, "--no-defaults", *as_root, f"--datadir={folder}/data", "--initialize-insecure")

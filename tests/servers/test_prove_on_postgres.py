@@ -17,9 +17,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from captures import captured, program
+from captures import captured, own_programs, program
 
-from upshift.native.programs import programs_are_built, target_dir
+from upshift.native.programs import target_dir
 from upshift.paths import CHECKOUT
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program
@@ -78,7 +78,7 @@ class Shop:
     def upshift(self, command: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """A command of ``upshift stack``, with a cache of its own."""
         argv = [sys.executable, "-m", "upshift", "stack", command, *map(str, words), "--no-install"]
-        own = {**ROOM, "PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_CACHE": str(self.folder / "cache")}
+        own = {**ROOM, **own_programs(), "PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_CACHE": str(self.folder / "cache")}
         environment = {name: value for name, value in os.environ.items() if name != "UPSHIFT_SERVER_KIND"}
         return subprocess.run(argv, env={**environment, **own}, capture_output=True, text=True, timeout=300)
 
@@ -94,8 +94,6 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    if not programs_are_built():
-        pytest.skip("the programs in crates/ are not built: `upshift` builds them")
     assert PROGRAM
     shell = SystemShell()
     with tempfile.TemporaryDirectory(prefix="upshift-") as place:

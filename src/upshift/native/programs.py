@@ -8,13 +8,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from upshift.errors import CommandFailed, MissingTool, UpshiftError
+from upshift.errors import CommandFailed, MissingTool, UpshiftError, UsageError
 from upshift.paths import CHECKOUT, cache_dir
 from upshift.shell import Command, Shell
 
 RUST_OLDEST = (1, 85)
 """The first compiler that knows Rust 2024, the edition of crates/."""
 
+PROGRAMS = "UPSHIFT_PROGRAMS"
+"""The variable that names a folder of programs to take as they are; nothing is built then."""
 TIER_LIBRARY = "libupshift_tier.so"
 HUGE_TEXT_LIBRARY = "libupshift_hugetext.so"
 CARD = "upshift-card"
@@ -26,9 +28,11 @@ _BUILD_TIMEOUT_S = 3600.0
 def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
     """Bring the programs up to date and return their folder; cargo does not run when they are.
 
-    Raises MissingTool without a new enough cargo, UpshiftError when the build fails.
+    Raises MissingTool without a new enough cargo, UpshiftError when the build fails; UsageError where ``$UPSHIFT_PROGRAMS``
+    names a folder without them.
     """
     folder = programs_dir()
+    _require_named("upshift-load", "upshift-stack")
     if not programs_are_built():
         require_cargo(shell)
         if not (folder / TIER_LIBRARY).is_file():
@@ -48,7 +52,8 @@ def build_huge_text(shell: Shell, *, say: Callable[[str], None]) -> Path:
 
 
 def _build_alone(shell: Shell, built: str, package: str, what: str, say: Callable[[str], None]) -> Path:
-    """Without the others, which take longer. Raises MissingTool without a new enough cargo, UpshiftError when it fails."""
+    """Without the others, which take longer. Raises as ``build_programs``."""
+    _require_named(built)
     if not _is_built(built):
         require_cargo(shell)
         say(f"building {what}")
@@ -86,6 +91,8 @@ def _build(shell: Shell, built: tuple[str, ...], *what: str) -> None:
 
 
 def _up_to_date(built: tuple[str, ...]) -> bool:
+    if os.environ.get(PROGRAMS):
+        return True  # They are what their folder has them to be.
     stamp = _stamp(built)
     there = all((programs_dir() / name).is_file() for name in built)
     return there and stamp.is_file() and stamp.read_text() == _sources_sha256()
@@ -125,8 +132,18 @@ def cargo(verb: str, *arguments: str, quiet: bool = True) -> Command:
 
 
 def programs_dir() -> Path:
-    """The folder of the programs that ``build_programs`` brings up to date."""
-    return target_dir() / "release"
+    """The folder of the programs that ``build_programs`` brings up to date, or that ``$UPSHIFT_PROGRAMS`` names."""
+    named = os.environ.get(PROGRAMS)
+    return Path(named) if named else target_dir() / "release"
+
+
+def _require_named(*programs: str) -> None:
+    """Raises UsageError where a folder is named that has them not."""
+    missing = [name for name in programs if not (programs_dir() / name).is_file()]
+    if missing and os.environ.get(PROGRAMS):
+        raise UsageError(
+            f"$UPSHIFT_PROGRAMS names {programs_dir()}, which has no {missing[0]}", "unset it: Upshift builds them"
+        )
 
 
 def target_dir() -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upshift.errors import CommandFailed, MissingTool, UpshiftError
+from upshift.errors import CommandFailed, MissingTool, UpshiftError, UsageError
 from upshift.native import programs
 from upshift.shell import Command, Completed
 
@@ -100,6 +100,20 @@ def test_cargo_runs_only_when_the_sources_have_changed(tmp_path: Path, monkeypat
     monkeypatch.setenv("RUSTFLAGS", "-g")
     assert builds() == 5
     assert builds() == 5
+
+
+def test_named_programs_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(programs.PROGRAMS, str(tmp_path))
+    machine = Machine()
+    with pytest.raises(UsageError, match=r"has no upshift-load") as refused:
+        programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
+    assert refused.value.hint
+    leave_programs(tmp_path)
+    assert programs.build_programs(machine, say=lambda _: None) == tmp_path  # type: ignore[arg-type]
+    assert programs.programs_are_built() and machine.built == []
+    (tmp_path / programs.CARD).unlink()
+    with pytest.raises(UsageError, match=r"has no upshift-card"):
+        programs.build_card(machine, say=lambda _: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
