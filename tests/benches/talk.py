@@ -6,7 +6,7 @@
 The client is drivers/java's `upshift.talk.Talk`: TPC-C's NewOrder over JDBC, four connections, two warehouses. It begins with
 options that cost round trips. Each time, a proxy captures it for a few seconds, and `examine` names suspects; the first one
 for which the client has a fix is mended, until none is left. `prove` replays the trace of each step with its fault and
-without, where a replay can tell; on PostgreSQL it never can. Then a study measures each step beside the one before it, with
+without, where a replay can tell. Then a study measures each step beside the one before it, with
 the client itself. FOLDER keeps `steps.json` (what was named, in which order, and the proofs), the traces, `study.toml`, and
 `study.json`.
 """
@@ -86,14 +86,16 @@ def named(words: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
     return {"client": json.loads(said.splitlines()[-1]), "findings": found["findings"], "budget": found["budget"]}
 
 
-def dumped(binary: Path, url: str, folder: Path) -> Path:
-    """The database as it is, by the mysqldump that lies beside the server."""
+def dumped(family: Family, binary: Path, url: str, folder: Path) -> Path:
+    """The database as it is, by the mysqldump or pg_dump that lies beside the server."""
     parts = urlsplit(url)
-    login = (f"--host={parts.hostname}", f"--port={parts.port}", f"--user={parts.username}")
+    words: tuple[str | Path, ...] = (binary.with_name("mysqldump"), "--no-defaults", "--skip-lock-tables", "-u")
+    if family == "postgres":
+        words = (binary.with_name("pg_dump"), "--no-owner", "--no-privileges", "-U")
+    named = (parts.username or "", "-h", parts.hostname or "", f"--port={parts.port}", parts.path.strip("/"))
     dump = folder / "before.sql"
     with dump.open("wb") as out:
-        words = (binary.with_name("mysqldump"), "--no-defaults", *login, "--skip-lock-tables", parts.path.strip("/"))
-        subprocess.run(words, check=True, stdout=out)
+        subprocess.run((*words, *named), check=True, stdout=out)
     return dump
 
 
@@ -183,12 +185,11 @@ def main() -> int:
         return 0
     folder.mkdir(parents=True)
     shell = SystemShell(folder / "commands.log")
-    proven = family == "mysql" and not given.no_proofs
     try:
         java = (*prepare("java", Workshop(shell=shell, binary=None, say=console.say)).argv[:-1], "upshift.talk.Talk")
         with running(shell, kind, folder / "server", None) as ground:
             upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(WAREHOUSES), "--drop")
-            dump = dumped(kind.program, ground.url, folder) if proven else None
+            dump = None if given.no_proofs else dumped(family, kind.program, ground.url, folder)
             steps = investigate(java, CLIENTS[family], ground.url, folder)
     finally:
         shell.close()
