@@ -205,18 +205,20 @@ def _show(
 ) -> None:
     from upshift import console
     from upshift.cli.outcome import show_outcome
+    from upshift.measure.samples import read_samples
     from upshift.stack.proof import proof_of
-    from upshift.stack.prove import of_suspect, told
+    from upshift.stack.prove import failed, of_suspect, told
 
     comparisons = result.experiment.comparisons if result else ()
+    spoilt = failed(finding.suspect, read_samples(run.path / "samples.parquet")) if result else None
     if as_json:
-        proof = proof_of(finding, of_suspect(comparisons), result, change, answers)
+        proof = proof_of(finding, of_suspect(comparisons), result, change, answers, spoilt)
         console.result_json(proof.model_dump_json(indent=2))
     if result and as_json:
         console.say(f"again: upshift report {run.name}")
     elif result:
         show_outcome(result, run, as_json=False)
-    for line in (*answers.remarks(), *told(finding, comparisons, answers)):
+    for line in (*answers.remarks(), *told(finding, comparisons, answers, spoilt)):
         console.say(line)
 
 

@@ -103,10 +103,15 @@ def change_of(as_sent: Variant, changed: Variant) -> Change:
 
 
 def proof_of(
-    finding: Finding, comparisons: Sequence[Comparison], result: Result | None, change: Change, answers: Answers
+    finding: Finding,
+    comparisons: Sequence[Comparison],
+    result: Result | None,
+    change: Change,
+    answers: Answers,
+    spoilt: NotProvableError | None = None,
 ) -> Proof:
     """Of the comparisons of the changed replay with the one as sent, in queries per second; and of their answers, which come
-    first: a server that answers otherwise may be as fast as it likes.
+    first: a server that answers otherwise may be as fast as it likes. ``spoilt`` says why the comparisons say nothing.
     """
     measured = tuple(
         Measured(
@@ -123,15 +128,18 @@ def proof_of(
     )
     words = {each.verdict for each in measured}
     verdict: Word = words.pop() if len(words) == 1 else "not settled"
+    why, hint = (spoilt.message, spoilt.hint) if spoilt else (None, None)
+    if spoilt:
+        verdict, measured = "not provable here", ()
     if answers.differ:
-        verdict = "answers differ"
+        verdict, why, hint = "answers differ", answers.told(), DIFFER_HINT
     status = _STATUSES.get(verdict, finding.status)
     return Proof(
         suspect=finding.suspect,
         title=SUSPECTS[finding.suspect].title,
         verdict=verdict,
-        why=answers.told() if answers.differ else None,
-        hint=DIFFER_HINT if answers.differ else None,
+        why=why,
+        hint=hint,
         change=change,
         answers=answers,
         measured=measured,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from upshift.errors import UsageError
-from upshift.measure.model import Comparison
+from upshift.measure.model import Comparison, Slice
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Unit
@@ -36,6 +37,8 @@ _COMMITTED = 0.5
 """With more of the transactions ended by a COMMIT, commits count them."""
 _LOGINS, _LOGINS_SHARE = 20, 0.05
 """From so many logins on, and so many a transaction, a replay logs in for each recorded connection: as C11 is judged."""
+_MOST_FAILED = 0.2
+"""Failed requests for each query or transaction that was counted: with more, what is compared is failures."""
 _ASKS: tuple[Chat, ...] = ("session variables", "test query")
 """Chatter that a server counts as a select."""
 _OTHERWISE_COUNTED = ("C3", "C5", "C11")
@@ -193,11 +196,32 @@ def of_suspect(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(each for each in comparisons if each.metric == "qps" and each.arm == CHANGED)
 
 
-def told(finding: Finding, comparisons: Sequence[Comparison], answers: Answers) -> tuple[str, ...]:
-    """What the experiment says of the suspect, a sentence for each number of connections; or that the answers differ."""
+def failed(suspect: str, slices: Iterable[Slice]) -> NotProvableError | None:
+    """Why the experiment says nothing, where much of a replay failed; None: it does.
+
+    A trace that writes meets its own rows when it begins again: its transactions then fail at once, in both ways alike.
+    """
+    for arm, members in groupby(sorted(slices, key=lambda each: each.arm), key=lambda each: each.arm):
+        counted = list(members)
+        errors, queries = sum(each.errors for each in counted), sum(each.queries for each in counted)
+        if errors > _MOST_FAILED * queries:
+            return NotProvableError(
+                f"{suspect} cannot be proven with this trace: as it was replayed ({arm}), {errors:,} requests failed",
+                "a trace that writes meets its own rows when it begins again: capture so long a part of the application that a "
+                "replay at full speed does not come to its end in a trial, or one that only reads",
+            )
+    return None
+
+
+def told(
+    finding: Finding, comparisons: Sequence[Comparison], answers: Answers, spoilt: NotProvableError | None = None
+) -> tuple[str, ...]:
+    """What the experiment says of the suspect, a sentence for each number of connections; or that it says nothing."""
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
     if answers.differ:
         return (f"{title}: answers differ, and nothing was measured: {answers.told()}", DIFFER_HINT)
+    if spoilt:
+        return (spoilt.message, spoilt.hint)
     return tuple(
         f"{title}: {WORDS[each.verdict]}: with the change, the throughput is {each.ratio:.2f}x "
         f"at {count(each.connections, 'connection')}, {measured(each)}; "

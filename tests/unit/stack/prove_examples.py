@@ -54,16 +54,21 @@ def chatting(folder: Path, text: str | None, *, commits: bool = False) -> Eviden
     return read_evidence(story.export(folder))
 
 
-def experiment(gain: float) -> tuple[Comparison, ...]:
+def slices(gain: float, errors: int = 0) -> list[Slice]:
     """Of a trace's replay, as sent and changed: what a machine that is off by half a percent measures of such a gain."""
     chance = np.random.default_rng(7)
-    slices = [
+    return [
         Slice(
             **{name: 0 for name, field in Slice.model_fields.items() if field.is_required()}  # type: ignore[arg-type]
+            | {"errors": errors}
             | {"trial": trial, "arm": arm, "workload": "app", "connections": 4, "wall_s": 1.0, "half_wall_s": 0.5}
             | {"queries": round(ratio * 100_000 * math.exp(chance.normal(0, 0.005))), "half_queries": 50_000},
         )
         for trial in range(12)
         for arm, ratio in ((AS_SENT, 1.0), (CHANGED, gain))
     ]
-    return of_suspect(comparisons(slices, AS_SENT))
+
+
+def experiment(gain: float) -> tuple[Comparison, ...]:
+    """What is said of them."""
+    return of_suspect(comparisons(slices(gain), AS_SENT))

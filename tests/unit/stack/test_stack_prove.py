@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from prove_examples import EQUAL, chatting, experiment, finding, scanning
+from prove_examples import EQUAL, chatting, experiment, finding, scanning, slices
 from story import Story
 
 from upshift.errors import UsageError
@@ -18,6 +18,7 @@ from upshift.stack.laboratory import MYSQL, laboratory_of
 from upshift.stack.proof import Change, NotProvableError, change_of, proof_of
 from upshift.stack.prove import (
     experiment_of,
+    failed,
     find_finding,
     of_suspect,
     refuse_forged,
@@ -295,6 +296,19 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
     proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}), EQUAL)
     assert proof.verdict == word and proof.finding and proof.finding.status == word
     assert proof.expected_ratio and proof.expected_ratio > 2
+
+
+def test_a_replay_that_fails_proves_nothing(tmp_path: Path) -> None:
+    found = finding(scanning(tmp_path), "P2")
+    assert failed("P2", slices(2.0)) is None and failed("P2", slices(2.0, errors=10_000)) is None
+    spoilt = failed("P2", slices(2.0, errors=30_000))
+    assert spoilt and "P2 cannot be proven with this trace" in spoilt.message and "capture so long" in spoilt.hint
+    assert told(found, experiment(2.0), EQUAL, spoilt) == (spoilt.message, spoilt.hint)
+    proof = proof_of(found, experiment(2.0), None, Change(), EQUAL, spoilt)
+    assert (proof.verdict, proof.measured, proof.why, proof.hint) == ("not provable here", (), spoilt.message, spoilt.hint)
+    # Nothing that was counted: every transaction failed.
+    none = [each.model_copy(update={"queries": 0}) for each in slices(1.0, errors=1)]
+    assert failed("P2", none)
 
 
 def test_a_proof_needs_all_numbers_of_connections_to_agree(tmp_path: Path) -> None:
