@@ -32,7 +32,6 @@ from upshift.stack.driver_matrix.servers import Family, find_kind, running
 from upshift.stack.driver_matrix.toolkit import Workshop, prepare
 
 CONNECTIONS, WAREHOUSES = 4, 2
-CAPTURE_S = 8
 
 
 def options(*pairs: str) -> tuple[str, ...]:
@@ -76,11 +75,11 @@ CLIENTS: Mapping[Family, Client] = {
 }
 
 
-def named(words: tuple[str, ...], url: str, trace: Path) -> dict[str, Any]:
-    """What `examine` says of some seconds of a client."""
+def named(words: tuple[str, ...], url: str, trace: Path, seconds: int) -> dict[str, Any]:
+    """What `examine` says of so many seconds of a client."""
     with captured(url, trace) as through:
         place, _, database = through.rpartition("@")[2].partition("/")
-        to = ("--address", place, "--database", database, "--seconds", str(CAPTURE_S))
+        to = ("--address", place, "--database", database, "--seconds", str(seconds))
         said = subprocess.run((*words, *to), check=True, stdout=subprocess.PIPE, text=True).stdout
     found = json.loads(upshift("stack", "examine", trace, "--json"))
     return {"client": json.loads(said.splitlines()[-1]), "findings": found["findings"], "budget": found["budget"]}
@@ -99,14 +98,14 @@ def dumped(family: Family, binary: Path, url: str, folder: Path) -> Path:
     return dump
 
 
-def investigate(java: tuple[str, ...], client: Client, url: str, folder: Path) -> list[dict[str, Any]]:
+def investigate(java: tuple[str, ...], client: Client, url: str, folder: Path, seconds: int) -> list[dict[str, Any]]:
     """Capture, examine, mend, and again."""
     steps: list[dict[str, Any]] = []
     words = client.naive
     mended: list[str] = []
     while True:
         base = (*java, "--driver", client.driver, "--connections", str(CONNECTIONS), "--warehouses", str(WAREHOUSES))
-        seen = named((*base, *words), url, folder / f"step-{len(steps)}.trace")
+        seen = named((*base, *words), url, folder / f"step-{len(steps)}.trace", seconds)
         suspects = [each["suspect"] for each in seen["findings"]]
         following = next((each for each in suspects if each in client.fixes and each not in mended), None)
         shares = {each["suspect"]: round(each["share"], 3) for each in seen["findings"]}
@@ -171,6 +170,9 @@ def main() -> int:
     parser.add_argument("--binary", type=Path, help="of MySQL; PostgreSQL is the package's")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--budget", default="12m", help="for the study")
+    parser.add_argument(
+        "--capture-seconds", type=int, default=60, help="of each step; a replay of it runs several times as fast"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--no-proofs", action="store_true", help="leave the replays out")
     what.add_argument("--proofs-alone", action="store_true", help="replay the traces that an earlier run left in FOLDER")
@@ -190,7 +192,7 @@ def main() -> int:
         with running(shell, kind, folder / "server", None) as ground:
             upshift("load", "tpcc", "prepare", "--server", ground.url, "--warehouses", str(WAREHOUSES), "--drop")
             dump = None if given.no_proofs else dumped(family, kind.program, ground.url, folder)
-            steps = investigate(java, CLIENTS[family], ground.url, folder)
+            steps = investigate(java, CLIENTS[family], ground.url, folder, given.capture_seconds)
     finally:
         shell.close()
     machine = describe_machine().model_dump(mode="json")

@@ -207,6 +207,23 @@ def test_a_fault_is_sent_and_then_not_with_the_same_answers(
         assert "prepare" not in before and 0 < after["prepare"]["count"] < 10
 
 
+def adding_by_case(place: Path) -> None:
+    """Parameters whose types the client says, as drivers do: the server alone would find text, which cannot be added."""
+    with connected(place) as connection:
+        connection.prepare_threshold = 0
+        for number in range(20):
+            added = "UPDATE orders SET customer = customer + CASE id WHEN %s THEN %s ELSE %s END WHERE id = %s"
+            connection.execute(added, (number, 0, 0, number))
+
+
+def test_parameters_keep_the_types_that_the_client_gave_them(shop: Shop) -> None:
+    replay = (trace := shop.capture("types", adding_by_case)).with_suffix(".replay")
+    subprocess.run((program("upshift-load"), "import", trace, replay), check=True, capture_output=True)
+    for protocol in ("recorded", "text", "prepare-per-request"):
+        told = shop.replayed(replay, "--protocol", protocol)
+        assert told["errors"] == {} and told["replay"]["counted_otherwise"] == 0
+
+
 def test_rows_that_are_gone_are_other_answers(shop: Shop) -> None:
     trace = shop.loaded("rows", LOOKS, *TEXT)
     replay, digest = trace.with_suffix(".replay"), trace.with_suffix(".digest")

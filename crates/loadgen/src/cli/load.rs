@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use wire::ServerUrl;
+use wire::{Family, ServerUrl};
 
 use super::options::{LoadOptions, OutputOptions, ServerOptions};
 use super::server::look;
@@ -36,6 +36,7 @@ pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
 
 /// The server that a load is for, and how its statements are sent.
 pub(super) struct Target {
+    pub(super) family: Family,
     pub(super) connector: Connector,
     /// For the server's own account. Nothing waits long for it: the server may be standing still.
     account: Connector,
@@ -57,6 +58,7 @@ impl Target {
         knobs.check(url.family)?;
         let hasty = hasty(&url);
         Ok(Self {
+            family: url.family,
             transport: output::Transport::from(&url),
             connector: Arc::new(move || wire::connect(&url)),
             account: Arc::new(move || wire::connect(&hasty)),

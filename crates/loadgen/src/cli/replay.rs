@@ -168,7 +168,12 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
     let open = |file: &Option<PathBuf>| file.as_deref().map(DigestReader::open).transpose();
     let (earlier, again) = (open(&options.compare)?, open(&options.again)?);
-    let replay = Arc::new(Replay::new(&trace, options.connections, options.choices())?);
+    let replay = Arc::new(Replay::new(
+        &trace,
+        target.family,
+        options.connections,
+        options.choices(),
+    )?);
     let plan = options.plan(&trace);
     let server = look(&target, &*replay, &plan)?;
     let knobs = target.knobs;

@@ -96,6 +96,9 @@ pub struct RecordedStatement {
     pub name: String,
     /// With `?` for parameters.
     pub sql: String,
+    /// The same for `PostgreSQL`, where the application gave its parameters types: with casts to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed: Option<String>,
     /// Only the first row is read.
     pub first_row: bool,
     /// It sets or asks the session.
@@ -110,6 +113,7 @@ impl From<&StatementSpec> for RecordedStatement {
         Self {
             name: spec.name.clone(),
             sql: spec.sql.clone(),
+            typed: None,
             first_row: spec.rows == RowsWanted::First,
             of_session: spec.of_session,
             way: spec.way,
@@ -118,12 +122,13 @@ impl From<&StatementSpec> for RecordedStatement {
 }
 
 impl RecordedStatement {
-    /// As the session takes it.
+    /// As the session takes it, on a server of `family`.
     #[must_use]
-    pub fn spec(&self) -> StatementSpec {
+    pub fn spec(&self, family: Family) -> StatementSpec {
+        let typed = self.typed.as_ref().filter(|_| family == Family::Postgres);
         let mut spec = StatementSpec {
             way: self.way,
-            ..StatementSpec::new(&self.name, &self.sql)
+            ..StatementSpec::new(&self.name, typed.unwrap_or(&self.sql))
         };
         if self.first_row {
             spec = spec.first_row();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use wire::{BatchWay, Connection, Done, Error};
+use wire::{BatchWay, Connection, Done, Error, Family};
 
 use super::answers::Answers;
 use super::canonical::ResultHash;
@@ -83,7 +83,12 @@ impl Replay {
     ///
     /// # Errors
     /// A file that has changed since it was opened; a trace that changes rows where only reads may begin again.
-    pub fn new(trace: &Arc<Trace>, connections: u32, choices: Choices) -> anyhow::Result<Self> {
+    pub fn new(
+        trace: &Arc<Trace>,
+        family: Family,
+        connections: u32,
+        choices: Choices,
+    ) -> anyhow::Result<Self> {
         if choices.loops == Some(Loop::Reads)
             && let Some(change) = reads::first_change(trace)?
         {
@@ -94,10 +99,11 @@ impl Replay {
             return Err(Failure::new(message, hint).into());
         }
         let kinds = trace.meta.transactions.iter();
+        let statements = trace.meta.statements.iter();
         Ok(Self {
             name: format!("replay of {}", trace.meta.workload),
             trace: Arc::clone(trace),
-            statements: trace.meta.statements.iter().map(|one| one.spec()).collect(),
+            statements: statements.map(|one| one.spec(family)).collect(),
             // A handful of names, once a process.
             kinds: kinds.map(|kind| &*kind.clone().leak()).collect(),
             connections,

@@ -34,8 +34,9 @@ const CHANGES: [&str; 17] = [
 pub(super) fn first_change(trace: &Trace) -> anyhow::Result<Option<String>> {
     // What sets the session sets it to the same again; what stands behind the first of several is not looked into.
     let statements = trace.meta.statements.iter();
-    let only_read =
-        statements.map(|one| one.of_session || one.spec().is_preparable() && only_reads(&one.sql));
+    let only_read = statements.map(|one| {
+        one.of_session || one.spec(trace.meta.family()).is_preparable() && only_reads(&one.sql)
+    });
     let only_read: Vec<bool> = only_read.collect();
     let mut reader = trace.reader()?;
     while let Some(recorded) = reader.next_transaction()? {

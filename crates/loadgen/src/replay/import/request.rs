@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::Family;
 use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
-use wire::sql::{bind_literals, positional};
+use wire::sql::{bind_literals, positional, positional_with};
 
 use super::about_session;
 use super::ways::{Sort, is_several};
@@ -69,6 +69,8 @@ pub(super) enum Request {
 pub(super) struct Sent {
     /// With `?` for parameters.
     pub(super) sql: String,
+    /// With casts to the types that the application gave them, where `PostgreSQL` was told some.
+    pub(super) typed: Option<String>,
     pub(super) verb: &'static str,
     /// It sets or asks the session.
     pub(super) of_session: bool,
@@ -119,12 +121,18 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         family,
         backslash_escapes: exchange.backslash_escapes,
     };
+    let mut typed = None;
     let (sql, rows) = match &exchange.parameters {
         Some(parameters) if exchange.kind != Kind::Query => {
             if parameters.cut {
                 return Err(LeftOut::NotCaptured);
             }
-            let (sql, places) = positional(dialect, utf8(text)?);
+            let text = utf8(text)?;
+            let (sql, places) = positional(dialect, text);
+            typed = parameters
+                .rows
+                .first()
+                .and_then(|row| with_types(dialect, text, row));
             let rows = parameters.rows.iter();
             let rows: Result<Vec<_>, _> = rows.map(|row| values(family, row, &places)).collect();
             (sql, rows?)
@@ -139,6 +147,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         of_session: about_session::is_about_session(exchange.verb, &sql),
         sql,
         verb,
+        typed,
         sort: Sort::of(exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
@@ -153,6 +162,7 @@ fn several(exchange: &Exchange, verb: &'static str) -> Request {
         Err(why) => Request::Leave(why),
         Ok(text) => Request::Statement(Sent {
             sql: text.to_owned(),
+            typed: None,
             verb,
             // What stands behind the first one is not looked into.
             of_session: false,
@@ -188,6 +198,44 @@ fn whole(text: &Text) -> Result<&[u8], LeftOut> {
 
 fn utf8(text: &[u8]) -> Result<&str, LeftOut> {
     std::str::from_utf8(text).map_err(|_| LeftOut::Binary)
+}
+
+/// The statement with casts to the types of its parameters; None where it has none of those that have a plain name. Without them the
+/// server works a parameter's type out, and finds text where nothing tells otherwise, as in `CASE a WHEN ? THEN ? END`.
+fn with_types(dialect: wire::Dialect, text: &str, row: &[Parameter]) -> Option<String> {
+    let cast = |place: usize| {
+        row.get(place)
+            .map_or("", |parameter| cast_of(parameter.kind))
+    };
+    let typed = || positional_with(dialect, text, cast).0;
+    let is_told = row
+        .iter()
+        .any(|parameter| !cast_of(parameter.kind).is_empty());
+    (dialect.family == Family::Postgres && is_told).then(typed)
+}
+
+/// By `pg_type`'s oid; no text for what is not said, or not among these.
+fn cast_of(oid: u32) -> &'static str {
+    match oid {
+        16 => "::bool",
+        BYTEA => "::bytea",
+        20 => "::int8",
+        21 => "::int2",
+        23 => "::int4",
+        25 => "::text",
+        700 => "::float4",
+        701 => "::float8",
+        1042 => "::bpchar",
+        1043 => "::varchar",
+        1082 => "::date",
+        1083 => "::time",
+        1114 => "::timestamp",
+        1184 => "::timestamptz",
+        1700 => "::numeric",
+        2950 => "::uuid",
+        3802 => "::jsonb",
+        _ => "",
+    }
 }
 
 /// A row's values in the order in which the text has its `?`.

@@ -50,6 +50,8 @@ struct Habit {
     shared: u64,
     /// Rows of its largest fetch.
     fetch_size: u32,
+    /// Some of its results came in parts. A portal of `PostgreSQL`'s has a size that nobody sees until its rows are more.
+    in_parts: bool,
 }
 
 /// The habits of an application, by the text that it prepares.
@@ -85,6 +87,9 @@ impl Ways {
             }
         }
         let fetched = exchange.fetch_size.unwrap_or_default();
+        habit.in_parts |= exchange.cursor
+            || exchange.kind == Kind::Fetch
+            || fetched > 0 && exchange.rows >= fetched;
         habit.fetch_size = habit
             .fetch_size
             .max(u32::try_from(fetched).unwrap_or(u32::MAX));
@@ -96,7 +101,7 @@ impl Ways {
         let habit = self.0.get(text).unwrap_or(&unknown);
         let fetch_size = match sort {
             // A cursor of which nothing was fetched has the protocol's smallest.
-            Sort::Cursor => habit.fetch_size.max(1),
+            Sort::Cursor if habit.in_parts => habit.fetch_size.max(1),
             _ => 0,
         };
         Way {
@@ -165,7 +170,9 @@ mod tests {
         assert_eq!(protocol(&each, Sort::Execute), Protocol::PreparePerRequest);
         let at_once = [prepare, (Kind::Execute, 0), prepare, (Kind::Execute, 0)];
         assert_eq!(protocol(&at_once, Sort::Execute), Protocol::Text);
-        assert_eq!(protocol(&at_once, Sort::Cursor), Protocol::Prepared);
+        assert_eq!(protocol(&at_once, Sort::Cursor), Protocol::Text);
+        let fetched = [&at_once[..], &[(Kind::Fetch, 1)]].concat();
+        assert_eq!(protocol(&fetched, Sort::Cursor), Protocol::Prepared);
         // It was prepared before the capture began; or it was executed once on each of two connections.
         assert_eq!(protocol(&[execute], Sort::Execute), Protocol::Prepared);
         let mut ways = learned(&[prepare, execute]);
@@ -181,7 +188,13 @@ mod tests {
     #[test]
     fn a_cursor_fetches_as_much_as_it_did() {
         let mut ways = learned(&[(Kind::Prepare, 1), (Kind::Execute, 1), (Kind::Execute, 1)]);
-        assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 1);
+        let mut execute = exchange(Kind::Execute, 1);
+        (execute.fetch_size, execute.rows) = (Some(10), 9);
+        ways.learn(1, &execute);
+        assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 0);
+        execute.rows = 10;
+        ways.learn(1, &execute);
+        assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 10);
         let mut fetch = exchange(Kind::Fetch, 1);
         fetch.fetch_size = Some(50);
         ways.learn(1, &fetch);
