@@ -117,7 +117,7 @@ def prove(
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
     from upshift.stack.proof import NotProvableError, change_of, not_provable
-    from upshift.stack.prove import experiment_of, workload_text
+    from upshift.stack.prove import experiment_of, measuring, workload_text
     from upshift.stack.scratch import scratch
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
@@ -143,14 +143,14 @@ def prove(
         most = min(_MOST_CONNECTIONS, max(1, sum(each.connections for each in evidence.clients)))
         how = (connections or str(most), trials, slice_seconds, until, budget)
         if dry_run:
-            options = options_of([str(trace.with_suffix(".toml"))], *how)
+            options = measuring(evidence, options_of([str(trace.with_suffix(".toml"))], *how))
             show_estimates(_estimates(options, variants, evidence, before), as_json=json)
             return
         with scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
             workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
-            options = options_of([str(workload)], *how)
+            options = measuring(evidence, options_of([str(workload)], *how))
             answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
     finally:
         shell.close()

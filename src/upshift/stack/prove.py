@@ -10,6 +10,7 @@ from pathlib import Path
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Slice
 from upshift.measure.variant import Variant
+from upshift.options import Options
 from upshift.report.words import count, measured
 from upshift.server.kind import Unit
 from upshift.stack.answers import Answers
@@ -130,6 +131,14 @@ def _commits(evidence: Evidence) -> bool:
     """Whether most transactions end with a COMMIT, so that commits count them. A select about the session alone is none."""
     asked = sum(each.requests for each in evidence.chatter if each.what in _ASKS)
     return evidence.commits > _COMMITTED * (evidence.budget.transactions - asked)
+
+
+def measuring(evidence: Evidence, options: Options) -> Options:
+    """How a replay of the trace is measured. One that writes has no warm-up: it would begin with the same transactions, so that
+    their keys are there already when the measured replay comes to them.
+    """
+    writes = any(each.verb in DATA_VERBS and each.verb != "select" for each in evidence.statements)
+    return options.model_copy(update={"warmup_s": 0.0}) if writes else options
 
 
 def refuse_forged(finding: Finding, evidence: Evidence) -> None:

@@ -11,6 +11,7 @@ from story import Story
 
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
+from upshift.options import Options
 from upshift.server.kind import Program
 from upshift.stack.change import Given, described, read_given, refuse_unprovable, variants_of
 from upshift.stack.evidence import Evidence
@@ -20,6 +21,7 @@ from upshift.stack.prove import (
     experiment_of,
     failed,
     find_finding,
+    measuring,
     of_suspect,
     refuse_forged,
     refuse_uncounted,
@@ -296,6 +298,14 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
     proof = proof_of(found, experiment(gain), None, Change(sql={"fix.sql": "CREATE INDEX by_id ON item (id)"}), EQUAL)
     assert proof.verdict == word and proof.finding and proof.finding.status == word
     assert proof.expected_ratio and proof.expected_ratio > 2
+
+
+def test_a_trace_that_writes_has_no_warm_up_that_takes_its_keys(tmp_path: Path) -> None:
+    story = Story()
+    with (app := story.connection()).transaction():
+        app.asks("INSERT INTO item VALUES (1)", rows=0)
+    assert measuring(read_evidence(story.export(tmp_path / "writes")), Options()).warmup_s == 0
+    assert measuring(scanning(tmp_path / "reads"), Options()) == Options()
 
 
 def test_a_replay_that_fails_proves_nothing(tmp_path: Path) -> None:
