@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from upshift.card import rows
 from upshift.card.sentences import sentences
+from upshift.measure.model import Load
 from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.report import words
 from upshift.study import wording
@@ -49,7 +50,7 @@ def render(result: StudyResult) -> str:
         style=Markup((_REPORT / "style.css").read_text(encoding="utf-8")),
         card_rows=rows,
         card_sentences=sentences(result.card) if result.card else (),
-        unit=words.UNITS[result.metric],
+        unit=lambda load: _unit(result, load),
         cell=lambda row, load: cells.get((row, load.model_dump_json())),
         rows_plot=lambda load: rows_plot(result, load),
         base_value=lambda load: base_value(result, load),
@@ -58,6 +59,13 @@ def render(result: StudyResult) -> str:
         confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
         crossed=crossed_cells(result),
     )
+
+
+def _unit(result: StudyResult, load: Load) -> str:
+    """Of a load's figures: what QPS counts may be transactions."""
+    if result.metric == "qps" and load.workload in result.transactions:
+        return words.metric_name(result.metric, transactions=True)
+    return words.UNITS[result.metric]
 
 
 def base_value(result: StudyResult, load: object) -> str:

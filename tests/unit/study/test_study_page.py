@@ -35,6 +35,13 @@ def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
     assert "Nothing helps" in shown(found) and "a+b" in shown(found)
 
 
+def test_a_load_that_counts_transactions_has_them_at_the_head_of_its_rows() -> None:
+    found = result(two_factors(), (part(ADDS_UP),)).model_copy(update={"metric": "qps"})
+    assert "<small>QPS</small>" in render(found)
+    counted = found.model_copy(update={"transactions": tuple(load.workload for load in found.loads)})
+    assert "<small>transactions per second</small>" in render(counted) and "<small>QPS</small>" not in render(counted)
+
+
 def test_rows_are_drawn_against_all_off() -> None:
     found = result(two_factors(), (part(ADDS_UP),))
     page = render(found)
