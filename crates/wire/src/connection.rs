@@ -170,6 +170,15 @@ pub trait Connection: Send {
     /// Any [`Error`].
     fn prepare(&mut self, sql: &str) -> Result<Statement, Error>;
 
+    /// Prepare a statement whose parameters have these types: on PostgreSQL `pg_type`'s oids, 0 or none where the server is to work one out.
+    /// MySQL takes the types of each execution's values, and ignores these.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn prepare_typed(&mut self, sql: &str, _types: &[u32]) -> Result<Statement, Error> {
+        self.prepare(sql)
+    }
+
     /// Run a prepared statement.
     ///
     /// # Errors

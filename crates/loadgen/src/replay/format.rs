@@ -96,9 +96,9 @@ pub struct RecordedStatement {
     pub name: String,
     /// With `?` for parameters.
     pub sql: String,
-    /// The same for `PostgreSQL`, where the application gave its parameters types: with casts to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub typed: Option<String>,
+    /// Types of the parameters on `PostgreSQL`, by `pg_type`'s oid, as the application or its server gave them; 0 for what nobody said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<u32>,
     /// Only the first row is read.
     pub first_row: bool,
     /// It sets or asks the session.
@@ -113,7 +113,7 @@ impl From<&StatementSpec> for RecordedStatement {
         Self {
             name: spec.name.clone(),
             sql: spec.sql.clone(),
-            typed: None,
+            types: spec.types.clone(),
             first_row: spec.rows == RowsWanted::First,
             of_session: spec.of_session,
             way: spec.way,
@@ -125,11 +125,13 @@ impl RecordedStatement {
     /// As the session takes it, on a server of `family`.
     #[must_use]
     pub fn spec(&self, family: Family) -> StatementSpec {
-        let typed = self.typed.as_ref().filter(|_| family == Family::Postgres);
         let mut spec = StatementSpec {
             way: self.way,
-            ..StatementSpec::new(&self.name, typed.unwrap_or(&self.sql))
+            ..StatementSpec::new(&self.name, &self.sql)
         };
+        if family == Family::Postgres {
+            spec.types.clone_from(&self.types);
+        }
         if self.first_row {
             spec = spec.first_row();
         }

@@ -177,7 +177,7 @@ impl Workload for Replay {
     /// Whether the server takes every statement of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
         for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
-            match connection.prepare(&spec.sql) {
+            match connection.prepare_typed(&spec.sql, &spec.types) {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {
                     let message = format!(

@@ -33,7 +33,7 @@ fn meta() -> Meta {
     let statement = |name: &str| RecordedStatement {
         name: name.into(),
         sql: "SELECT ?".into(),
-        typed: None,
+        types: Vec::new(),
         first_row: name == "b",
         of_session: name == "b",
         way: None,

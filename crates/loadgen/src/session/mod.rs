@@ -146,7 +146,8 @@ impl Session {
                 done
             }
             Protocol::PreparePerRequest => self.measured(name, |connection, shared| {
-                let statement = connection.prepare(&shared.statements[usize::from(id.0)].sql)?;
+                let spec = &shared.statements[usize::from(id.0)];
+                let statement = connection.prepare_typed(&spec.sql, &spec.types)?;
                 let done = connection.execute(&statement, parameters, fetch, sink);
                 connection.close(statement)?;
                 done
@@ -347,7 +348,8 @@ impl Session {
         }
         let mut prepared = None;
         self.measured(Names::PREPARE, |connection, shared| {
-            prepared = Some(connection.prepare(&shared.statements[usize::from(id.0)].sql)?);
+            let spec = &shared.statements[usize::from(id.0)];
+            prepared = Some(connection.prepare_typed(&spec.sql, &spec.types)?);
             Ok(Done::default())
         })?;
         prepared.ok_or_else(|| Error::Protocol("prepare gave no statement".into()))

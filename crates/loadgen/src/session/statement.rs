@@ -16,6 +16,8 @@ pub struct StatementSpec {
     pub name: String,
     /// With `?` for parameters, on PostgreSQL too.
     pub sql: String,
+    /// Types of its parameters, as [`wire::Connection::prepare_typed`] takes them.
+    pub types: Vec<u32>,
     /// How much of its result the workload needs.
     pub rows: RowsWanted,
     /// It sets or asks the session and touches no row of a table. It goes as text in every protocol, as drivers send it.
@@ -44,6 +46,7 @@ impl StatementSpec {
         Self {
             name: name.into(),
             sql: sql.into(),
+            types: Vec::new(),
             rows: RowsWanted::All,
             of_session: false,
             way: None,

@@ -251,12 +251,16 @@ impl Connection for Postgres {
     }
 
     fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.prepare_typed(sql, &[])
+    }
+
+    fn prepare_typed(&mut self, sql: &str, types: &[u32]) -> Result<Statement, Error> {
         let id = self.statements + 1;
         self.set_name(id);
         let name = &self.name;
         let sql = numbered(self.dialect(), sql);
         self.channel
-            .put(|out| frontend::parse(name, &sql, [], out))?;
+            .put(|out| frontend::parse(name, &sql, types.iter().copied(), out))?;
         self.channel
             .put(|out| frontend::describe(b'S', name, out))?;
         reply::sync(&mut self.channel)?;

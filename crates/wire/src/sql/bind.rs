@@ -38,16 +38,6 @@ pub fn bind_literals(dialect: impl Into<Dialect>, sql: &[u8]) -> Option<(String,
 /// name one twice.
 #[must_use]
 pub fn positional(dialect: impl Into<Dialect>, sql: &str) -> (String, Vec<usize>) {
-    positional_with(dialect, sql, |_| "")
-}
-
-/// The same with more text behind each `?`, by the number of its parameter: a cast to the type that its sender had given it.
-#[must_use]
-pub fn positional_with<'a>(
-    dialect: impl Into<Dialect>,
-    sql: &str,
-    behind: impl Fn(usize) -> &'a str,
-) -> (String, Vec<usize>) {
     let mut text = Vec::with_capacity(sql.len());
     let mut places = Vec::new();
     for token in Tokens::new(dialect.into(), sql.as_bytes()) {
@@ -60,7 +50,6 @@ pub fn positional_with<'a>(
         let place = number.map_or(places.len(), |number| number.saturating_sub(1));
         places.push(place);
         text.push(b'?');
-        text.extend_from_slice(behind(place).as_bytes());
     }
     (String::from_utf8_lossy(&text).into_owned(), places)
 }

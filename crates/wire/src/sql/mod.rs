@@ -7,7 +7,7 @@ mod mask;
 mod token;
 mod verb;
 
-pub use bind::{bind_literals, positional, positional_with};
+pub use bind::{bind_literals, positional};
 pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
 pub use mask::{has_secret, mask};

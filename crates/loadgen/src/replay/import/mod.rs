@@ -174,7 +174,7 @@ impl Known {
         let statement = RecordedStatement {
             name: format!("{}_{}", sent.verb, number + 1),
             sql: key.0.clone(),
-            typed: sent.typed,
+            types: sent.types,
             first_row: false,
             of_session: sent.of_session,
             way: None,

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::Family;
 use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
-use wire::sql::{bind_literals, positional, positional_with};
+use wire::sql::{bind_literals, positional};
 
 use super::about_session;
 use super::ways::{Sort, is_several};
@@ -69,8 +69,8 @@ pub(super) enum Request {
 pub(super) struct Sent {
     /// With `?` for parameters.
     pub(super) sql: String,
-    /// With casts to the types that the application gave them, where `PostgreSQL` was told some.
-    pub(super) typed: Option<String>,
+    /// [`super::RecordedStatement::types`].
+    pub(super) types: Vec<u32>,
     pub(super) verb: &'static str,
     /// It sets or asks the session.
     pub(super) of_session: bool,
@@ -121,7 +121,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         family,
         backslash_escapes: exchange.backslash_escapes,
     };
-    let mut typed = None;
+    let mut types = Vec::new();
     let (sql, rows) = match &exchange.parameters {
         Some(parameters) if exchange.kind != Kind::Query => {
             if parameters.cut {
@@ -129,10 +129,9 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             }
             let text = utf8(text)?;
             let (sql, places) = positional(dialect, text);
-            typed = parameters
-                .rows
-                .first()
-                .and_then(|row| with_types(dialect, text, row));
+            if let Some(row) = parameters.rows.first() {
+                types = types_of(family, row, &places);
+            }
             let rows = parameters.rows.iter();
             let rows: Result<Vec<_>, _> = rows.map(|row| values(family, row, &places)).collect();
             (sql, rows?)
@@ -147,7 +146,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         of_session: about_session::is_about_session(exchange.verb, &sql),
         sql,
         verb,
-        typed,
+        types,
         sort: Sort::of(exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
@@ -162,7 +161,7 @@ fn several(exchange: &Exchange, verb: &'static str) -> Request {
         Err(why) => Request::Leave(why),
         Ok(text) => Request::Statement(Sent {
             sql: text.to_owned(),
-            typed: None,
+            types: Vec::new(),
             verb,
             // What stands behind the first one is not looked into.
             of_session: false,
@@ -200,42 +199,24 @@ fn utf8(text: &[u8]) -> Result<&str, LeftOut> {
     std::str::from_utf8(text).map_err(|_| LeftOut::Binary)
 }
 
-/// The statement with casts to the types of its parameters; None where it has none of those that have a plain name. Without them the
-/// server works a parameter's type out, and finds text where nothing tells otherwise, as in `CASE a WHEN ? THEN ? END`.
-fn with_types(dialect: wire::Dialect, text: &str, row: &[Parameter]) -> Option<String> {
-    let cast = |place: usize| {
-        row.get(place)
-            .map_or("", |parameter| cast_of(parameter.kind))
+/// The types of a row's parameters in the order in which the text has its `?`; empty where none is known. Without them the server works a
+/// parameter's type out, and finds text where nothing tells otherwise, as in `CASE a WHEN ? THEN ? END`.
+fn types_of(family: Family, row: &[Parameter], places: &[usize]) -> Vec<u32> {
+    let one = |place: &usize| row.get(*place).map_or(0, |parameter| own(parameter.kind));
+    let types: Vec<_> = match family {
+        Family::Postgres => places.iter().map(one).collect(),
+        Family::Mysql => Vec::new(),
     };
-    let typed = || positional_with(dialect, text, cast).0;
-    let is_told = row
-        .iter()
-        .any(|parameter| !cast_of(parameter.kind).is_empty());
-    (dialect.family == Family::Postgres && is_told).then(typed)
+    match types.iter().all(|kind| *kind == 0) {
+        true => Vec::new(),
+        false => types,
+    }
 }
 
-/// By `pg_type`'s oid; no text for what is not said, or not among these.
-fn cast_of(oid: u32) -> &'static str {
-    match oid {
-        16 => "::bool",
-        BYTEA => "::bytea",
-        20 => "::int8",
-        21 => "::int2",
-        23 => "::int4",
-        25 => "::text",
-        700 => "::float4",
-        701 => "::float8",
-        1042 => "::bpchar",
-        1043 => "::varchar",
-        1082 => "::date",
-        1083 => "::time",
-        1114 => "::timestamp",
-        1184 => "::timestamptz",
-        1700 => "::numeric",
-        2950 => "::uuid",
-        3802 => "::jsonb",
-        _ => "",
-    }
+/// None for a type that is not PostgreSQL's own: its oid is another one on another server.
+fn own(oid: u32) -> u32 {
+    // access/transam.h: FirstNormalObjectId.
+    if oid < 16_384 { oid } else { 0 }
 }
 
 /// A row's values in the order in which the text has its `?`.

@@ -52,7 +52,7 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
                 statements.push(RecordedStatement {
                     name: sent.verb.to_owned(),
                     sql: sent.sql,
-                    typed: sent.typed,
+                    types: sent.types,
                     first_row: false,
                     of_session: sent.of_session,
                     way: None,
@@ -333,7 +333,7 @@ fn parameters_keep_the_types_that_they_were_given() {
     let text = "UPDATE t SET a = CASE b WHEN $1 THEN $2 END WHERE b = $1 AND c = '$2'";
     let mut exchange = query(text, Verb::Update, (0, 1), false);
     exchange.kind = Kind::Execute;
-    let mut typed = |family, kinds: [u32; 2]| {
+    let mut types = |family, kinds: [u32; 2]| {
         let row = kinds.map(|kind| Parameter {
             kind,
             value: ParameterValue::Int(1),
@@ -346,22 +346,23 @@ fn parameters_keep_the_types_that_they_were_given() {
             panic!("a statement");
         };
         assert_eq!(sent.rows[0].len(), 3);
-        sent.typed
+        sent.types
     };
-    let cast = "UPDATE t SET a = CASE b WHEN ?::int4 THEN ? END WHERE b = ?::int4 AND c = '$2'";
-    // Nothing was said of the second; an interval's values are not read.
-    assert_eq!(typed(Family::Postgres, [23, 0]).as_deref(), Some(cast));
-    assert_eq!(typed(Family::Postgres, [0, 0]), None);
+    // Nothing was said of the second; the text names the first one twice.
+    assert_eq!(types(Family::Postgres, [23, 0]), [23, 0, 23]);
+    // A type of the database's own has another number elsewhere.
+    assert_eq!(types(Family::Postgres, [16_384, 23]), [0, 23, 0]);
+    assert!(types(Family::Postgres, [0, 0]).is_empty());
     let statement = RecordedStatement {
         name: "update".into(),
         sql: "SELECT ?".into(),
-        typed: Some("SELECT ?::int4".into()),
+        types: vec![23],
         first_row: false,
         of_session: false,
         way: None,
     };
-    assert_eq!(statement.spec(Family::Postgres).sql, "SELECT ?::int4");
-    assert_eq!(statement.spec(Family::Mysql).sql, "SELECT ?");
+    assert_eq!(statement.spec(Family::Postgres).types, [23]);
+    assert!(statement.spec(Family::Mysql).types.is_empty());
 }
 
 #[test]
