@@ -42,9 +42,34 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(suspect, f"{count} of {len(runs)}", f"{100 * largest:.0f} %")
 
 
+def replays(result: dict[str, Any]) -> Iterator[str]:
+    """A row a replay of tests/benches/tpcc_replay.py: what was answered, counted and ended otherwise, where order is known."""
+    asked, first = result["asked"], result["replays"][0]
+    yield (
+        f"{table.machine(result)}; MySQL {result['version']['version']}; {first['transactions']} transactions recorded with "
+        f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {asked['warehouses']} warehouses; "
+        f"{first['overlapped']} of them overlapped another one. Options of the other server: "
+        f"{', '.join(f'`{option}`' for option in result['other_options']) or 'none'}."
+    )
+    yield ""
+    yield from table.head(
+        "server",
+        "`--order`",
+        "transactions",
+        "answered otherwise",
+        "other counts of rows",
+        "ended otherwise",
+        "of those that overlapped",
+    )
+    for each in result["replays"]:
+        overlapped = sum(value for name, value in each.items() if name.endswith("_overlapped"))
+        counts = (each[name] for name in ("transactions", "differences", "counted_otherwise", "ended_otherwise"))
+        yield table.row(each["server"], f"`{each['order']}`", *counts, overlapped)
+
+
 def _proof(said: dict[str, Any]) -> str:
     ratios = (f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})" for one in said["measured"] or ())
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 
-KINDS = (investigated, innocents)
+KINDS = (investigated, innocents, replays)

@@ -1,0 +1,145 @@
+"""Does a replay of TPC-C on eight connections answer as the recording's order says, on the same server and on another build?
+
+    PYTHONPATH=src .venv/bin/python tests/benches/tpcc_replay.py --server PATH/mysqld --other PATH/mysqld --json FILE
+
+The load client records TPC-C on the first server. The trace is replayed there one transaction after the other
+(`--order serial`), which gives the digests of all answers. Each replay after that begins with the same data and is
+compared with them: on each server with `--order commit`, and on the first with `--order off`, which has to differ, or
+the comparison could not fail. Transactions that overlapped in the recording have no order; what they answer otherwise
+is counted apart. Nothing is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
+
+from real_server import started  # noqa: E402
+
+from upshift.machine import describe_machine  # noqa: E402
+
+DATABASE = "tpcc"
+OPTIONS = (
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-buffer-pool-size=512M",
+    "--max-prepared-stmt-count=100000",
+    "--skip-log-bin",
+    "--mysqlx=OFF",
+    "--secure-file-priv=NULL",
+)
+AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
+TIMEOUT_S = 1800.0
+COUNTED = ("differences", "counted_otherwise", "ended_otherwise")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the servers' data and the traces are."""
+
+    folder: Path
+    transactions: int
+    rate_per_s: float
+
+    def load(self, socket: Path, *words: str) -> dict[str, Any]:
+        """The result of the load client, which exits with 1 where answers differ."""
+        url = f"mysql://root@localhost/{DATABASE}?socket={socket}"
+        argv = (str(CHECKOUT / "upshift"), "load", *words, "--server", url)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S)
+        if done.returncode not in (0, 1) or (done.returncode == 1 and "--compare" not in words):
+            raise SystemExit(f"{' '.join(argv)}: exit {done.returncode}\n{done.stderr[-2000:]}")
+        return json.loads(done.stdout) if "--json" in words else {}
+
+    def copied(self) -> Path:
+        """The data that the recording began with."""
+        data = self.folder / "data"
+        subprocess.run(("rm", "-rf", str(data)), check=True)
+        subprocess.run(("cp", "-a", "--reflink=auto", str(self.folder / "saved"), str(data)), check=True)
+        return data
+
+    def prepare(self, server: Path, warehouses: int) -> None:
+        saved = self.folder / "saved"
+        initialise = (str(server), "--no-defaults", *AS_ROOT, f"--datadir={saved}", "--initialize-insecure")
+        subprocess.run(initialise, check=True, capture_output=True)
+        with started(str(server), saved, OPTIONS) as running:
+            running.run(f"CREATE DATABASE {DATABASE}")
+            self.load(running.socket, "tpcc", "prepare", "--warehouses", str(warehouses))
+
+    def record(self, server: Path) -> dict[str, Any]:
+        trace = str(self.folder / "trace")
+        words = ("tpcc", "run", "--warehouses", "any", "-c", "8", "--rate", str(self.rate_per_s), "--arrivals", "uniform")
+        bounds = ("--max-transactions", str(self.transactions), "--seconds", "1200")
+        with started(str(server), self.copied(), OPTIONS) as running:
+            return self.load(running.socket, *words, *bounds, "--record", trace, "--json")
+
+    def replay(self, server: Path, options: tuple[str, ...], order: str, *words: str) -> dict[str, Any]:
+        with started(str(server), self.copied(), (*OPTIONS, *options)) as running:
+            asked = ("replay", str(self.folder / "trace"), "-c", "8", "--order", order, "--json")
+            return self.load(running.socket, *asked, *words)
+
+
+def row(server: str, order: str, result: dict[str, Any]) -> dict[str, Any]:
+    told = result["replay"]
+    counted = {name: told[name] - told[f"{name}_overlapped"] for name in COUNTED}
+    overlapped = {f"{name}_overlapped": told[f"{name}_overlapped"] for name in COUNTED}
+    done = sum(each["count"] + each["rolled_back"] for each in result["transactions"].values())
+    return {"server": server, "order": order, "transactions": done, "overlapped": told["overlapped"], **counted, **overlapped}
+
+
+def said(each: dict[str, Any]) -> str:
+    ordered = ", ".join(f"{each[name]} {name}" for name in COUNTED)
+    return f"{each['server']}, --order {each['order']}: {each['transactions']} transactions, in order: {ordered}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", type=Path, required=True, help="records, and replays")
+    parser.add_argument("--other", type=Path, help="another build of the same version, which replays")
+    parser.add_argument(
+        "--other-option", action="append", default=[], help="an option of its server, such as --name=ON; repeatable"
+    )
+    parser.add_argument("--transactions", type=int, default=5000)
+    parser.add_argument("--rate", type=float, default=40.0, help="transactions a second in the recording")
+    parser.add_argument("--warehouses", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="upshift-tpcc-") as place:
+        bench = Bench(Path(place), given.transactions, given.rate)
+        bench.prepare(given.server, given.warehouses)
+        recorded = bench.record(given.server)
+        digest = str(bench.folder / "digest")
+        bench.replay(given.server, (), "serial", "--digest", digest)
+        runs = [("recorded on", given.server, (), "commit")]
+        if given.other:
+            runs.append(("other", given.other, tuple(given.other_option), "commit"))
+        runs.append(("recorded on", given.server, (), "off"))
+        for name, server, options, order in runs:
+            rows.append(row(name, order, bench.replay(server, options, order, "--compare", digest)))
+            sys.stdout.write(said(rows[-1]))
+            sys.stdout.flush()
+    in_order = [sum(each[name] for name in COUNTED) for each in rows]
+    if given.json:
+        result = {
+            "schema_version": 1,
+            "machine": describe_machine().model_dump(mode="json"),
+            "version": recorded["server"],
+            "asked": {"transactions": given.transactions, "rate_per_s": given.rate, "warehouses": given.warehouses},
+            "other_options": given.other_option,
+            "replays": rows,
+        }
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if not any(in_order[:-1]) and in_order[-1] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
