@@ -76,16 +76,14 @@ class PytestOutput:
 
     def __init__(self) -> None:
         self.count = Count()
-        self.deselected = 0
 
     def line(self, text: str) -> bool:
         """Take a line in. People want to see each."""
         if found := _SKIPPED.match(text):
             self.count.why.append(f"{found[1]}: {found[2] or 'skipped'}")
-        elif re.search(r"\d+ (passed|failed|skipped|errors?|deselected)\b.* in \d[\d.]*s", text):
+        elif re.search(r"\d+ (passed|failed|skipped|errors?)\b.* in \d[\d.]*s", text):
             numbers = {what.rstrip("s"): int(number) for number, what in re.findall(r"(\d+) ([a-z]+)", text)}
             self.count.passed = numbers.get("passed", 0)
             self.count.failed = numbers.get("failed", 0) + numbers.get("error", 0)
             self.count.not_run = numbers.get("skipped", 0)
-            self.deselected = numbers.get("deselected", 0)
         return True

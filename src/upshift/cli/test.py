@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """For the command's registration: options that are not ours are pytest's."""
 
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+"""For pytest: two workers, since the pipeline's tests wait for half of their time, and in the order of the folders, since
+they take the longest; tests/conftest.py says what stays together.
+"""
+
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 """Names the MySQL of the tests that need one."""
 
@@ -132,15 +137,12 @@ def _cargo_test(shell: Shell) -> tuple[bool, Count]:
 
 
 def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count]:
-    """A ``-m`` of the user's wins over ours."""
+    """The full tests measure MySQL: nothing runs beside them."""
     from upshift.cli.counting import PytestOutput
 
-    chosen = () if full else ("-m", "not full")
     output = PytestOutput()
-    passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *chosen, *arguments), output.line)
-    if output.deselected and not arguments:
-        output.count.not_run += output.deselected
-        output.count.why.append(f"{output.deselected} tests of pytest's that are marked full: ./upshift test --full")
+    how = ("--full",) if full else SIDE_BY_SIDE
+    passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *how, *arguments), output.line)
     return passed, output.count
 
 

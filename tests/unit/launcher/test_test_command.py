@@ -49,7 +49,7 @@ SAID = {
     "mypy": "Success: no issues found in 172 source files",
     "cargo test": CARGO,
     "pytest": "tests/unit/a.py ...  [100%]\nSKIPPED tests/a.py::test_b - Skipped: needs a browser\n"
-    "1 failed, 640 passed, 1 skipped, 5 deselected, 2 warnings in 4.50s",
+    "1 failed, 640 passed, 1 skipped, 2 warnings in 4.50s",
 }
 CHECKS = ["ruff check", "ruff format", "mypy", "cargo fmt", "cargo clippy", "cargo test", "pytest"]
 
@@ -122,7 +122,7 @@ def test_what_a_real_pytest_prints_of_tests_that_were_not_run() -> None:
     output = PytestOutput()
     for line in (HERE / "pytest.txt").read_text().splitlines():
         output.line(line)
-    assert (output.count.passed, output.count.failed, output.count.not_run, output.deselected) == (8, 0, 3, 9)
+    assert (output.count.passed, output.count.failed, output.count.not_run) == (8, 0, 3)
     browser = "tests/unit/report/test_in_a_browser.py"
     names = ["every_chart_is_drawn", "its_scripts_complain_of_nothing", "colours_are_those_of_the_style_sheet"]
     assert output.count.why == [f"{browser}::test_{name}: needs a browser, such as Debian's chromium" for name in names]
@@ -133,13 +133,12 @@ def test_every_check_runs_and_the_last_line_counts(monkeypatch: pytest.MonkeyPat
     code, stdout = machine.invoke()
     assert code == 0
     assert [named(argv) for argv in machine.ran] == CHECKS
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "-m", "not full")
-    assert stdout.splitlines()[-5:] == [
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SIDE_BY_SIDE)
+    assert stdout.splitlines()[-4:] == [
         "not run: later: not today",
         "not run: needs_mysql: UPSHIFT_TEST_MYSQLD names no server",
         "not run: tests/a.py::test_b: needs a browser",
-        "not run: 5 tests of pytest's that are marked full: ./upshift test --full",
-        "656 passed, 2 failed, 8 not run",
+        "656 passed, 2 failed, 3 not run",
     ]
     assert machine.ensured == [("test", True)]
 
@@ -159,16 +158,15 @@ def test_what_fails_without_naming_a_test_is_a_failure_too(monkeypatch: pytest.M
     machine.said["cargo test"] = "error: could not compile `wire`"
     code, stdout = machine.invoke()
     assert code == 1
-    assert stdout.splitlines()[-1] == "640 passed, 3 failed, 6 not run"  # mypy, the compiler, and pytest's own
+    assert stdout.splitlines()[-1] == "640 passed, 3 failed, 1 not run"  # mypy, the compiler, and pytest's own
 
 
 def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.said["pytest"] = "646 passed in 4.50s"
-    _code, stdout = machine.invoke("--full", "--no-install")
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped")
+    machine.invoke("--full", "--no-install")
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "--full")
     assert machine.ensured == [("test", False), ("mysql", False)]
-    assert "marked full" not in stdout
 
 
 def test_full_hands_the_mysql_that_it_builds_to_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -195,7 +193,7 @@ def test_a_mysql_that_does_not_build_is_a_failure(monkeypatch: pytest.MonkeyPatc
     machine = Machine(monkeypatch, "upshift build")
     code, stdout = machine.invoke("--full")
     assert code == 1
-    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 8 not run"
+    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 3 not run"
     assert len(machine.ran) == len(CHECKS) + 1
 
 
@@ -203,7 +201,7 @@ def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.invoke("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
     expected = ("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "-m", "not full", *expected)
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SIDE_BY_SIDE, *expected)
 
 
 @pytest.mark.parametrize("broken", CHECKS)
