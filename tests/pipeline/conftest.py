@@ -114,7 +114,7 @@ class Cli:
 
 @pytest.fixture(scope="session")
 def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
-    """One cache for all tests: what an earlier one has built, a later one finds."""
+    """One cache for all tests of a worker: what an earlier one has built, a later one finds."""
     folder = tmp_path_factory.mktemp("upshift")
     return Cli(folder / "cache", folder)
 

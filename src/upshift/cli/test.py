@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """For the command's registration: options that are not ours are pytest's."""
 
-SIDE_BY_SIDE = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
-"""For pytest: two workers, since the pipeline's tests wait for half of their time, and in the order of the folders, since
-they take the longest; tests/conftest.py says what stays together.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+"""For pytest: two workers, since the pipeline's tests wait for half of their time. A file stays with one of them. The folders
+keep their order: the pipeline's files take the longest and come first.
 """
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
