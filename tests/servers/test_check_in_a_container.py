@@ -33,7 +33,7 @@ SMALL = (
 LARGE = ("--innodb-buffer-pool-size=512M", "--max-connections=2000")
 OF_THE_KERNEL = {"huge-pages-always"}
 """What the machine of the tests may have, and no setting of the server mends."""
-ROWS = "INSERT INTO shop.orders SELECT seq, REPEAT(MD5(seq), 30) FROM seq_1_to_90000"
+ROWS = "INSERT INTO orders SELECT seq, REPEAT(MD5(seq), 30) FROM seq_1_to_90000"
 
 
 def places() -> Iterator[tuple[Path, str]]:
@@ -111,7 +111,7 @@ def found(url: str, *command: str) -> dict[str, str]:
 def test_a_server_that_is_set_for_its_container_hears_nothing(data: Path, group: Group, tmp_path: Path) -> None:
     """With more data than pool, and no memory for a larger one."""
     with started(group.program(tmp_path, "mariadbd"), data, SMALL) as server:
-        server.run("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)", ROWS)
+        server.run("CREATE DATABASE shop", "USE shop", "CREATE TABLE orders (id INT PRIMARY KEY, note TEXT)", ROWS)
         server.run("ANALYZE TABLE shop.orders")
         (size,) = server.run("SELECT data_length FROM information_schema.tables WHERE table_name = 'orders'")
         assert size[0] > 64 * MIB
