@@ -35,11 +35,14 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
     named = Counter(suspect for each in runs for suspect in each["named"])
     if not named:
         yield f"No suspect was named in any of the {len(runs)} runs."
-        return
-    yield from table.head("suspect", "runs that named it", "largest share")
+    else:
+        yield from table.head("suspect", "runs that named it", "largest share")
     for suspect, count in sorted(named.items()):
         largest = max(each["named"].get(suspect, 0.0) for each in runs)
         yield table.row(suspect, f"{count} of {len(runs)}", f"{100 * largest:.0f} %")
+    blind = Counter(suspect for each in runs for suspect in each["unseen"])
+    yield ""
+    yield f"Not seen: {', '.join(f'{suspect} in {count} of {len(runs)} runs' for suspect, count in sorted(blind.items())) or 'none'}."
 
 
 def replays(result: dict[str, Any]) -> Iterator[str]:

@@ -117,7 +117,13 @@ def proven(mysqld: Path, case: Case, given: argparse.Namespace) -> dict[str, Any
             change = ("--sql", fix)
         how = ("--findings", report, "--before", dump, "--binary", mysqld, "--until", given.until, "--budget", given.budget)
         done = upshift("prove", trace, "--suspect", case.suspect, *change, *how)
-    row = {"case": case.name, "suspect": case.suspect, "sql": case.sql, "named": named, "expected": case.expected}
+    row: dict[str, Any] = {
+        "case": case.name,
+        "suspect": case.suspect,
+        "sql": case.sql,
+        "named": named,
+        "expected": case.expected,
+    }
     row["wall_s"] = round(time.monotonic() - began_s, 1)
     if not done.stdout:
         return {**row, "failed": done.stderr.splitlines()[-8:]}

@@ -45,7 +45,7 @@ def read_facts(
     family, version = _who(variables["version"], variables.get("version_comment", ""))
     status = _status(session)
     host, why_no_host = _host(session, variables, root)
-    unseen: dict[Section, str] = _unseen_of(host, why_no_host)
+    unseen: dict[Section, str] = _unseen_of(host, why_no_host, card, variables["datadir"], root)
     if card is None:
         unseen["card"] = "no machine card was named; `upshift card --json > card.json` measures one for --card card.json"
 
@@ -165,15 +165,30 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
         return None, f"/proc of the server's process cannot be read: {error}"
 
 
-def _unseen_of(host: Host | None, why_not: str) -> dict[Section, str]:
+def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str, root: Path) -> dict[Section, str]:
     if host is None:
-        return {"machine": why_not, "disk": why_not, "text": why_not}
+        return {"machine": why_not, "disk": why_not, "disk speed": why_not, "text": why_not}
     unseen: dict[Section, str] = {}
-    if host.disk is None or host.disk.rotational is None:
-        unseen["disk"] = "the kernel does not say whether the disk turns"
+    if why := _why_no_speed(host, card, root):
+        unseen["disk speed"] = f"{why}; `upshift card --folder {datadir} --json > card.json` measures it for --card card.json"
+        if host.disk is None or host.disk.rotational is None:
+            unseen["disk"] = f"what the kernel says of the disk is missing or not to be trusted, and {why}"
     if host.text is None:
         unseen["text"] = "only root and the server's own user may see how its text lies in memory"
     return unseen
+
+
+def _why_no_speed(host: Host, card: Card | None, root: Path) -> str:
+    """Why no card says how fast the data's disk is; empty when one does."""
+    if card is None:
+        return "no machine card was named"
+    if not (card.direct_io and card.read_us_p50 and card.fsync_us_p50):
+        return "the card has no reads of the disk past the kernel's cache, or no syncs"
+    try:
+        same = host.disk is not None and (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
+    except OSError:
+        same = False
+    return "" if same else f"the card measured {card.folder}, which is not on the data's file system"
 
 
 def _absolute(path: str, folder: str) -> str:

@@ -94,18 +94,30 @@ def _cpus(process: Path) -> int:
 
 
 def _groups(process: Path, root: Path) -> list[Path]:
-    """The folders of the process's control groups and of those above them, of both versions."""
+    """The folders of the process's control groups and of those above them, of both versions, as far as they are seen here."""
     found = []
     mounts = {each: root / "sys/fs/cgroup" / each for each in ("memory", "cpu", "cpu,cpuacct")}
-    for line in _read(process / "cgroup").splitlines():
-        _number, controllers, path = line.split(":", 2)
+    ours = _group_paths(root / "proc/self")
+    for controllers, path in _group_paths(process).items():
         if controllers and controllers not in mounts:
             continue
         mount = mounts[controllers] if controllers else root / "sys/fs/cgroup"
-        # A path that is not there is another namespace's: the mount itself is then the process's group.
-        here = PurePosixPath(path.lstrip("/"))
+        here, own = (PurePosixPath(each.lstrip("/")) for each in (path, ours.get(controllers, "/")))
+        if ".." in here.parts:
+            continue  # beside the groups that are seen here
+        if not (mount / here).is_dir():
+            # Paths of another namespace. The mount is our own group: the process's too, where it is in it or below.
+            if own not in (here, *here.parents):
+                continue
+            here = here.relative_to(own)
         found += [mount / each for each in (here, *here.parents)]
     return list(dict.fromkeys(found))
+
+
+def _group_paths(process: Path) -> dict[str, str]:
+    """Of each hierarchy, by its controllers; version 2 has none."""
+    lines = (line.split(":", 2) for line in _read(process / "cgroup").splitlines())
+    return {controllers: path for _number, controllers, path in lines}
 
 
 def _memory_limit(group: Path) -> int | None:
@@ -131,8 +143,9 @@ def _chosen(text: str) -> str:
 
 def _disk(process: Path, inside: Path, datadir: str, root: Path) -> Disk | None:
     mount = _mount(_read(process / "mountinfo"), PurePosixPath(datadir))
+    folder = inside / datadir.lstrip("/")
     try:
-        room = os.statvfs(inside / datadir.lstrip("/"))
+        room, file_system_number = os.statvfs(folder), folder.stat().st_dev
     except OSError:
         return None
     if mount is None:
@@ -145,6 +158,7 @@ def _disk(process: Path, inside: Path, datadir: str, root: Path) -> Disk | None:
     return Disk(
         device=name,
         rotational=_rotational(queue, root),
+        file_system_number=file_system_number,
         scheduler=_chosen(_read(queue / "scheduler")) if queue else "",
         file_system=file_system,
         mount_options=options,
@@ -157,8 +171,8 @@ def _rotational(queue: Path | None, root: Path) -> bool | None:
     said = _read(queue / "rotational").strip() if queue else ""
     if said not in ("0", "1"):
         return None
-    # A virtual disk reports that it rotates unless its host was told otherwise, whatever it lies on.
-    return None if said == "1" and "hypervisor" in _read(root / "proc/cpuinfo") else said == "1"
+    # A virtual disk reports what its host was told to make it report, whatever it lies on.
+    return None if "hypervisor" in _read(root / "proc/cpuinfo") else said == "1"
 
 
 def _mount(text: str, folder: PurePosixPath) -> tuple[str, tuple[str, ...], str] | None:

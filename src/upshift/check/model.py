@@ -23,6 +23,7 @@ Section = Literal[
     "statements",
     "machine",
     "disk",
+    "disk speed",
     "text",
     "card",
 ]
@@ -141,6 +142,8 @@ class Disk(Value):
     device: str
     rotational: bool | None
     """None: the kernel does not say, or the disk is virtual, whose word for it is worth nothing."""
+    file_system_number: int
+    """As stat has it: a folder with the same number lies on the same file system."""
     scheduler: str
     """The one in brackets; empty without one."""
     file_system: str
@@ -207,7 +210,7 @@ class Facts(Value):
     statements: tuple[Running, ...] = ()
     host: Host | None = None
     card: Card | None = None
-    """What the machine costs a server, where somebody measured it."""
+    """What the machine costs a server, where somebody measured it. Its disk is the data's unless ``disk speed`` is unseen."""
     unseen: Mapping[Section, str] = {}
     """The parts that could not be read, and why."""
 

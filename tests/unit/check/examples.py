@@ -44,6 +44,7 @@ _TABLES = tuple(table(f"t{number}", engine="MEMORY") for number in range(500))
 _ONE = WELL.indexes
 _OTHER = (*_ONE, index("orders", "again", "customer", "day"))
 
+_TURNING = card(read_us_p50=steady(8000.0), fsync_us_p50=steady(9000.0))
 _DEAR_CALLS = card(calls=calls(steady(12.0), steady(31.0), steady(15.0)))
 
 EXAMPLES: dict[str, Example] = {
@@ -172,17 +173,17 @@ EXAMPLES: dict[str, Example] = {
     ),
     "io-capacity-low": Example(
         changed(variables={"innodb_io_capacity": "200", "innodb_io_capacity_max": "2000"}),
-        changed(variables={"innodb_io_capacity": "200"}, disk={"rotational": True}),
+        changed(variables={"innodb_io_capacity": "200"}, card=_TURNING),
         "innodb_io_capacity = 2000",
     ),
     "io-capacity-high": Example(
-        changed(disk={"rotational": True}),
-        changed(disk={"rotational": True}, variables={"innodb_io_capacity": "400"}),
-        "innodb_io_capacity = 200",
+        changed(card=_TURNING),
+        changed(card=_TURNING, variables={"innodb_io_capacity": "400"}),
+        "innodb_io_capacity = 100",
     ),
     "flush-neighbors": Example(
         changed(variables={"innodb_flush_neighbors": "1"}),
-        changed(variables={"innodb_flush_neighbors": "1"}, disk={"rotational": True}),
+        changed(variables={"innodb_flush_neighbors": "1"}, card=_TURNING),
         "innodb_flush_neighbors = 0",
     ),
     "native-aio-off": _variable("innodb_use_native_aio", "OFF", "ON", "ON"),

@@ -113,6 +113,7 @@ STATUS: Mapping[str, str] = {
 DISK = Disk(
     device="nvme0n1",
     rotational=False,
+    file_system_number=2049,
     scheduler="none",
     file_system="ext4",
     mount_options=("rw", "relatime"),

@@ -63,6 +63,21 @@ class Server(Session):
         return None
 
 
+def on_this_machine(root: Path, **variables: str) -> Server:
+    """A server whose process has the number 77 on the machine below ``root``."""
+    for file, text in {
+        "run/mysqld.pid": "77\n",
+        "proc/77/comm": "mysqld\n",
+        "proc/meminfo": "MemTotal: 1024 kB\n",
+        "proc/cpuinfo": "flags : fpu hypervisor\n",
+    }.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(text)
+    server = Server(pid_file="/run/mysqld.pid", **{"hostname": platform.node(), **variables})
+    server.local_port = True
+    return server
+
+
 def read(server: Server) -> Any:
     return read_facts(server, sleep=lambda _s: None, root=Path("/no/such"))
 
@@ -80,7 +95,7 @@ def test_all_parts() -> None:
     assert facts.references == (("shop", "lines", "order_id"),)
     assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
     assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
-    assert facts.host is None and set(facts.unseen) == {"machine", "disk", "text", "card"}
+    assert facts.host is None and set(facts.unseen) == {"machine", "disk", "disk speed", "text", "card"}
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
 
 
@@ -133,14 +148,33 @@ def test_a_server_that_no_rule_holds_for(version: str, said: str) -> None:
         read(Server(version))
 
 
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ({"folder": "/data"}, None),
+        ({"folder": "/elsewhere"}, "the card measured /elsewhere, which is not on the data's file system; `upshift card --f"),
+        ({"folder": "/no/such"}, "the card measured /no/such, which is not"),
+        ({"folder": "/data", "direct_io": False}, "the card has no reads of the disk past the kernel's cache"),
+        ({"folder": "/data", "fsync_us_p50": ()}, "or no syncs"),
+        (None, "no machine card was named"),
+    ],
+)
+def test_a_card_says_how_fast_the_datas_disk_is_and_no_other(
+    tmp_path: Path, named: dict[str, Any] | None, why: str | None
+) -> None:
+    server = on_this_machine(tmp_path, datadir="/data/")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "elsewhere").symlink_to("/proc")
+    (tmp_path / "proc/77/mountinfo").write_text("22 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw\n")
+    (tmp_path / "proc/77/root").symlink_to(tmp_path)
+    measured = None if named is None else card(**named)
+    facts = read_facts(server, card=measured, sleep=lambda _s: None, root=tmp_path)
+    assert facts.host and facts.host.disk and facts.host.disk.rotational is None
+    assert why is None or why in facts.unseen["disk speed"]
+    assert ("disk speed" in facts.unseen) == ("disk" in facts.unseen) == (why is not None)
+
+
 def test_a_port_of_this_machine_may_be_a_containers(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/mysqld.pid").write_text("77\n")
-    (tmp_path / "proc/77").mkdir(parents=True)
-    (tmp_path / "proc/77/comm").write_text("mysqld\n")
-    (tmp_path / "proc/meminfo").write_text("MemTotal: 1024 kB\n")
     for hostname, seen in ((platform.node(), True), ("0a1b2c3d4e5f", False)):
-        server = Server(pid_file="/run/mysqld.pid", hostname=hostname)
-        server.local_port = True
-        facts = read_facts(server, sleep=lambda _s: None, root=tmp_path)
+        facts = read_facts(on_this_machine(tmp_path, hostname=hostname), sleep=lambda _s: None, root=tmp_path)
         assert (facts.host is not None) == seen

@@ -86,13 +86,14 @@ def test_the_text_that_another_user_may_not_see(machine: Machine) -> None:
     assert machine.described().text == Text(size_bytes=8 * MIB, huge_bytes=2 * MIB)
 
 
-def test_a_virtual_disk_that_says_it_turns_is_not_believed(machine: Machine) -> None:
+@pytest.mark.parametrize("said", ["0", "1"])
+def test_a_virtual_disk_is_not_believed_what_it_says_of_itself(machine: Machine, said: str) -> None:
+    machine.write("sys/devices/pci/sdb/queue/rotational", f"{said}\n")
+    disk = machine.described().disk
+    assert disk and disk.rotational is (said == "1")
     machine.write("proc/cpuinfo", "flags : fpu vme hypervisor\n")
     disk = machine.described().disk
     assert disk and disk.rotational is None
-    machine.write("sys/devices/pci/sdb/queue/rotational", "0\n")
-    disk = machine.described().disk
-    assert disk and disk.rotational is False
 
 
 def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
@@ -110,7 +111,10 @@ def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
             256 * MIB,
             1.5,
         ),
-        ("0::/gone\n", {"memory.max": str(GIB), "cpu.max": "max 100000"}, GIB, 5),
+        ("0::/ours\n", {"memory.max": str(GIB), "cpu.max": "max 100000"}, GIB, 5),
+        ("0::/ours/mysql\n", {"memory.max": str(GIB), "mysql/memory.max": str(256 * MIB)}, 256 * MIB, 5),
+        ("0::/theirs\n", {"memory.max": str(GIB)}, 16 * GIB, 5),
+        ("0::/../theirs\n", {"memory.max": str(GIB)}, 16 * GIB, 5),
         (
             "4:memory:/c\n3:cpuset:/\n1:cpu,cpuacct:/c\n",
             {
@@ -123,10 +127,19 @@ def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
         ),
         ("4:memory:/c\n", {"memory/c/memory.limit_in_bytes": "9223372036854771712"}, 16 * GIB, 5),
     ],
-    ids=["version 2, the least of all above", "a namespace of its own", "version 1", "no limit"],
+    ids=[
+        "version 2, the least of all above",
+        "ours, by the paths of another namespace",
+        "below ours, by the paths of another namespace",
+        "another container, by the paths of another namespace",
+        "another container, by the paths of ours",
+        "version 1",
+        "no limit",
+    ],
 )
 def test_control_groups(machine: Machine, groups: str, files: dict[str, str], memory: int, cpus: float) -> None:
     machine.write(f"proc/{PID}/cgroup", groups)
+    machine.write("proc/self/cgroup", "0::/ours\n")
     for name, text in files.items():
         machine.write(f"sys/fs/cgroup/{name}", text + "\n")
     found = machine.described()

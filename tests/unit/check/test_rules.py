@@ -121,12 +121,64 @@ def test_a_kernel_that_gives_no_huge_pages_is_told_to() -> None:
     assert finding.shell[0].startswith("echo madvise >") and "mysqld" in finding.shell[1]
 
 
+UNMEASURED = {"card": "no machine card was named", "disk speed": "no machine card was named"}
+
+
+def test_what_the_kernel_says_of_a_disk_is_no_speed() -> None:
+    """Without a card: of the capacity nothing is said; where nothing seeks, the kernel is quoted."""
+    for rotational, named in ((False, {"flush-neighbors", "io-scheduler"}), (True, set())):
+        for capacity in ("100", "20000"):
+            facts = changed(
+                variables={"innodb_io_capacity": capacity, "innodb_flush_neighbors": "1"},
+                disk={"rotational": rotational, "scheduler": "bfq"},
+                unseen=UNMEASURED,
+                card=None,
+            )
+            report = reported(facts)
+            assert ids(report) == named
+            assert {"io-capacity-low", "io-capacity-high"} <= {each.id for each in report.not_judged}
+            assert all("the kernel says that nvme0n1 does not turn" in each.evidence for each in report.findings)
+            assert not any("fast" in f"{each.title} {each.evidence}" for each in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("read_us", "sync_us", "capacity", "named"),
+    [
+        (500, 1999, 999, {"io-capacity-low", "flush-neighbors"}),
+        (500, 1999, 1000, {"flush-neighbors"}),
+        (501, 1999, 999, set()),  # between fast and turning: nothing is said
+        (90, 2000, 999, set()),  # reads from a cache, and a disk behind it that turns
+        (1999, 5000, 20000, set()),
+        (2000, 5000, 1001, {"io-capacity-high"}),
+        (2000, 5000, 1000, set()),
+    ],
+)
+def test_a_disk_is_judged_by_what_was_measured(read_us: float, sync_us: float, capacity: int, named: set[str]) -> None:
+    """Whatever the kernel says of it."""
+    for rotational in (True, False, None):
+        facts = changed(
+            variables={"innodb_io_capacity": str(capacity), "innodb_flush_neighbors": "1"},
+            disk={"rotational": rotational},
+            card=card(read_us_p50=steady(read_us), fsync_us_p50=steady(sync_us)),
+        )
+        assert ids(reported(facts)) == named
+
+
+@pytest.mark.parametrize(("read_us", "advised"), [(2000, 500), (3500, 300), (8000, 100), (30_000, 100)])
+def test_a_capacity_is_advised_by_the_reads_a_second(read_us: float, advised: int) -> None:
+    facts = changed(card=card(read_us_p50=steady(read_us), fsync_us_p50=steady(9000)))
+    (finding,) = reported(facts, BY_ID["io-capacity-high"]).findings
+    assert finding.settings_then["innodb_io_capacity"] == str(advised)
+    assert f"in {read_us:,.0f} µs, {1e6 / read_us:,.0f} a second one at a time" in finding.evidence
+
+
 def test_what_cannot_be_seen_is_not_judged() -> None:
-    elsewhere = changed(unseen={"machine": "another machine", "disk": "another machine"}).model_copy(update={"host": None})
+    away_sections = ("machine", "disk", "disk speed")
+    elsewhere = changed(unseen=dict.fromkeys(away_sections, "another machine")).model_copy(update={"host": None})
     report = reported(elsewhere)
     assert not report.findings and not report.on_this_machine
     away = {each.id for each in report.not_judged}
-    assert away == {each.id for each in RULES if {"machine", "disk"} & set(each.needs) and each.holds_for(elsewhere)}
+    assert away == {each.id for each in RULES if set(away_sections) & set(each.needs) and each.holds_for(elsewhere)}
     assert {each.why for each in report.not_judged} == {"another machine"}
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from upshift.card.model import middle
 from upshift.check.model import Disk, Facts, Found
 from upshift.check.rule import Rule
 from upshift.check.rules.words import GIB, share, size
 
-_SLOW_CAPACITY, _FAST_CAPACITY = 1000, 2000
+_SLOW_CAPACITY, _FAST_CAPACITY, _LEAST_CAPACITY = 1000, 2000, 100
+_TURNING_US = 2000
+"""A disk that turns waits for half a turn before a random read or a synced write: 2,000 µs at 15,000 rpm, 4,200 at 7,200."""
+_FAST_US = 500
+"""One at a time, reads within this come to the capacity that is advised: 1,000,000 / 500 = 2,000 a second."""
 _IN_MEMORY = ("tmpfs", "ramfs")
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
 _FAIR_QUEUES = ("bfq", "cfq")
@@ -20,29 +25,55 @@ def _disk(facts: Facts) -> Disk | None:
     return facts.host.disk if facts.host else None
 
 
+def _measured(facts: Facts) -> tuple[float, float]:
+    """Microseconds of a random read of 4 KiB from the data's disk, and of a small synced write to it."""
+    assert facts.card
+    return middle(facts.card.read_us_p50), middle(facts.card.fsync_us_p50)
+
+
+def _is_fast(facts: Facts) -> bool:
+    """A cache of the host may answer reads of a disk that turns; what is synced waits for the disk."""
+    read_us, sync_us = _measured(facts)
+    return read_us <= _FAST_US and sync_us < _TURNING_US
+
+
+def _reads(facts: Facts) -> str:
+    read_us, _sync_us = _measured(facts)
+    return f"the card measured a random read of 4 KiB in {read_us:,.0f} µs, {1e6 / read_us:,.0f} a second one at a time"
+
+
+def _no_seek(facts: Facts) -> str:
+    """How it is known that a page far away costs no more than the next one; empty where it is not."""
+    if "disk speed" not in facts.unseen:
+        return _reads(facts) if _is_fast(facts) else ""
+    disk = _disk(facts)
+    return f"the kernel says that {disk.device} does not turn" if disk and disk.rotational is False else ""
+
+
 def _capacity_low(facts: Facts) -> Found | None:
-    disk, now = _disk(facts), facts.number("innodb_io_capacity")
-    if not disk or disk.rotational is not False or now >= _SLOW_CAPACITY:
+    now = facts.number("innodb_io_capacity")
+    if not _is_fast(facts) or now >= _SLOW_CAPACITY:
         return None
-    told = f"innodb_io_capacity is {now:,}, and {disk.device} is a solid-state disk."
+    told = f"innodb_io_capacity is {now:,}; {_reads(facts)}."
     most = max(2 * _FAST_CAPACITY, facts.number("innodb_io_capacity_max"))
     fixed = {"innodb_io_capacity": str(_FAST_CAPACITY), "innodb_io_capacity_max": str(most)}
     return Found(evidence=told, settings=fixed)
 
 
 def _capacity_high(facts: Facts) -> Found | None:
-    disk, now = _disk(facts), facts.number("innodb_io_capacity")
-    if not disk or not disk.rotational or now <= _SLOW_CAPACITY:
+    now, (read_us, _sync_us) = facts.number("innodb_io_capacity"), _measured(facts)
+    if read_us < _TURNING_US or now <= _SLOW_CAPACITY:
         return None
-    told = f"innodb_io_capacity is {now:,}, and {disk.device} turns: it does some hundred operations a second."
-    return Found(evidence=told, settings={"innodb_io_capacity": "200", "innodb_io_capacity_max": "2000"})
+    hundreds = max(_LEAST_CAPACITY, round(1e6 / read_us, -2))
+    told = f"innodb_io_capacity is {now:,}; {_reads(facts)}."
+    return Found(evidence=told, settings={"innodb_io_capacity": f"{hundreds:.0f}", "innodb_io_capacity_max": "2000"})
 
 
 def _neighbors(facts: Facts) -> Found | None:
-    disk, now = _disk(facts), facts.text("innodb_flush_neighbors")
-    if not disk or disk.rotational is not False or now in ("0", "OFF"):
+    known, now = _no_seek(facts), facts.text("innodb_flush_neighbors")
+    if not known or now in ("0", "OFF"):
         return None
-    told = f"innodb_flush_neighbors is {now}, and {disk.device} is a solid-state disk: neighbours cost as much as strangers."
+    told = f"innodb_flush_neighbors is {now}; {known}: neighbours cost as much as strangers."
     return Found(evidence=told, settings={"innodb_flush_neighbors": "0"})
 
 
@@ -74,11 +105,11 @@ def _native_aio(facts: Facts) -> Found | None:
 
 
 def _scheduler(facts: Facts) -> Found | None:
-    disk = _disk(facts)
-    if not disk or disk.scheduler not in _FAIR_QUEUES or disk.rotational is not False:
+    disk, known = _disk(facts), _no_seek(facts)
+    if not disk or disk.scheduler not in _FAIR_QUEUES or not known:
         return None
     return Found(
-        evidence=f"{disk.device} is a solid-state disk with the scheduler {disk.scheduler}.",
+        evidence=f"{disk.device} has the scheduler {disk.scheduler}; {known}.",
         commands=(f"echo none > /sys/block/{disk.device}/queue/scheduler",),
     )
 
@@ -204,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         severity="note",
         source="MySQL manual: Configuring InnoDB I/O Capacity",
         variables=("innodb_io_capacity", "innodb_io_capacity_max"),
-        needs=("disk",),
+        needs=("disk speed",),
         condition=_capacity_low,
         effect="Dirty pages are written before the redo log fills up.",
         risk="More writes a second; pages that change often are written more often.",
@@ -217,7 +248,7 @@ RULES: tuple[Rule, ...] = (
         severity="warning",
         source="MySQL manual: Configuring InnoDB I/O Capacity",
         variables=("innodb_io_capacity", "innodb_io_capacity_max"),
-        needs=("disk",),
+        needs=("disk speed",),
         condition=_capacity_high,
         effect="Background writes leave the disk to reads and commits.",
         risk="Dirty pages pile up under many writes. A RAID of many disks can do more.",
@@ -225,7 +256,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="flush-neighbors",
-        title="Neighbouring pages are written on a solid-state disk",
+        title="Neighbouring pages are written, and no seek is saved",
         cause="I/O",
         severity="warning",
         source="MySQL manual: Configuring Buffer Pool Flushing",
@@ -250,7 +281,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="io-scheduler",
-        title="A scheduler for rotating disks on a solid-state disk",
+        title="A scheduler for disks that turn on one that does not",
         cause="I/O",
         severity="note",
         source="Linux kernel, Documentation/block/bfq-iosched.rst",

@@ -63,7 +63,7 @@ def compared(
         timed=source.timed,
         settings=settings_that_differ(askers[0].session, askers[1].session),
         statements=tuple(sorted(found, key=_order)),
-        judgement=judgement(filter(None, asked), thresholds),
+        judgement=judgement(filter(None, asked), thresholds, timed=source.timed),
     )
 
 

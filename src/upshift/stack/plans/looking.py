@@ -12,7 +12,8 @@ from upshift.stack.plans.model import rows_examined
 from upshift.stack.plans.rules import judged
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained, read_parameters
-from upshift.stack.suspects.model import Finding, Innocent, Outcome, Unseen
+from upshift.stack.suspects.finding import reported
+from upshift.stack.suspects.model import Finding, Innocent, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
 Progress = Callable[[int, int], None]
@@ -37,7 +38,7 @@ def planned(
         executed=execute,
         timed=source.timed,
         statements=tuple(found),
-        judgement=judgement(asked, thresholds),
+        judgement=judgement(asked, thresholds, timed=source.timed),
     )
 
 
@@ -68,8 +69,10 @@ def server_of(asker: Asker, name: str) -> Server:
     return Server(name=name, family=asker.session.family, version=asker.session.version)
 
 
-def judgement(asked: Iterable[Asked], thresholds: Thresholds) -> Judgement:
-    outcomes: tuple[Outcome, ...] = judged(tuple(asked), thresholds)
+def judgement(asked: Iterable[Asked], thresholds: Thresholds, *, timed: bool) -> Judgement:
+    """``timed``: shares are of time; else of the number of statements."""
+    floor, whole = (thresholds, "time") if timed else (thresholds.untimed(), "statements")
+    outcomes = [reported(each, floor, whole) for each in judged(tuple(asked), thresholds)]
     return Judgement(
         findings=tuple(each for each in outcomes if isinstance(each, Finding)),
         innocent=tuple(each for each in outcomes if isinstance(each, Innocent)),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from upshift.stack.drivers import fixes
 from upshift.stack.evidence import Evidence, Statement
-from upshift.stack.suspects.model import Accused, Figure, Finding, Innocent, Status, Unit, Unseen
+from upshift.stack.suspects.model import Accused, Figure, Finding, Innocent, Outcome, Status, Unit, Unseen
+from upshift.stack.suspects.thresholds import Thresholds
 
 DATA_VERBS = ("select", "insert", "update", "delete", "replace", "call")
 """Statements that touch rows."""
@@ -65,6 +66,13 @@ def innocent(suspect: str, looked_at: str) -> Innocent:
 
 def unseen(suspect: str, why: str) -> Unseen:
     return Unseen(suspect=suspect, why=why)
+
+
+def reported(outcome: Outcome, thresholds: Thresholds, whole: str = "time") -> Outcome:
+    """A finding below ``report.share`` counts as innocent: its fix could not save more than that share of the ``whole``."""
+    if not isinstance(outcome, Finding) or outcome.share >= thresholds["report.share"]:
+        return outcome
+    return innocent(outcome.suspect, f"{outcome.said}: at most {outcome.share:.1%} of the {whole}")
 
 
 def ratio(part: float, whole: float) -> float:

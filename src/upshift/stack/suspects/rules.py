@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from upshift.stack.evidence import Evidence
 from upshift.stack.lacks import LACKS, Lack
 from upshift.stack.suspects import counted, loops, memory, prepared, rows, sessions, times
-from upshift.stack.suspects.finding import unseen
-from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
+from upshift.stack.suspects.finding import reported, unseen
+from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
 Rule = Callable[[Evidence, Thresholds], Outcome]
@@ -61,13 +61,12 @@ def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outc
     """The outcomes of all rules and those about plans: findings first, the largest share first.
 
     Where both say something of one suspect, the trace and the server's counters win over the plan, unless they saw nothing.
-    A finding below ``report.share`` counts as innocent: its fix could not save more than that share.
     """
     of_rules = (_of(name, evidence, thresholds) for name in RULES)
     of_plans = {each.suspect: each for each in about_plans}
     told = [of_plans.get(each.suspect, each) if isinstance(each, Unseen) else each for each in of_rules]
     told += [each for each in of_plans.values() if each.suspect not in RULES]
-    outcomes = [_reported(each, thresholds) for each in told]
+    outcomes = [reported(each, thresholds) for each in told]
     order = list(SUSPECTS)
     return tuple(
         sorted(
@@ -86,9 +85,3 @@ def _of(name: str, evidence: Evidence, thresholds: Thresholds) -> Outcome:
     if lacking:
         return unseen(name, f"needs what the trace lacks: {', '.join(LACKS[each] for each in lacking)}")
     return RULES[name](evidence, thresholds)
-
-
-def _reported(outcome: Outcome, thresholds: Thresholds) -> Outcome:
-    if not isinstance(outcome, Finding) or outcome.share >= thresholds["report.share"]:
-        return outcome
-    return Innocent(suspect=outcome.suspect, looked_at=f"{outcome.said}: at most {outcome.share:.1%} of the time")

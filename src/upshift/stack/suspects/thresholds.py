@@ -149,6 +149,10 @@ class Thresholds(Value):
     def __getitem__(self, name: str) -> float:
         return self.changed[name] if name in self.changed else THRESHOLDS[name].value
 
+    def untimed(self) -> Thresholds:
+        """For statements without times: their number says nothing of time, so that there is no floor but one that was given."""
+        return Thresholds(changed={"report.share": 0.0, **self.changed})
+
 
 def read_thresholds(given: Iterable[str]) -> Thresholds:
     """From ``NAME=VALUE`` each. Raises UsageError for a name that the table lacks, and for what is no number of 0 or more."""

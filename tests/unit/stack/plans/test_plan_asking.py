@@ -13,17 +13,22 @@ import shop
 from upshift.errors import ServerFailed
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.comparing import compared
+from upshift.stack.plans.looked import Comparison, PlansReport
 from upshift.stack.plans.looking import planned
 from upshift.stack.plans.model import Notice, accesses
 from upshift.stack.plans.report import show_comparison
 from upshift.stack.plans.session import Refused
 from upshift.stack.plans.source import Source, Wanted
 from upshift.stack.plans.statements import NotExplained
-from upshift.stack.suspects.thresholds import Thresholds
+from upshift.stack.suspects.model import Finding, Innocent
+from upshift.stack.suspects.thresholds import Thresholds, read_thresholds
 
 
 class Recorded:
     """A session in which the recordings answer."""
+
+    planned_s = (0.003, 0.003)
+    """How long the EXPLAIN and the execution choose a plan."""
 
     def __init__(self, family: shop.Family, *, versions: bool = True, gone_after: int = 10**6) -> None:
         self.family = family
@@ -44,11 +49,12 @@ class Recorded:
         if sql.startswith("SHOW SESSION STATUS"):
             return [("counter", str(len(self.sent)))]
         if sql == "SHOW PROFILES":
-            return [(7, 0.1, "SHOW WARNINGS"), *([(8, 0.1, self.executed)] if self.executed else []), (9, 0.1, "SHOW STATUS")]
+            executed = [(8, 0.1, self.executed)] if self.executed else []
+            return [(6, 0.1, "EXPLAIN FORMAT=JSON SELECT"), (7, 0.1, "SHOW WARNINGS"), *executed, (9, 0.1, "SHOW STATUS")]
         if sql.startswith("SHOW PROFILE FOR QUERY"):
-            return (
-                [("init", 0.004), ("Optimizing", 0.001), ("statistics", 0.002), ("executing", 0.013)] if sql[-1] == "8" else []
-            )
+            planning = self.planned_s[0] if sql[-1] == "6" else self.planned_s[1]
+            ending = [] if sql[-1] == "6" else [("executing", 0.013)]
+            return [("init", 0.004), ("Optimizing", 0.001), ("statistics", planning - 0.001), *ending]
         if "ANALYZE" in sql:
             self.executed = sql
         name = next((name for name, statement in shop.STATEMENTS.items() if sql.endswith(statement)), None)
@@ -138,6 +144,25 @@ def test_an_execution_tells_how_long_it_was_planned(family: shop.Family) -> None
         assert session.sent[-2:] == ["SET SESSION profiling = 0", "ROLLBACK"]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("planned_s", [(0.003, 0.009), (0.009, 0.003)])
+def test_of_two_times_of_planning_the_least_counts(family: shop.Family, planned_s: tuple[float, float]) -> None:
+    """A busy machine makes one of them longer."""
+
+    class Busy(Recorded):
+        def ask(self, sql: str) -> list[tuple[Any, ...]]:
+            answer = super().ask(sql)
+            if not (family == "postgres" and sql.startswith("EXPLAIN (")):
+                return answer
+            once = planned_s[1] if "ANALYZE" in sql else planned_s[0]
+            return [([{**answer[0][0][0], "Planning Time": once * 1000}],)]
+
+    session = Busy(family)
+    session.planned_s = planned_s
+    plan = Asker(session).plan(shop.STATEMENTS["full"], execute=True)
+    assert plan.planning_ms == pytest.approx(3.0)
+
+
 def test_a_server_that_does_not_profile_is_asked_all_the_same() -> None:
     class Without(Recorded):
         def ask(self, sql: str) -> list[tuple[Any, ...]]:
@@ -173,6 +198,54 @@ def test_a_statement_that_cannot_be_explained_is_named_and_the_rest_goes_on() ->
     assert first.told.plan is None and first.told.why_none and first.told.hint
     assert second.told.plan and second.told.rows_examined == shop.ORDERS
     assert [each.suspect for each in report.judgement.findings] == ["P2"]
+
+
+def p2_of(command: str, full_us: int | None, *thresholds: str) -> Finding | Innocent:
+    """What a command says of a scan that takes so much of a second; None: of a file of two statements."""
+    both = source("point", "full")
+    if full_us is not None:
+        times = (1_000_000 - full_us, full_us)
+        timed = (each.model_copy(update={"time_us": us}) for each, us in zip(both.statements, times, strict=True))
+        both = both.model_copy(update={"statements": tuple(timed)})
+    limits, asker = read_thresholds(thresholds), Asker(Recorded("mysql"))
+    report: PlansReport | Comparison
+    if command == "plans":
+        report = planned(both, asker, "there", limits, execute=True, progress=silent)
+    else:
+        askers = (asker, Asker(Recorded("mysql")))
+        report = compared(both, askers, ("a", "b"), limits, execute=True, rounds=1, progress=silent)
+    outcomes: list[Finding | Innocent] = [*report.judgement.findings, *report.judgement.innocent]
+    return next(each for each in outcomes if each.suspect == "P2")
+
+
+COMMANDS = ("plans", "compare")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_takes_a_large_share_of_the_time_is_named(command: str) -> None:
+    told = p2_of(command, 30_000)
+    assert isinstance(told, Finding) and told.share == pytest.approx(0.03)
+    assert isinstance(p2_of(command, 10_000, "report.share=0.01"), Finding)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_takes_one_percent_of_the_time_is_not_named(command: str) -> None:
+    told = p2_of(command, 10_000)
+    assert isinstance(told, Innocent) and told.looked_at.endswith("removed: at most 1.0% of the time")
+    assert isinstance(p2_of(command, 500_000, "report.share=0.6"), Innocent)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_number_of_a_files_statements_is_no_time(command: str) -> None:
+    assert isinstance(p2_of(command, None), Finding)
+    told = p2_of(command, None, "report.share=0.6")
+    assert isinstance(told, Innocent) and told.looked_at.endswith("at most 50.0% of the statements")
+
+
+def test_a_file_of_many_statements_names_each() -> None:
+    many = source(*["point"] * 99, "full")
+    report = planned(many, Asker(Recorded("mysql")), "there", Thresholds(), execute=True, progress=silent)
+    assert {each.suspect: each.share for each in report.judgement.findings}["P2"] == pytest.approx(0.01)
 
 
 class Slow(Recorded):
