@@ -241,7 +241,8 @@ def _whole(lab: Lab, work: Work, recipe: Recipe) -> tuple[Stock, Stock]:
 
 def _hot_set(lab: Lab, work: Work, ground: Ground) -> HotSet:
     source, plain, data, seconds = ground.source, ground.plain, ground.data, work.options.sample_s
-    return find_hot_set(lab, source, plain, work.train_on, data, seconds=seconds, use_perf=work.perf)
+    workloads = work.hot_set_of or work.train_on
+    return find_hot_set(lab, source, plain, workloads, data, seconds=seconds, use_perf=work.perf)
 
 
 def _profiled(lab: Lab, work: Work, ground: Ground, hot_set: HotSet, first: Profile | None = None) -> tuple[Gated, Path | None]:

@@ -128,15 +128,25 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
         whole = arm.recipe.profile == "none" and arm.recipe.scope == "all"
         trained_on = arm.change.trained_on or options.workloads
         held_out = () if arm.change.trained_on else options.held_out
+        # Their tables are filled, too, whether the server is trained on them or not.
+        held_out = (*held_out, *(each for each in arm.change.hot_set_of if each not in (*trained_on, *held_out)))
         fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
         work = prepare(options.model_copy(update=fitting), allow_install=allow_install, say=console.say, recipe=arm.recipe)
-        works[arm.build] = work
+        works[arm.build] = work = _with_hot_set(work, arm.change.hot_set_of)
         return work
 
     for arm in plan.built:
         work_of(arm)
     others = tuple(arm.change for arm in plan.built)
     return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others), work_of
+
+
+def _with_hot_set(work: Work, names: tuple[str, ...]) -> Work:
+    """``work`` with the workloads that find its hot set, in the order in which they are named."""
+    from upshift.workload.library import find_workload
+
+    given = {each.name: each for each in (*work.train_on, *work.hold_out)}
+    return work.model_copy(update={"hot_set_of": tuple(given[find_workload(name).name] for name in names)})
 
 
 def _stages(asked: Study, plan: StudyPlan) -> int:

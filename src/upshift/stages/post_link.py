@@ -54,6 +54,7 @@ def post_link(
     """
 
     toolchain = build.toolchain
+    tests = recipe.training_tests if recipe.training == "mtr" else ""
 
     def action(bench: Workbench) -> PostLinked:
         output = bench.folder / lab.kind.server_target
@@ -63,7 +64,7 @@ def post_link(
             return PostLinked(build=build, applied="", reason=f"there is no BOLT beside {toolchain.cc}")
         try:
             executed = _executed(bench, trained) if trained else frozenset()
-            counts = bolt_counts(lab, bench, source, build, workloads, filled, executed, seconds)
+            counts = bolt_counts(lab, bench, source, build, workloads, filled, executed, seconds, tests=tests)
             fdata = bolt.merge_fdata(bench.shell, toolchain, counts, bench.folder / "merged.fdata", bench.log)
             bolt.optimise(bench.shell, toolchain, build.server, output, fdata, bench.log, recipe.post_link_flags)
             bench.shell.run(lab.kind.version(output), log=bench.log, timeout_s=60)
@@ -86,6 +87,7 @@ def post_link(
         "data": filled.sha256,
         "seconds": seconds,
         "number": number,
+        **({"tests": (tests, lab.kind.suites.get(tests))} if tests else {}),
     }
     made = lab.stages.run(
         Stage.POST_LINK, PostLinked, action, inputs=inputs, version=VERSION, lasts=lambda made: not made.failed
@@ -102,17 +104,25 @@ def bolt_counts(
     filled: Filled,
     executed: Collection[str],
     seconds: float,
+    *,
+    tests: str = "",
 ) -> list[tuple[Path, float]]:
-    """Each workload's branch counts, with their share, from a copy of the server that counts in ``executed`` (empty: all)."""
+    """Each workload's branch counts, with their share, from a copy of the server that counts in ``executed`` (empty: all).
+
+    With ``tests``, the server's own tests take the place of the workloads: each of the servers that they start has a share.
+    """
     counting = bench.folder / f"{lab.kind.server_target}.counting"
     counts = bench.folder / "counts"
     bolt.instrument(bench.shell, build.toolchain, build.server, counting, counts, executed, bench.log)
-    program = lab.kind.program(source.path, build.tree, counting)
-    trained = train(bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda _workload: {})
+    if tests:
+        lab.kind.verify(source.path, build.tree, counting, tests, bench, lab.jobs, {})
+        files = [(file, 1.0) for file in sorted(bench.folder.glob(f"{counts.name}.*.fdata"))]
+    else:
+        program = lab.kind.program(source.path, build.tree, counting)
+        trained = train(bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda _workload: {})
+        files = [(counts.with_name(f"{counts.name}.{each.pid}.fdata"), each.share) for each in trained]
     counting.unlink()
-    files = [(counts.with_name(f"{counts.name}.{each.pid}.fdata"), each.share) for each in trained]
-    missing = [file for file, _share in files if not file.is_file()]
-    if missing:
+    if not files or any(not file.is_file() for file, _share in files):
         raise UpshiftError("the BOLT-instrumented server left no counts", f"see {bench.log}")
     return files
 

@@ -18,7 +18,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.measure import in_transactions, with_settings
 from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
-from upshift.study.analysis import Analysis
+from upshift.study.analysis import Analysis, uncounted
 from upshift.study.attribution import Attribution
 from upshift.study.designs import Row
 from upshift.study.file import Study
@@ -57,6 +57,7 @@ def report_study(
 ) -> StudyResult:
     """Written into the run's folder: ``result.json``, ``report.html``, ``samples.parquet``, ``recommended.toml``."""
     confirmed = best.confirmed
+    standing = tuple(first for first in dict.fromkeys(same.values()) if first not in measured.died)
     file = write_recommended(lab.run.path / "recommended.toml", study, best.arm, confirmed) if best.arm else None
     _join(parts_of(lab.run.path), lab.run.path / "samples.parquet")
     result = StudyResult(
@@ -93,7 +94,11 @@ def report_study(
         recommended_file=str(file) if file else "",
         confirmed=confirmed,
         flags=tuple({flag.name: flag for flag in (*(confirmed.flags if confirmed else ()), *measured.flags)}.values()),
-        warnings=(*filter(None, (best.lacking, carded.lacking)), *_warnings(plan, same, measured)),
+        warnings=(
+            *filter(None, (best.lacking, carded.lacking)),
+            *_warnings(plan, same, measured),
+            *uncounted_warnings(standing, counted, tuple(each.name for each in measuring.train_on)),
+        ),
     )
     write_json(lab.run.path / "result.json", result.model_dump(mode="json"))
     write_page(result, lab.run.path / "report.html")
@@ -125,6 +130,19 @@ def _warnings(plan: StudyPlan, same: dict[str, str], measured: Measured) -> tupl
     dead = [f"row '{name}' was left out: {why.splitlines()[0]}" for name, why in measured.died.items()]
     idle = [factor.name for number, factor in enumerate(plan.design.factors) if _idle(plan, same, number)]
     return (*dead, *(f"factor '{name}' changes nothing: the servers with it and without are the same" for name in idle))
+
+
+def uncounted_warnings(arms: tuple[str, ...], counted: Instructions, workloads: tuple[str, ...]) -> tuple[str, ...]:
+    """Which rows are not in the effects on instructions, and why; one sentence where none is."""
+    without = uncounted(arms, counted, workloads)
+    if len(without) == len(arms):
+        why = counted.not_counted[0] if counted.not_counted else "no workload has a fixed command"
+        return (f"no row's instructions of a query were counted: {why}",)
+    named = {arm: [each for each in counted.not_counted if f"'{arm}'" in each] for arm in without}
+    return tuple(
+        f"row '{arm}' is left out of the instructions of a query: {reasons[0] if reasons else 'it was not counted'}"
+        for arm, reasons in named.items()
+    )
 
 
 def _idle(plan: StudyPlan, same: dict[str, str], number: int) -> bool:

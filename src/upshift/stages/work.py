@@ -41,6 +41,8 @@ class Work(Measuring):
     """Which of several trainings: each leads to a profile of its own."""
     layout: int = 1
     """Which of several layouts of the same code."""
+    hot_set_of: tuple[Workload, ...] = ()
+    """Those that find the hot set, trained on or held out; empty: those that train."""
 
     @property
     def relocations(self) -> bool:

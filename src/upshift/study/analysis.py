@@ -20,8 +20,9 @@ from upshift.study.result import Cell, Crossed, LoadEffects
 from upshift.study.variance import SOURCES, Component, components
 from upshift.values import Value
 
-COUNT_LOG_SD = 0.0025
-"""Of a count: five counts of a server lay up to 0.55 % apart (docs/measurements/2026-11-22-instructions)."""
+COUNT_LOG_SD = 0.0015
+"""Of a count: five counts of a server lay at most 0.222 % apart (docs/measurements/2026-11-22-instructions), as five that
+spread by 0.1 % do; half as much again for other workloads."""
 
 
 class Part(Value):
@@ -93,17 +94,24 @@ def analyse(
 def by_instructions(
     design: Design, standing_for: Mapping[Row, str], counted: Instructions, workloads: Sequence[str]
 ) -> Attribution | None:
-    """What the factors do to the instructions of a query, geometric means over ``workloads``; None where a count is lacking.
+    """What the factors do to the instructions of a query, geometric means over ``workloads``; None unless all off and another
+    row were counted.
 
-    Counts repeat so well that one is enough.
+    Counts repeat so well that one is enough. Rows that were not counted are left out.
     """
-    rows = tuple(row for row in design.rows if row in standing_for)
-    counts = {(each.arm, each.workload): each.instructions_per_query for each in counted.counts}
-    wanted = [(standing_for[row], workload) for row in rows for workload in workloads]
-    if not workloads or any(key not in counts for key in wanted):
+    without = uncounted(tuple(standing_for.values()), counted, workloads)
+    rows = tuple(row for row in design.rows if row in standing_for and standing_for[row] not in without)
+    if not workloads or design.rows[0] not in rows or len(rows) < 2:
         return None
-    logs = np.log([counts[key] for key in wanted]).reshape(len(rows), len(workloads)).mean(axis=1)
+    counts = {(each.arm, each.workload): each.instructions_per_query for each in counted.counts}
+    logs = np.array([np.mean([math.log(counts[standing_for[row], each]) for each in workloads]) for row in rows])
     return attribute(design, rows, logs[None, :], higher_is_better=False, known_sd=COUNT_LOG_SD)
+
+
+def uncounted(arms: Sequence[str], counted: Instructions, workloads: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``arms`` that lack a count of one of ``workloads``."""
+    counts = {(each.arm, each.workload) for each in counted.counts}
+    return tuple(arm for arm in dict.fromkeys(arms) if not all((arm, each) in counts for each in workloads))
 
 
 def _ratios(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Logs, dict[Load, float]]:

@@ -55,6 +55,8 @@ class Change(Surroundings):
     """Keys of the recipe: flags are added, other keys replace its own."""
     trained_on: tuple[str, ...] = ()
     """Workloads that find the hot set and train the profile; empty: those that the study measures."""
+    hot_set_of: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
+    """Workloads that find the hot set in their place, so that servers of several trainings have one."""
 
     @property
     def names_a_server(self) -> bool:
@@ -88,6 +90,7 @@ class Change(Surroundings):
             recipe=origin.recipe,
             build=build,
             trained_on=self.trained_on or base.trained_on,
+            hot_set_of=self.hot_set_of or base.hot_set_of,
         )
 
 
@@ -148,8 +151,8 @@ class Study(Value):
         for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
             if each.build and self.base.recipe is None and each.recipe is None:
                 raise ValueError("build: only what a recipe builds can be built otherwise; base names none")
-            if each.trained_on and self.base.recipe is None and each.recipe is None:
-                raise ValueError("trained_on: only what a recipe builds is trained; base names none")
+            if (each.trained_on or each.hot_set_of) and self.base.recipe is None and each.recipe is None:
+                raise ValueError("trained_on, hot_set_of: only what a recipe builds is trained; base names none")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
                 raise ValueError(f"build: {', '.join(sorted(unknown))} is no key of a recipe")
         return self
@@ -258,8 +261,8 @@ def _at_home(study: Study, folder: Path) -> Study:
             update["recipe"] = _file(change.recipe, folder)
         if change.sql:
             update["sql"] = find_sql(study.name, change.sql, folder)
-        if change.trained_on:
-            update["trained_on"] = tuple(_file(name, folder) for name in change.trained_on)
+        for key in ("trained_on", "hot_set_of"):
+            update[key] = tuple(_file(name, folder) for name in getattr(change, key))
         return change.model_copy(update=update)
 
     factors = {name: {level: placed(each) for level, each in levels.items()} for name, levels in study.factors.items()}

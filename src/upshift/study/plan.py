@@ -57,7 +57,10 @@ class Arm(Value):
         """What tells one build from another; rows with the same one share it. Empty for a binary."""
         if self.recipe is None:
             return ""
-        return content_hash({"recipe": self.recipe.anonymous(), "trained_on": self.change.trained_on})
+        change = self.change
+        return content_hash(
+            {"recipe": self.recipe.anonymous(), "trained_on": change.trained_on, "hot_set_of": change.hot_set_of}
+        )
 
     @property
     def trained(self) -> bool:
@@ -217,6 +220,11 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
         raise UsageError(
             f"row '{name}' says what it is trained on, and its recipe trains nothing",
             "leave trained_on out, or name another recipe",
+        )
+    if arm.recipe and change.hot_set_of and arm.recipe.scope != "hot":
+        raise UsageError(
+            f"row '{name}' says what its hot set is of, and its recipe compiles the whole server",
+            'leave hot_set_of out, or name a recipe with scope = "hot"',
         )
     return arm
 

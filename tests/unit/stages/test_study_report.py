@@ -11,13 +11,13 @@ from example_study import LOADS, part, plan, two_factors
 from fakes import FakeKind
 from rich.console import Console
 
-from upshift.instructions.model import Instructions
+from upshift.instructions.model import Count, Instructions
 from upshift.measure.samples import Samples
 from upshift.measure.variant import Variant
 from upshift.server.kind import Program
 from upshift.stages.card import Carded
 from upshift.stages.study import Measured
-from upshift.stages.study_report import Best, report_study
+from upshift.stages.study_report import Best, report_study, uncounted_warnings
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Part, analyse
 from upshift.study.file import Change, Study
@@ -89,3 +89,18 @@ def test_a_set_of_which_no_server_can_be_made_is_named_without_a_file(tmp_path: 
     found = reported(tmp_path, Best(row=(1, 1), lacking=LACKING))
     assert found.recommended == ("a", "b") and found.recommended_file == "" and found.warnings == (LACKING,)
     assert not (tmp_path / "recommended.toml").exists()
+
+
+def test_rows_whose_instructions_were_not_counted_are_named_with_the_reason() -> None:
+    counts = tuple(
+        Count(arm=arm, workload="reads", instructions_per_query=1, calls_per_query=1, queries=1) for arm in ("off", "a")
+    )
+    why = "server 'v4' under workload 'reads': valgrind does not know an instruction"
+    counted = Instructions(source="callgrind", baseline="off", counts=counts, not_counted=(why,))
+    said = uncounted_warnings(("off", "a", "v4"), counted, ("reads",))
+    assert said == (f"row 'v4' is left out of the instructions of a query: {why}",)
+    nothing = Instructions(source="none", baseline="off", not_counted=("there is no valgrind",))
+    assert uncounted_warnings(("off", "a"), nothing, ("reads",)) == (
+        "no row's instructions of a query were counted: there is no valgrind",
+    )
+    assert uncounted_warnings(("off", "a"), counted, ("reads",)) == ()

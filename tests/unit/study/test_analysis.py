@@ -10,7 +10,7 @@ from example_study import LOADS, part, two_factors
 
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
-from upshift.study.analysis import Analysis, Part, analyse, by_instructions
+from upshift.study.analysis import Analysis, Part, analyse, by_instructions, uncounted
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -132,7 +132,21 @@ def test_factors_are_judged_by_a_single_count_of_instructions() -> None:
     assert beyond.verdict == "slower"
 
 
-def test_without_every_rows_count_nothing_is_said() -> None:
+def test_rows_without_a_count_are_left_out_and_the_others_keep_their_effects() -> None:
     design = two_factors()
     standing = {row: design.name(row) for row in design.rows}
-    assert by_instructions(design, standing, counted(off=1, a=1, b=1), ["reads"]) is None
+    without_b = counted(off=50_000, a=48_000, a_b=47_000)
+    assert uncounted(tuple(standing.values()), without_b, ["reads"]) == ("b",)
+    found = by_instructions(design, standing, without_b, ["reads"])
+    assert found is not None
+    first, second = found.factors
+    assert first.alone and first.alone.ratio == pytest.approx(0.96)
+    assert (second.alone, second.verdict) == (None, "inconclusive")
+    assert second.last and second.last.ratio == pytest.approx(47 / 48)
+
+
+@pytest.mark.parametrize("lacking", [counted(a=1, b=1, a_b=1), counted(off=1)], ids=["no all off", "nothing else"])
+def test_without_two_counts_to_compare_nothing_is_said(lacking: Instructions) -> None:
+    design = two_factors()
+    standing = {row: design.name(row) for row in design.rows}
+    assert by_instructions(design, standing, lacking, ["reads"]) is None
