@@ -10,10 +10,9 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.door import lasting_settings, refuse_unknown_tests
 from upshift.errors import UpshiftError, UsageError
-from upshift.explain.door import nothing_differs
+from upshift.explain.door import nothing_differs, pair_of
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
-from upshift.measure.model import OPTIMISED
 from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
 from upshift.profile.model import Gated, HotSet, Profile
@@ -68,8 +67,7 @@ def optimize(lab: Lab, work: Work) -> Result:
     filled = templates(lab, measured, data, work.train_on + work.hold_out)
     experiment = measure(lab, measured, filled, work)
     counted = count_instructions(lab, measured, filled, work)
-    before, after = measured[0], next(each for each in measured if each.name == OPTIMISED)
-    why = explain_gain(lab, source.version, (before, after), filled, counted, work, carded)
+    why = explain_gain(lab, source.version, pair_of(measured, measured[0].name), filled, counted, work, carded)
     gated = trained.gated if trained else None
     packaged = package(lab, source, plain, verified, gated, experiment, work)
     judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why, checked=checked)

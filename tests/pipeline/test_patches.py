@@ -11,6 +11,7 @@ import pytest
 from conftest import SOURCE, Cli, workload
 
 from upshift.build.model import Build
+from upshift.explain.origin import origin_of
 from upshift.instructions.model import Instructions
 
 pytestmark = pytest.mark.pipeline
@@ -74,6 +75,15 @@ def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
         package.extractall(tmp_path, filter="data")
     (way_back,) = tmp_path.glob("*/ROLLBACK.md")
     assert "with the patches counter, skip_recheck" in " ".join(way_back.read_text().split())
+    packed = origin_of(way_back.parent / "bin" / "smallserver", tmp_path)
+    assert packed and packed.patches == ("counter", "skip_recheck") and packed.sha256 == result.source.sha256
+
+
+def test_an_explanation_knows_what_its_servers_were_built_from(cli: Cli, patched: Build) -> None:
+    plain, found = (origin_of(server, cli.cache) for server in (patched.tree / "smallserver", patched.server))
+    assert plain and found
+    assert (plain.patches, found.patches) == ((), ("counter", "skip_recheck"))
+    assert plain.sha256 != found.sha256 == patched.source_sha256
 
 
 def test_off_is_stock(cli: Cli, patched: Build, tmp_path: Path) -> None:

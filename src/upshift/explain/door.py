@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.door import versions_of
 from upshift.errors import UsageError
 from upshift.explain.explaining import Pair
 from upshift.explain.symbols import read_symbols
+from upshift.measure.model import OPTIMISED, PATCHED
 from upshift.measure.variant import Variant, find_variant
-from upshift.report.result import Result
 from upshift.report.store import load_result
 from upshift.run.directory import RunDirectory
 from upshift.server.kind import ServerKind
 from upshift.shell import Shell
 from upshift.values import Value, file_sha256
 
-_OPTIMISED = "optimised"
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 
@@ -46,6 +46,18 @@ def asked(servers: list[str]) -> Asked:
     if before.name == after.name:
         raise UsageError("the two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
     return Asked(before=before, after=after)
+
+
+def pair_of(arms: Sequence[Variant], first: str) -> Pair:
+    """Which two of a run's arms are explained: the optimised server, or else any other, after the one named ``first``.
+
+    With patches, after the patched server: what patches change in a function would pass for what a compiler did with it.
+    """
+    named = {arm.name: arm for arm in arms}
+    before = named.pop(first)
+    if OPTIMISED in named:
+        return named.get(PATCHED, before), named[OPTIMISED]
+    return before, next(iter(named.values()))
 
 
 def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
@@ -82,8 +94,10 @@ def nothing_differs(pair: Pair) -> bool:
 def _of_run(name: str) -> Asked:
     run = RunDirectory.open(name, ("optimize", "measure"))
     result = load_result(run.path)
-    before, after = _arms(result)
-    for each in (before, after):
+    if len(result.experiment.arms) < 2:
+        raise UsageError(f"the run {result.run} measured one server", "name two servers: A=PATH B=PATH")
+    pair = pair_of(result.experiment.arms, result.experiment.baseline)
+    for each in pair:
         for path in (each.program.binary, *_files(each.program.options)):
             if not path.exists():
                 raise UsageError(
@@ -91,16 +105,7 @@ def _of_run(name: str) -> Asked:
                 )
     loads = result.experiment.loads
     trained = tuple(dict.fromkeys(_as_named(load.workload, run) for load in loads if not load.held_out))
-    return Asked(before=before, after=after, workloads=trained, connections=result.experiment.plan.headline_connections)
-
-
-def _arms(result: Result) -> Pair:
-    arms = {arm.name: arm for arm in result.experiment.arms}
-    before = arms.pop(result.experiment.baseline)
-    after = arms.get(_OPTIMISED) or next(iter(arms.values()), None)
-    if after is None:
-        raise UsageError(f"the run {result.run} measured one server", "name two servers: A=PATH B=PATH")
-    return before, after
+    return Asked(before=pair[0], after=pair[1], workloads=trained, connections=result.experiment.plan.headline_connections)
 
 
 def _as_named(workload: str, run: RunDirectory) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from upshift.card.model import Card
 from upshift.explain.layout import Spread
+from upshift.explain.origin import Origin
 from upshift.machine import Machine
 from upshift.measure.variant import Variant
 from upshift.values import Value
@@ -231,6 +232,9 @@ class Explanation(Value):
     """Of both servers, as they say it."""
     before: Variant
     after: Variant
+    before_source: Origin | None = None
+    """None: not known, and in results of an earlier Upshift."""
+    after_source: Origin | None = None
     nothing_differs: bool
     """Whether the two are the same program in the same surroundings: there is nothing to explain then."""
     seconds: float

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from upshift.card.model import Card, middle
 from upshift.card.sentences import code_pages
 from upshift.explain.model import CauseKind, Change, ChangeMetric, Explained, Explanation, Inlined, Row
+from upshift.explain.origin import Origin
 from upshift.report import words
 
 METRICS: Mapping[ChangeMetric, str] = {
@@ -48,6 +49,27 @@ def headline(explanation: Explanation) -> str:
         return f"Nothing differs: {before} and {after} are the same program in the same surroundings."
     parts = [f"{load.changes[0].ratio:.2f}x under {load.workload}" for load in explanation.loads]
     return f"CPU time a query of {after}, to that of {before}: {', '.join(parts)}."
+
+
+def about_sources(explanation: Explanation) -> str:
+    """Whether both servers come from one source, and what follows; empty where that is not known, or nothing follows."""
+    before, after = explanation.before_source, explanation.after_source
+    if not before or not after:
+        return ""
+    if before.sha256 == after.sha256:
+        shown = ", ".join(after.patches)
+        return f"Both servers have the patches {shown}: what these bring is not among the differences." if shown else ""
+    named = (explanation.before.name, before), (explanation.after.name, after)
+    built = "; ".join(f"{name} is built from {_source(each)}" for name, each in named)
+    return (
+        f"The sources differ: {built}. What that changes is in all figures, and is not told from what compilers made of one "
+        "source."
+    )
+
+
+def _source(each: Origin) -> str:
+    patched = f", with the patches {', '.join(each.patches)}" if each.patches else ", without patches"
+    return f"{each.sha256[:12]}{patched}"
 
 
 def figure(change: Change, value: float) -> str:

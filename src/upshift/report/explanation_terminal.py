@@ -18,7 +18,7 @@ _STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
 
 def show(explanation: Explanation, console: Console) -> None:
     """Print the explanation on ``console``, at its width."""
-    console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
+    _headline(explanation, console)
     for load in explanation.loads:
         for table in (
             _changes(load),
@@ -47,11 +47,17 @@ def show(explanation: Explanation, console: Console) -> None:
 
 def show_briefly(explanation: Explanation, console: Console) -> None:
     """The answer with the largest differences, for a report that says more than why."""
-    console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
+    _headline(explanation, console)
     for load in explanation.loads:
         for table in (_families(load, _BRIEF_ROWS), _rows(load, _BRIEF_ROWS)):
             if table.row_count:
                 console.print(table, soft_wrap=False)
+
+
+def _headline(explanation: Explanation, console: Console) -> None:
+    console.print(Text(told.headline(explanation), style="bold"), soft_wrap=False)
+    if said := told.about_sources(explanation):
+        console.print(Text(said), soft_wrap=False)
 
 
 def _table(title: str, *columns: str) -> Table:

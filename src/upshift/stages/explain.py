@@ -9,6 +9,7 @@ from upshift.errors import UpshiftError
 from upshift.explain.door import Asked, nothing_differs
 from upshift.explain.explaining import Counts, Pair, explain
 from upshift.explain.model import Explained, Explanation
+from upshift.explain.origin import origin_of
 from upshift.explain.recording import Event, sampling_event
 from upshift.explain.tools import Tools, find_tools
 from upshift.instructions.model import Instructions
@@ -16,7 +17,6 @@ from upshift.machine import describe_machine
 from upshift.measure.model import Load
 from upshift.measure.placement import kept_to
 from upshift.measure.server_bench import ServerBench
-from upshift.measure.variant import Variant
 from upshift.report.explanation import publish
 from upshift.stages.card import Carded
 from upshift.stages.count import count_instructions
@@ -90,18 +90,18 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None, carded: 
 def explain_gain(
     lab: Lab,
     version: str,
-    arms: tuple[Variant, ...],
+    pair: Pair,
     filled: Mapping[str, Filled],
     counted: Instructions,
     measuring: Measuring,
     carded: Carded,
 ) -> Why:
-    """Why the second arm is faster than the first, or not, under the headline's workload: a few seconds of samples.
+    """Why the second server is faster than the first, or not, under the headline's workload: a few seconds of samples.
 
     What goes wrong is said in the result: no run ends for it.
     """
     seconds = measuring.options.explain_s
-    pair = _configured(lab, (arms[0], arms[1]), measuring)
+    pair = _configured(lab, pair, measuring)
     workloads = measuring.train_on[:1]
 
     def action(bench: Workbench) -> Why:
@@ -218,6 +218,8 @@ def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explai
         version=explaining.version,
         before=before,
         after=after,
+        before_source=origin_of(before.program.binary, lab.cache),
+        after_source=origin_of(after.program.binary, lab.cache),
         nothing_differs=nothing_differs(pair),
         seconds=explaining.seconds,
         loads=loads,

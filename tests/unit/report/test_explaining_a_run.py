@@ -50,6 +50,23 @@ def test_a_run_names_its_plain_and_its_optimised_server_and_its_loads(server: Pa
     assert set(found.workloads) == {load.workload for load in result.experiment.loads if not load.held_out}
 
 
+def test_a_run_with_patches_names_two_servers_of_the_same_source(server: Path) -> None:
+    result = with_binary(example(third_arm=True), server)
+    plain, optimised, other = result.experiment.arms
+    arms = (plain, other.model_copy(update={"name": "patched"}), optimised)
+    patched = result.model_copy(update={"experiment": result.experiment.model_copy(update={"arms": arms})})
+    found = asked([finished(patched).name])
+    assert (found.before.name, found.after.name) == ("patched", "optimised")
+
+
+def test_a_run_that_measured_one_server_has_nothing_to_explain(server: Path) -> None:
+    result = with_binary(example(), server)
+    alone = result.experiment.model_copy(update={"arms": result.experiment.arms[:1]})
+    run = finished(result.model_copy(update={"experiment": alone}))
+    with pytest.raises(UsageError, match="measured one server"):
+        asked([run.name])
+
+
 def test_a_run_whose_workload_was_a_file_names_the_file(server: Path) -> None:
     result = with_binary(example(), server)
     name = next(load.workload for load in result.experiment.loads if not load.held_out)

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from upshift.card.model import Card
 from upshift.explain.model import Explanation, Slots
-from upshift.report.explained import PAGE_FILE, about_pages, short, unsure
+from upshift.explain.origin import Origin
+from upshift.report.explained import PAGE_FILE, about_pages, about_sources, short, unsure
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
@@ -125,6 +126,29 @@ def test_calls_that_nobody_counted_have_no_column(tmp_path: Path) -> None:
         render(bare, tmp_path)
     )
     assert "19.5 → 0.00" not in terminal_of(bare)
+
+
+STOCK, PATCHED = Origin(sha256="a" * 64), Origin(sha256="b" * 64, patches=("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            STOCK,
+            PATCHED,
+            "plain is built from aaaaaaaaaaaa, without patches; new is built from bbbbbbbbbbbb, with the patches one",
+        ),
+        (PATCHED, PATCHED, "Both servers have the patches one, two: what these bring is not among the differences."),
+        (STOCK, STOCK, ""),
+        (None, PATCHED, ""),
+    ],
+)
+def test_it_is_said_where_the_sources_differ(tmp_path: Path, before: Origin | None, after: Origin | None, said: str) -> None:
+    made = explanation(tmp_path).model_copy(update={"before_source": before, "after_source": after})
+    assert said in about_sources(made) and bool(said) == bool(about_sources(made))
+    for shown in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert about_sources(made) in shown
 
 
 def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
