@@ -45,7 +45,8 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
             ..equal.clone()
         };
         let mut pair = Pair::new(place.clone());
-        let report = run_steps(&mut pair, &place, &steps, 0, 20, &0.into()).expect("two servers");
+        let report =
+            run_steps(&mut pair, &place, &[], &steps, 0, 20, &0.into()).expect("two servers");
         assert_eq!(report.differences.len(), 0, "{:?}", report.differences);
         assert!(report.statements > 1000);
     }
@@ -54,6 +55,7 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
     let report = run_steps(
         &mut Pair::new(equal.clone()),
         &equal,
+        &[],
         &random,
         6,
         20,
@@ -65,6 +67,7 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
     let report = run_steps(
         &mut Pair::new(planted.clone()),
         &planted,
+        &[],
         &steps,
         0,
         60,
