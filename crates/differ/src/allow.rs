@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use regex::Regex;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::answer::{self, Answer};
 
@@ -14,6 +16,9 @@ pub struct Allowed {
     /// Each of them.
     #[serde(default)]
     pub allow: Vec<Entry>,
+    /// Tests of MySQL's that differ on purpose: `upshift patch prove` reads these.
+    #[serde(default)]
+    pub test: Vec<toml::Table>,
 }
 
 /// One allowed difference.
@@ -24,8 +29,9 @@ pub struct Entry {
     pub patch: String,
     /// Why its bytes must change.
     pub why: String,
-    /// What the request holds.
-    pub request: String,
+    /// What the request is, or the prepared statement that it executes: a regular expression.
+    #[serde(deserialize_with = "expression")]
+    pub request: Regex,
     /// What stock's first packet that differs holds, as a difference shows it.
     pub stock: String,
     /// The same of the patched server's.
@@ -42,7 +48,7 @@ impl Allowed {
         let list: Self = toml::from_str(&text).with_context(|| file.display().to_string())?;
         for each in &list.allow {
             let is_whole =
-                !each.patch.is_empty() && !each.why.is_empty() && !each.request.is_empty();
+                !each.patch.is_empty() && !each.why.is_empty() && !each.request.as_str().is_empty();
             ensure!(
                 is_whole,
                 "{}: an entry names no patch, no reason or no request",
@@ -52,21 +58,101 @@ impl Allowed {
         Ok(list)
     }
 
-    /// Whether a difference is one of the list's: the first packets that differ, and what was asked.
+    /// Whether the difference of two answers is one of the list's: all packets that differ, and what was asked.
     #[must_use]
     pub fn holds(&self, request: &str, stock: &Answer, patched: &Answer) -> bool {
-        let mut pairs = stock.each().zip(patched.each());
-        let Some((ours, theirs)) = pairs.find(|(ours, theirs)| ours != theirs) else {
-            return false;
-        };
-        let (ours, theirs) = (
-            answer::shown(ours.0, ours.1),
-            answer::shown(theirs.0, theirs.1),
+        let differing: Vec<(String, String)> = stock
+            .each()
+            .zip(patched.each())
+            .filter(|(ours, theirs)| ours != theirs)
+            .map(|(ours, theirs)| {
+                (
+                    answer::shown(ours.0, ours.1),
+                    answer::shown(theirs.0, theirs.1),
+                )
+            })
+            .collect();
+        !differing.is_empty()
+            && stock.packets.len() == patched.packets.len()
+            && self.allow.iter().any(|each| {
+                each.request.is_match(request)
+                    && differing.iter().all(|(ours, theirs)| {
+                        ours.contains(&each.stock) && theirs.contains(&each.patched)
+                    })
+            })
+    }
+}
+
+fn expression<'de, D: Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
+    Regex::new(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Kind;
+
+    const LIST: &str = r#"
+[[test]]
+name = "main.one"
+[[allow]]
+patch = "count_notnull"
+why = "a covering index is scanned"
+request = 'COUNT\([a-z]'
+stock = '\xfe\x00\x00"'
+patched = '\xfe\x00\x00\x02'
+"#;
+
+    fn answer(row: u8, status: u8) -> Answer {
+        let mut answer = Answer::default();
+        for (kind, payload) in [
+            (Kind::Row, vec![1, row]),
+            (Kind::End, vec![0xFE, 0, 0, status, 0, 0, 0]),
+        ] {
+            answer
+                .bytes
+                .extend_from_slice(&[payload.len() as u8, 0, 0, 1]);
+            answer.bytes.extend_from_slice(&payload);
+            answer.packets.push((answer.bytes.len(), kind));
+        }
+        answer
+    }
+
+    #[test]
+    fn a_flag_of_its_own_statements_is_allowed_and_no_row_and_no_other_statement() {
+        let list: Allowed = toml::from_str(LIST).expect("a list");
+        let holds =
+            |request: &str, stock: &Answer, patched: &Answer| list.holds(request, stock, patched);
+        let (stock, patched) = (answer(b'7', 0x22), answer(b'7', 0x02));
+        for request in [
+            "SELECT COUNT(c1) FROM t0 WHERE k0 > 1;",
+            "-- COM_STMT_EXECUTE s4 (1): SELECT COUNT(c1) FROM t0 WHERE k0 > ?",
+        ] {
+            assert!(holds(request, &stock, &patched), "{request}");
+            assert!(!holds(request, &patched, &stock), "{request}");
+            // A row that differs, too.
+            assert!(!holds(request, &stock, &answer(b'8', 0x02)), "{request}");
+            assert!(!holds(request, &stock, &stock), "{request}");
+        }
+        for request in [
+            "SELECT COUNT(*) FROM t0;",
+            "SELECT COUNT(DISTINCT c1) FROM t0;",
+            "-- COM_STMT_EXECUTE s4 (1): SELECT c1 FROM t0 WHERE k0 > ?",
+            "EXECUTE p USING @v0;",
+        ] {
+            assert!(!holds(request, &stock, &patched), "{request}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_the_series_can_be_read() {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/mysql-9.7/allowed.toml");
+        let list = Allowed::read(&file).expect("a list");
+        assert!(
+            list.allow
+                .iter()
+                .all(|each| !each.request.is_match("EXECUTE p"))
         );
-        self.allow.iter().any(|each| {
-            request.contains(&each.request)
-                && ours.contains(&each.stock)
-                && theirs.contains(&each.patched)
-        })
     }
 }

@@ -14,7 +14,7 @@ use crate::allow::Allowed;
 use crate::generate::SESSION;
 use crate::lockstep::{Pair, Place};
 use crate::minimise::TRIALS_MAX;
-use crate::random::{CLIENTS, Extent, run, run_steps};
+use crate::random::{CLIENTS, Extent, begun, run, run_steps};
 use crate::report::Report;
 use crate::step::Step;
 use crate::{mix, storm};
@@ -174,7 +174,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 ..two.place()?
             };
             let mut pair = Pair::new(place.clone());
-            let report = run_steps(&mut pair, &place, &steps, 0, 1, &AtomicU64::new(0))?;
+            let report = run_steps(&mut pair, &place, &[], &steps, 0, 1, &AtomicU64::new(0))?;
             compared(
                 &Report {
                     part: "replay",
@@ -214,6 +214,7 @@ fn every_client(place: &Place) -> Result<Report> {
     let begin = Instant::now();
     let mut all = Report::new("mix", 0);
     let steps = mix::steps();
+    let mut past = Vec::new();
     for (number, wanted) in (0..).zip(CLIENTS) {
         let place = Place {
             wanted,
@@ -223,11 +224,13 @@ fn every_client(place: &Place) -> Result<Report> {
         all.add(run_steps(
             &mut pair,
             &place,
+            &past,
             &steps,
             number,
             TRIALS_MAX,
             &AtomicU64::new(0),
         )?);
+        past.extend(begun(steps.clone(), wanted));
     }
     all.wall_s = begin.elapsed().as_secs_f64();
     Ok(all)

@@ -1,5 +1,6 @@
 //! Two servers that are asked the same: each request is sent to both before either's answer is read.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,9 +42,52 @@ pub struct Place {
     pub allowed: Allowed,
 }
 
+/// What a connection's statements are, by how they are named: requests that execute one do not say it.
+#[derive(Default)]
+struct Texts {
+    slots: HashMap<u32, String>,
+    names: HashMap<String, String>,
+}
+
+impl Texts {
+    fn note(&mut self, what: &What) {
+        match what {
+            What::Prepare(slot, sql) => {
+                self.slots.insert(*slot, sql.clone());
+            }
+            What::Query(sql) => {
+                if let Some((name, text)) = sql
+                    .strip_prefix("PREPARE ")
+                    .and_then(|rest| rest.split_once(" FROM "))
+                {
+                    self.names.insert(name.to_owned(), text.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The request, and the statement that it executes.
+    fn request(&self, what: &What) -> String {
+        let executed = match what {
+            What::Execute { slot, .. } => self.slots.get(slot),
+            What::Query(sql) => sql
+                .strip_prefix("EXECUTE ")
+                .and_then(|rest| self.names.get(rest.split_whitespace().next()?)),
+            _ => None,
+        };
+        let text = shown(what);
+        executed.map_or(text.clone(), |sql| format!("{text}: {sql}"))
+    }
+}
+
 /// Two servers.
 pub struct Pair {
     place: Place,
+    /// What clients want until the next episode.
+    wanted: u32,
+    /// By connection.
+    texts: [Texts; CONNECTIONS],
     stock: Vec<Peer>,
     patched: Vec<Peer>,
     /// What they answered last.
@@ -57,7 +101,9 @@ impl Pair {
     #[must_use]
     pub fn new(place: Place) -> Self {
         Self {
+            wanted: place.wanted,
             place,
+            texts: Default::default(),
             stock: Vec::new(),
             patched: Vec::new(),
             answers: Default::default(),
@@ -86,11 +132,13 @@ impl Pair {
     }
 
     fn ask(&mut self, on: usize, what: &What, unordered: bool) -> io::Result<Option<String>> {
+        self.texts[on].note(what);
         match self.both(on, what) {
             (Ok(()), Ok(())) => {
                 let (stock, patched) = &self.answers;
                 let found = compare::difference(stock, patched, unordered);
-                if found.is_some() && self.place.allowed.holds(&shown(what), stock, patched) {
+                let request = || self.texts[on].request(what);
+                if found.is_some() && self.place.allowed.holds(&request(), stock, patched) {
                     self.allowed += 1;
                     return Ok(None);
                 }
@@ -114,8 +162,8 @@ impl Pair {
     }
 
     fn connect(&mut self, on: usize) -> io::Result<()> {
-        let stock = Peer::connect(&self.place.stock, self.place.wanted)?;
-        let patched = Peer::connect(&self.place.patched, self.place.wanted)?;
+        let stock = Peer::connect(&self.place.stock, self.wanted)?;
+        let patched = Peer::connect(&self.place.patched, self.wanted)?;
         if stock.agreed() != patched.agreed() {
             return Err(io::Error::other(format!(
                 "the servers offer different capabilities: {:#x} and {:#x}",
@@ -133,8 +181,10 @@ impl Pair {
     }
 }
 
-impl Servers for Pair {
-    fn fresh(&mut self) -> io::Result<()> {
+impl Pair {
+    fn begin(&mut self, wanted: u32) -> io::Result<()> {
+        self.wanted = wanted;
+        self.texts = Default::default();
         self.stock.clear();
         self.patched.clear();
         let (place, name) = (&self.place, self.place.database.clone());
@@ -143,7 +193,7 @@ impl Servers for Pair {
             (&place.patched, &mut self.patched),
         ] {
             for _ in 0..CONNECTIONS {
-                side.push(Peer::connect(socket, place.wanted)?);
+                side.push(Peer::connect(socket, wanted)?);
             }
         }
         for sql in [
@@ -156,8 +206,17 @@ impl Servers for Pair {
         }
         (0..CONNECTIONS).try_for_each(|on| self.connect(on))
     }
+}
+
+impl Servers for Pair {
+    fn fresh(&mut self) -> io::Result<()> {
+        self.begin(self.place.wanted)
+    }
 
     fn step(&mut self, step: &Step) -> io::Result<Option<String>> {
+        if let Some(wanted) = step.fresh {
+            self.begin(wanted)?;
+        }
         let found = self.ask(step.on, &step.what, step.unordered)?;
         if found.is_some() || !step.diagnose {
             return Ok(found);

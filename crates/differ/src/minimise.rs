@@ -74,6 +74,24 @@ pub fn minimise(
     Ok(Some((readable(left), seen)))
 }
 
+/// As [`minimise`]. A difference that does not come again by itself may need what an earlier episode left behind, in a thread of the
+/// server or in a handle: the episodes before, each with its beginning, then run before the steps.
+///
+/// # Errors
+/// A server that cannot be reached any more.
+pub fn minimise_after(
+    servers: &mut dyn Servers,
+    past: &[Step],
+    steps: &[Step],
+    trials_max: usize,
+) -> io::Result<Option<(Vec<Step>, String)>> {
+    let found = minimise(servers, steps, trials_max)?;
+    if found.is_some() || past.is_empty() {
+        return Ok(found);
+    }
+    minimise(servers, &[past, steps].concat(), trials_max)
+}
+
 /// Multi-row inserts and the like stay; nothing but trailing space goes.
 fn readable(mut steps: Vec<Step>) -> Vec<Step> {
     for step in &mut steps {
@@ -88,9 +106,10 @@ fn readable(mut steps: Vec<Step>) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    /// Servers that differ at `bad` when `first` and `second` ran before it, and at nothing else.
+    /// Servers that differ at `bad` when `first` and `second` ran before it, or `left` in the episode before, and at nothing else.
     #[derive(Default)]
     struct Fake {
+        before: Vec<String>,
         ran: Vec<String>,
         trials: usize,
         steady: bool,
@@ -98,17 +117,21 @@ mod tests {
 
     impl Servers for Fake {
         fn fresh(&mut self) -> io::Result<()> {
-            self.ran.clear();
+            self.before = std::mem::take(&mut self.ran);
             self.trials += 1;
             Ok(())
         }
 
         fn step(&mut self, step: &Step) -> io::Result<Option<String>> {
+            if step.fresh.is_some() {
+                self.fresh()?;
+            }
             let What::Query(sql) = &step.what else {
                 return Ok(None);
             };
             let ran = |name: &str| self.ran.iter().any(|each| each == name);
-            let differs = self.steady && sql == "bad" && ran("first") && ran("second");
+            let left = self.before.iter().any(|each| each == "left");
+            let differs = self.steady && sql == "bad" && (left || ran("first") && ran("second"));
             self.ran.push(sql.clone());
             Ok(differs.then(|| format!("after {} steps", self.ran.len())))
         }
@@ -148,6 +171,39 @@ mod tests {
             None
         );
         assert_eq!(servers.trials, 1);
+    }
+
+    #[test]
+    fn what_an_earlier_episode_left_behind_is_found() {
+        let episode = |names: &[&str]| {
+            let mut steps = steps(names);
+            steps[0].fresh = Some(1);
+            steps
+        };
+        let past = [
+            episode(&["noise", "noise"]),
+            episode(&["noise", "left", "noise"]),
+        ]
+        .concat();
+        let last = episode(&["noise", "noise", "bad"]);
+        let mut servers = Fake {
+            steady: true,
+            ..Fake::default()
+        };
+        assert_eq!(
+            minimise_after(&mut servers, &[], &last, TRIALS_MAX).expect("no I/O"),
+            None
+        );
+        let (left, _) = minimise_after(&mut servers, &past, &last, TRIALS_MAX)
+            .expect("no I/O")
+            .expect("it shows");
+        let names: Vec<_> = left
+            .iter()
+            .map(|step| crate::step::shown(&step.what))
+            .collect();
+        assert!(names.contains(&"left;".to_owned()) && names.last() == Some(&"bad;".to_owned()));
+        // The step that begins the last episode must stay.
+        assert_eq!(left.len(), 3, "{names:?}");
     }
 
     #[test]

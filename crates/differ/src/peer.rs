@@ -1,6 +1,6 @@
 //! One connection to one server: requests out, raw packets in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -67,7 +67,8 @@ pub struct Peer {
     out: Vec<u8>,
     agreed: u32,
     slots: HashMap<u32, Prepared>,
-    expect: Expect,
+    /// What answers the requests that were not answered yet.
+    due: VecDeque<Expect>,
 }
 
 impl Peer {
@@ -85,7 +86,7 @@ impl Peer {
             out: Vec::with_capacity(1 << 12),
             agreed: 0,
             slots: HashMap::new(),
-            expect: Expect::Nothing,
+            due: VecDeque::new(),
         };
         let mut greeting = Vec::new();
         peer.packet(&mut greeting)?;
@@ -128,10 +129,30 @@ impl Peer {
     pub fn send(&mut self, what: &What) -> Result<()> {
         let mut payload = std::mem::take(&mut self.out);
         payload.clear();
-        self.expect = self.encode(what, &mut payload);
+        let expect = self.encode(what, &mut payload);
         let sent = self.write(0, &payload);
         self.out = payload;
+        self.due.clear();
+        self.due.push_back(expect);
         sent
+    }
+
+    /// Send several requests before any is answered, in two writes of which the first has so many bytes; [`Self::receive`] takes each answer.
+    ///
+    /// # Errors
+    /// A lost connection.
+    pub fn send_ahead(&mut self, requests: &[What], first_bytes: usize) -> Result<()> {
+        let mut packets = Vec::new();
+        self.due.clear();
+        for what in requests {
+            let mut payload = Vec::new();
+            let expect = self.encode(what, &mut payload);
+            self.due.push_back(expect);
+            frame(0, &payload, &mut packets);
+        }
+        let (first, second) = packets.split_at(first_bytes.min(packets.len()));
+        self.stream.write_all(first)?;
+        self.stream.write_all(second)
     }
 
     fn encode(&mut self, what: &What, out: &mut Vec<u8>) -> Expect {
@@ -220,15 +241,15 @@ impl Peer {
     /// A lost connection, or a server that does not answer in 20 seconds.
     pub fn receive(&mut self, answer: &mut Answer) -> Result<()> {
         answer.clear();
-        match self.expect {
-            Expect::Nothing => Ok(()),
-            Expect::One => self.take(answer, Kind::End).map(|_| ()),
-            Expect::Rows => self.rows(answer).map(|_| ()),
-            Expect::Results => {
+        match self.due.pop_front() {
+            None | Some(Expect::Nothing) => Ok(()),
+            Some(Expect::One) => self.take(answer, Kind::End).map(|_| ()),
+            Some(Expect::Rows) => self.rows(answer).map(|_| ()),
+            Some(Expect::Results) => {
                 while self.result(answer)? & MORE_RESULTS > 0 {}
                 Ok(())
             }
-            Expect::Prepared(slot) => self.prepared(answer, slot),
+            Some(Expect::Prepared(slot)) => self.prepared(answer, slot),
         }
     }
 
@@ -424,18 +445,23 @@ impl Peer {
 
     fn write(&mut self, number: u8, payload: &[u8]) -> Result<()> {
         let mut whole = Vec::with_capacity(payload.len() + 8);
-        let mut number = number;
-        let mut rest = payload;
-        loop {
-            let (part, after) = rest.split_at(rest.len().min(PART_BYTES));
-            whole.extend_from_slice(&(part.len() as u32).to_le_bytes()[..3]);
-            whole.push(number);
-            whole.extend_from_slice(part);
-            if part.len() < PART_BYTES {
-                return self.stream.write_all(&whole);
-            }
-            (number, rest) = (number.wrapping_add(1), after);
+        frame(number, payload, &mut whole);
+        self.stream.write_all(&whole)
+    }
+}
+
+/// A payload as packets, the first of which has this number.
+fn frame(mut number: u8, payload: &[u8], out: &mut Vec<u8>) {
+    let mut rest = payload;
+    loop {
+        let (part, after) = rest.split_at(rest.len().min(PART_BYTES));
+        out.extend_from_slice(&(part.len() as u32).to_le_bytes()[..3]);
+        out.push(number);
+        out.extend_from_slice(part);
+        if part.len() < PART_BYTES {
+            return;
         }
+        (number, rest) = (number.wrapping_add(1), after);
     }
 }
 

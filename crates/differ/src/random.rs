@@ -1,5 +1,6 @@
 //! Random statements in lockstep, on several connections at once: each has a database of its own.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use crate::answer::Answer;
 use crate::compare;
 use crate::generate;
 use crate::lockstep::{Pair, Place, Servers};
-use crate::minimise::minimise;
+use crate::minimise::minimise_after;
 use crate::peer::{Peer, capability};
 use crate::report::{Difference, Report};
 use crate::step::{CONNECTIONS, Step, What, shown};
@@ -36,6 +37,9 @@ pub const CLIENTS: [u32; 6] = [
 
 /// How often stock is asked whether it agrees with itself.
 const CONTROLS: usize = 3;
+
+/// Episodes of a stream that are kept, for a difference that needs them.
+const PAST: usize = 3;
 
 /// How much is run.
 #[derive(Debug, Clone, Copy)]
@@ -84,9 +88,10 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
                 (&next, &done, &all, &failed, &is_over, &finished);
             scope.spawn(move || {
                 let mut pair = Pair::new(place.clone());
+                let mut past = VecDeque::new();
                 while !is_over() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let found = one(&mut pair, &place, extent, number, done);
+                    let found = one(&mut pair, &place, extent, number, &mut past, done);
                     match found {
                         Ok(report) => {
                             if let Ok(mut all) = all.lock() {
@@ -161,32 +166,43 @@ fn one(
     place: &Place,
     extent: Extent,
     number: u64,
+    past: &mut VecDeque<Vec<Step>>,
     done: &AtomicU64,
 ) -> io::Result<Report> {
     let seed = extent.seed.wrapping_add(number);
     let wanted = CLIENTS[(seed % CLIENTS.len() as u64) as usize];
     let steps = generate::episode(seed, extent.episode);
     pair.want(wanted);
-    run_steps(
-        pair,
-        &Place {
-            wanted,
-            ..place.clone()
-        },
-        &steps,
-        seed,
-        extent.trials_max,
-        done,
-    )
+    let place = Place {
+        wanted,
+        ..place.clone()
+    };
+    let before = past.make_contiguous().concat();
+    let found = run_steps(pair, &place, &before, &steps, seed, extent.trials_max, done);
+    past.push_back(begun(steps, wanted));
+    if past.len() > PAST {
+        past.pop_front();
+    }
+    found
 }
 
-/// Run steps on an empty database, and make a script of a difference.
+/// Steps as an episode that can follow another one.
+#[must_use]
+pub fn begun(mut steps: Vec<Step>, wanted: u32) -> Vec<Step> {
+    if let Some(first) = steps.first_mut() {
+        first.fresh = Some(wanted);
+    }
+    steps
+}
+
+/// Run steps on an empty database, and make a script of a difference. `past` has the episodes before, as [`begun`] makes them.
 ///
 /// # Errors
 /// A server that cannot be reached.
 pub fn run_steps(
     pair: &mut Pair,
     place: &Place,
+    past: &[Step],
     steps: &[Step],
     seed: u64,
     trials_max: usize,
@@ -218,9 +234,15 @@ pub fn run_steps(
     }
     report.allowed = pair.allowed - allowed;
     if let Some((at, what)) = found {
-        report
-            .differences
-            .push(explain(pair, place, &steps[..=at], what, seed, trials_max)?);
+        report.differences.push(explain(
+            pair,
+            place,
+            past,
+            &steps[..=at],
+            what,
+            seed,
+            trials_max,
+        )?);
     }
     Ok(report)
 }
@@ -228,13 +250,15 @@ pub fn run_steps(
 fn explain(
     pair: &mut Pair,
     place: &Place,
+    past: &[Step],
     steps: &[Step],
     what: String,
     seed: u64,
     trials_max: usize,
 ) -> io::Result<Difference> {
     let statement = steps.last().map_or(String::new(), |step| shown(&step.what));
-    let smaller = match minimise(pair, steps, trials_max) {
+    let again = begun(steps.to_vec(), place.wanted);
+    let smaller = match minimise_after(pair, past, &again, trials_max) {
         Err(error) if is_hang(&error) => {
             pair.leave_database();
             None
@@ -284,9 +308,29 @@ fn stock_is_steady(place: &Place, steps: &[Step]) -> io::Result<bool> {
 /// What stock alone answers.
 fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
     let mut answer = Answer::default();
+    let mut peers = begin_alone(place, place.wanted)?;
+    let mut answers = Vec::new();
+    for step in steps {
+        if let Some(wanted) = step.fresh {
+            peers = begin_alone(place, wanted)?;
+        }
+        let peer = &mut peers[step.on];
+        let asked = peer
+            .send(&step.what)
+            .and_then(|()| peer.receive(&mut answer));
+        if asked.is_err() {
+            answer.clear();
+        }
+        answers.push(answer.clone());
+    }
+    Ok(answers)
+}
+
+/// New connections to stock, and an empty database.
+fn begin_alone(place: &Place, wanted: u32) -> io::Result<Vec<Peer>> {
     let mut peers = Vec::new();
     for _ in 0..CONNECTIONS {
-        peers.push(Peer::connect(&place.stock, place.wanted)?);
+        peers.push(Peer::connect(&place.stock, wanted)?);
     }
     let database = &place.database;
     let mut begin = vec![
@@ -305,20 +349,10 @@ fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
         );
         begin.push((on, What::Database(database.clone())));
     }
+    let mut answer = Answer::default();
     for (on, what) in begin {
         peers[on].send(&what)?;
         peers[on].receive(&mut answer)?;
     }
-    let mut answers = Vec::new();
-    for step in steps {
-        let peer = &mut peers[step.on];
-        let asked = peer
-            .send(&step.what)
-            .and_then(|()| peer.receive(&mut answer));
-        if asked.is_err() {
-            answer.clear();
-        }
-        answers.push(answer.clone());
-    }
-    Ok(answers)
+    Ok(peers)
 }

@@ -22,6 +22,9 @@ pub struct Step {
     pub unordered: bool,
     /// After a warning or an error SHOW WARNINGS is compared, too.
     pub diagnose: bool,
+    /// Before it an episode begins: an empty database, and new connections of a client that wants these capabilities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<u32>,
 }
 
 /// A request. Statements are named by slots: the servers' own numbers for them need not agree.
@@ -70,6 +73,7 @@ impl Step {
             what,
             unordered: false,
             diagnose: true,
+            fresh: None,
         }
     }
 
@@ -85,6 +89,11 @@ impl Step {
 pub fn script(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
+        if let Some(wanted) = step.fresh {
+            text.push_str(&format!(
+                "-- an empty database, and new connections that want {wanted:#x}\n"
+            ));
+        }
         if step.on > 0 {
             text.push_str(&format!("/* connection {} */ ", step.on + 1));
         }

@@ -3,29 +3,35 @@
 //! A row of `kv` follows from its key, and the accounts keep their total: an answer that is not what it must be is wrong, whatever ran
 //! beside it. Errors are not wrong answers, as long as they are those that a disturbance may bring.
 
+mod ahead;
 mod disturb;
 mod may_come;
+mod shared;
 mod totals;
+mod work;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use wire::{Cell, Connection, Error, Fetch, RowSink, ServerUrl, Statement, Value};
+use wire::{Cell, Connection, Error, Fetch, RowSink, ServerUrl};
 
 use crate::report::SCHEMA_VERSION;
 use disturb::disturb;
 pub use disturb::find_switches;
-use may_come::{A_STATEMENT, may_come};
+use shared::Shared;
 pub use totals::check;
 use totals::totals;
 
 const ROWS: i64 = 400;
 const ACCOUNTS: i64 = 40;
 const EACH: i64 = 1000;
+/// Connections that send ahead.
+const AHEAD: usize = 2;
+/// An answer that takes longer never comes: all waits for locks are shorter.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much is run.
 #[derive(Debug, Clone)]
@@ -73,41 +79,6 @@ impl RowSink for Rows {
     }
 }
 
-struct Shared<'a> {
-    url: &'a ServerUrl,
-    over: AtomicBool,
-    statements: AtomicU64,
-    found: Mutex<Storm>,
-    ids: Mutex<BTreeMap<usize, i64>>,
-}
-
-impl Shared<'_> {
-    fn note(&self, change: impl FnOnce(&mut Storm)) {
-        if let Ok(mut found) = self.found.lock() {
-            change(&mut found);
-        }
-    }
-
-    fn wrong(&self, what: String) {
-        self.note(|found| {
-            if found.wrong.len() < 20 {
-                found.wrong.push(what);
-            }
-        });
-    }
-
-    /// An error that may come is counted; any other is wrong. Whether the connection is gone.
-    fn error(&self, error: &Error, during: &str) -> bool {
-        if let Error::Server { code, .. } = error {
-            self.note(|found| *found.errors.entry(*code).or_default() += 1);
-            if !may_come(*code, during) && !error.is_disconnect() {
-                self.wrong(format!("{during}: {error}"));
-            }
-        }
-        error.is_disconnect()
-    }
-}
-
 fn row_of(key: i64) -> [String; 3] {
     [
         (key * 7919 % 10_007).to_string(),
@@ -140,24 +111,19 @@ pub fn prepare(url: &ServerUrl) -> Result<()> {
     ] {
         run_sql(&mut *connection, sql).with_context(|| sql.to_owned())?;
     }
-    for key in 0..ROWS {
+    let listed =
+        |end: i64, row: &dyn Fn(i64) -> String| (0..end).map(row).collect::<Vec<_>>().join(", ");
+    let kv = listed(ROWS, &|key| {
         let [a, s, u] = row_of(key);
-        run_sql(
-            &mut *connection,
-            &format!("INSERT INTO storm.kv VALUES ({key}, {a}, '{s}', {u})"),
-        )?;
-        let sql = format!(
-            "INSERT INTO storm.parts VALUES ({}, {}, 'z{key}', {key})",
-            key % 7,
-            key % 11
-        );
-        run_sql(&mut *connection, &sql)?;
-    }
-    for id in 0..ACCOUNTS {
-        run_sql(
-            &mut *connection,
-            &format!("INSERT INTO storm.account VALUES ({id}, 'owner {id}', {EACH})"),
-        )?;
+        format!("({key}, {a}, '{s}', {u})")
+    });
+    let parts = listed(ROWS, &|key| {
+        format!("({}, {}, 'z{key}', {key})", key % 7, key % 11)
+    });
+    let accounts = listed(ACCOUNTS, &|id| format!("({id}, 'owner {id}', {EACH})"));
+    for (table, rows) in [("kv", kv), ("parts", parts), ("account", accounts)] {
+        let sql = format!("INSERT INTO storm.{table} VALUES {rows}");
+        run_sql(&mut *connection, &sql).with_context(|| format!("the rows of {table}"))?;
     }
     Ok(())
 }
@@ -168,28 +134,35 @@ pub fn prepare(url: &ServerUrl) -> Result<()> {
 /// A server that is not there at the beginning.
 pub fn run(url: &ServerUrl, weak: &ServerUrl, extent: &Extent) -> Result<Storm> {
     prepare(url)?;
+    let patient = |url: &ServerUrl| {
+        let mut url = url.clone();
+        url.limits.read = Some(PATIENCE);
+        url
+    };
+    let (url, weak) = (&patient(url), &patient(weak));
     let begin = Instant::now();
-    let shared = Shared {
+    let shared = Shared::new(
         url,
-        over: AtomicBool::new(false),
-        statements: AtomicU64::new(0),
-        found: Mutex::new(Storm {
+        Storm {
             schema_version: SCHEMA_VERSION,
             part: "storm",
             ..Storm::default()
-        }),
-        ids: Mutex::new(BTreeMap::new()),
-    };
+        },
+    );
+    let seeded = |number: u64| extent.seed.wrapping_mul(1000).wrapping_add(number);
     std::thread::scope(|scope| {
+        let shared = &shared;
         for number in 0..extent.connections {
-            let shared = &shared;
             let url = if number % 4 == 3 { weak } else { url };
-            let seed = extent.seed.wrapping_mul(1000).wrapping_add(number as u64);
-            scope.spawn(move || work(shared, url, number, seed));
+            let seed = seeded(number as u64);
+            scope.spawn(move || work::work(shared, url, number, seed));
+        }
+        for number in 0..AHEAD {
+            let seed = seeded(600 + number as u64);
+            scope.spawn(move || ahead::work(shared, extent.connections + number, seed));
         }
         for number in 0..2 {
-            let shared = &shared;
-            let seed = extent.seed.wrapping_mul(1000).wrapping_add(500 + number);
+            let seed = seeded(500 + number);
             scope.spawn(move || disturb(shared, extent, seed));
         }
         while begin.elapsed() < extent.time && !shared.over.load(Ordering::Relaxed) {
@@ -214,19 +187,6 @@ pub fn run(url: &ServerUrl, weak: &ServerUrl, extent: &Extent) -> Result<Storm> 
     Ok(found)
 }
 
-const STATEMENTS: [&str; 10] = [
-    "SELECT a, s, u FROM storm.kv WHERE k = ?",
-    "SELECT a, s, u FROM storm.kv WHERE u = ?",
-    "SELECT v FROM storm.parts WHERE x = ? AND y = ? AND z = ?",
-    "SELECT COUNT(s) FROM storm.kv WHERE k BETWEEN ? AND ?",
-    "SELECT id FROM storm.account WHERE owner = ?",
-    "SELECT balance FROM storm.account WHERE id = ? FOR UPDATE",
-    "UPDATE storm.account SET balance = balance - ? WHERE id = ?",
-    "UPDATE storm.account SET balance = balance + ? WHERE owner = ?",
-    "SELECT SUM(balance) FROM storm.account",
-    "UPDATE storm.kv SET a = a WHERE k = ?",
-];
-
 /// A generator of its own, so that a storm does not depend on that of the episodes.
 struct Chance(u64);
 
@@ -239,215 +199,4 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) >> 1) as i64 % end.max(1)
     }
-}
-
-type Session = (Box<dyn Connection>, Vec<Option<Statement>>);
-
-fn open(shared: &Shared<'_>, url: &ServerUrl, number: usize) -> Option<Session> {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(5) {
-        if let Ok(mut connection) = wire::connect(url) {
-            let id = run_sql(&mut *connection, "SELECT CONNECTION_ID()")
-                .ok()
-                .and_then(|rows| rows.0.first()?.first()?.as_ref()?.parse().ok());
-            if let (Some(id), Ok(mut ids)) = (id, shared.ids.lock()) {
-                ids.insert(number, id);
-                let _ = run_sql(
-                    &mut *connection,
-                    "SET lock_wait_timeout=3, innodb_lock_wait_timeout=2",
-                );
-                return Some((connection, STATEMENTS.iter().map(|_| None).collect()));
-            }
-        }
-        if shared.over.load(Ordering::Relaxed) {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(30));
-    }
-    shared.note(|found| found.lost = true);
-    shared.over.store(true, Ordering::Relaxed);
-    None
-}
-
-fn work(shared: &Shared<'_>, url: &ServerUrl, number: usize, seed: u64) {
-    let mut chance = Chance(seed);
-    while !shared.over.load(Ordering::Relaxed) {
-        let Some(mut session) = open(shared, url, number) else {
-            return;
-        };
-        while !shared.over.load(Ordering::Relaxed) {
-            if let Err(error) = one(shared, &mut session, &mut chance) {
-                if shared.error(&error, A_STATEMENT) {
-                    shared.note(|found| found.reconnects += 1);
-                    break;
-                }
-                // Whatever was open is rolled back; statements stay prepared.
-                let rolled = run_sql(&mut *session.0, "ROLLBACK");
-                if rolled.is_err_and(|error| shared.error(&error, "ROLLBACK")) {
-                    break;
-                }
-            }
-        }
-    }
-}
-
-fn ask(
-    shared: &Shared<'_>,
-    session: &mut Session,
-    which: usize,
-    values: &[Value],
-) -> Result<Rows, Error> {
-    if session.1[which].is_none() {
-        session.1[which] = Some(session.0.prepare(STATEMENTS[which])?);
-    }
-    let mut rows = Rows::default();
-    if let Some(statement) = &session.1[which] {
-        session
-            .0
-            .execute(statement, values, Fetch::ALL, &mut rows)?;
-    }
-    shared.statements.fetch_add(1, Ordering::Relaxed);
-    Ok(rows)
-}
-
-fn expect(
-    shared: &Shared<'_>,
-    what: &str,
-    key: &[i64],
-    found: Rows,
-    due: Vec<Vec<Option<String>>>,
-) {
-    if found.0 != due {
-        shared.wrong(format!("{what} {key:?}: {:?} in place of {due:?}", found.0));
-    }
-}
-
-fn one(shared: &Shared<'_>, session: &mut Session, chance: &mut Chance) -> Result<(), Error> {
-    let some = |texts: Vec<String>| vec![texts.into_iter().map(Some).collect::<Vec<_>>()];
-    let choice = chance.below(100);
-    match choice {
-        0..=59 => {
-            // A key beyond the last has no row.
-            let key = chance.below(ROWS + 20);
-            let by_unique = choice >= 40;
-            let value = match (by_unique, chance.below(10)) {
-                (false, 0) => Value::Text(key.to_string()),
-                (false, _) => Value::Int(key),
-                (true, _) => Value::Int(key + 1_000_000),
-            };
-            let rows = ask(shared, session, usize::from(by_unique), &[value])?;
-            let due = if key < ROWS {
-                some(row_of(key).to_vec())
-            } else {
-                Vec::new()
-            };
-            expect(
-                shared,
-                STATEMENTS[usize::from(by_unique)],
-                &[key],
-                rows,
-                due,
-            );
-        }
-        60..=69 => {
-            let key = chance.below(ROWS + 20);
-            let values = [
-                Value::Int(key % 7),
-                Value::Int(key % 11),
-                Value::Text(format!("z{key}")),
-            ];
-            let rows = ask(shared, session, 2, &values)?;
-            let due = if key < ROWS {
-                some(vec![key.to_string()])
-            } else {
-                Vec::new()
-            };
-            expect(shared, STATEMENTS[2], &[key], rows, due);
-        }
-        70..=74 => {
-            let (from, width) = (chance.below(ROWS - 100), chance.below(100));
-            let rows = ask(
-                shared,
-                session,
-                3,
-                &[Value::Int(from), Value::Int(from + width)],
-            )?;
-            expect(
-                shared,
-                STATEMENTS[3],
-                &[from, width],
-                rows,
-                some(vec![(width + 1).to_string()]),
-            );
-        }
-        75..=79 => {
-            let id = chance.below(ACCOUNTS);
-            let rows = ask(shared, session, 4, &[Value::Text(format!("owner {id}"))])?;
-            expect(
-                shared,
-                STATEMENTS[4],
-                &[id],
-                rows,
-                some(vec![id.to_string()]),
-            );
-        }
-        80..=83 => {
-            let key = chance.below(ROWS);
-            ask(shared, session, 9, &[Value::Int(key)])?;
-        }
-        84..=88 => {
-            let rows = ask(shared, session, 8, &[])?;
-            expect(
-                shared,
-                STATEMENTS[8],
-                &[],
-                rows,
-                some(vec![(ACCOUNTS * EACH).to_string()]),
-            );
-        }
-        _ => transfer(shared, session, chance)?,
-    }
-    Ok(())
-}
-
-fn transfer(shared: &Shared<'_>, session: &mut Session, chance: &mut Chance) -> Result<(), Error> {
-    let (from, to, amount) = (
-        chance.below(ACCOUNTS),
-        chance.below(ACCOUNTS),
-        chance.below(20),
-    );
-    if from == to {
-        return Ok(());
-    }
-    run_sql(&mut *session.0, "START TRANSACTION")?;
-    let before = ask(shared, session, 5, &[Value::Int(from)])?;
-    ask(shared, session, 6, &[Value::Int(amount), Value::Int(from)])?;
-    ask(
-        shared,
-        session,
-        7,
-        &[Value::Int(amount), Value::Text(format!("owner {to}"))],
-    )?;
-    let after = ask(shared, session, 5, &[Value::Int(from)])?;
-    let number = |rows: &Rows| {
-        rows.0
-            .first()
-            .and_then(|row| row.first()?.as_ref()?.parse::<i64>().ok())
-    };
-    if number(&before).map(|before| before - amount) != number(&after) {
-        shared.wrong(format!(
-            "account {from} had {:?}, gave {amount}, and has {:?}",
-            before.0, after.0
-        ));
-    }
-    // One in ten is undone.
-    run_sql(
-        &mut *session.0,
-        if chance.below(10) == 0 {
-            "ROLLBACK"
-        } else {
-            "COMMIT"
-        },
-    )?;
-    Ok(())
 }

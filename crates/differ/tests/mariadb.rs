@@ -45,7 +45,8 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
             ..equal.clone()
         };
         let mut pair = Pair::new(place.clone());
-        let report = run_steps(&mut pair, &place, &steps, 0, 20, &0.into()).expect("two servers");
+        let report =
+            run_steps(&mut pair, &place, &[], &steps, 0, 20, &0.into()).expect("two servers");
         assert_eq!(report.differences.len(), 0, "{:?}", report.differences);
         assert!(report.statements > 1000);
     }
@@ -54,6 +55,7 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
     let report = run_steps(
         &mut Pair::new(equal.clone()),
         &equal,
+        &[],
         &random,
         6,
         20,
@@ -65,6 +67,7 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
     let report = run_steps(
         &mut Pair::new(planted.clone()),
         &planted,
+        &[],
         &steps,
         0,
         60,
@@ -89,12 +92,20 @@ fn a_server_is_equal_to_itself_and_a_planted_difference_is_found_and_made_small(
     assert_eq!(found.wrong, Vec::<String>::new());
     assert!(found.statements > 100 && !found.disturbances.is_empty() && !found.lost);
     let mut connection = wire::connect(&url("root")).expect("a server");
-    connection
-        .query(
-            "UPDATE storm.account SET balance = balance + 1 WHERE id = 3",
-            wire::Fetch::ALL,
-            &mut (),
-        )
-        .expect("a row");
+    let mut change = |sql: &str| connection.query(sql, wire::Fetch::ALL, &mut ());
+    change("UPDATE storm.account SET balance = balance + 1 WHERE id = 3").expect("a row");
     assert_eq!(storm::check(&url("root")).expect("a server").wrong.len(), 1);
+
+    // Rows that are not what they must be, in the midst of a storm: all who read them see it.
+    let found = std::thread::scope(|scope| {
+        let storm = scope.spawn(|| storm::run(&url("root"), &url("weak"), &extent));
+        while !storm.is_finished() {
+            let _ = change("UPDATE storm.kv SET s = 'another' WHERE k < 300");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        storm.join().expect("no panic").expect("a server")
+    });
+    let ahead = |what: &String| what.contains("sent ahead");
+    assert!(found.wrong.iter().any(ahead), "{:?}", found.wrong);
+    assert!(!found.wrong.iter().all(ahead), "{:?}", found.wrong);
 }

@@ -32,6 +32,14 @@ def prove(
             show_default=False,
         ),
     ] = None,
+    mtr_mode: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODE",
+            help="How they run: on, off (all switches), ps-on, ps-off (with --ps-protocol); repeatable. Default: all four.",
+            show_default=False,
+        ),
+    ] = None,
     mtr_source: Annotated[
         Path | None,
         typer.Option(
@@ -40,7 +48,9 @@ def prove(
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Keep logs and reports in this new folder.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Keep logs and reports in this new folder, each part's as it ends.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
@@ -54,9 +64,10 @@ def prove(
     from upshift.cli import programs
     from upshift.errors import UsageError
     from upshift.native.programs import DIFFER
-    from upshift.prove.model import Asked
+    from upshift.prove.model import MODES, Asked, Proof
     from upshift.prove.proving import prove as run_proof
     from upshift.prove.proving import refuse_servers
+    from upshift.prove.suites import title_of
     from upshift.prove.terminal import lines
     from upshift.server.kinds import default_kind
     from upshift.shell import SystemShell
@@ -64,7 +75,8 @@ def prove(
 
     settings = dict(_setting(each) for each in setting or ())
     given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
-    tests = {"suites": tuple(mtr or ()), "source": mtr_source.resolve() if mtr_source else None}
+    source = mtr_source.resolve() if mtr_source else None
+    tests = {"suites": tuple(mtr or ()), "modes": tuple(mtr_mode or MODES), "source": source}
     asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
     refuse_servers(asked)
     if keep and keep.exists():
@@ -72,9 +84,15 @@ def prove(
     if dry_run:
         random = (f"random: {statements} statements from seed {seed}",) if statements else ()
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
-        for line in ("mix: fixed statements", *random, *disturbed, *(f"mtr: {each}, four times" for each in asked.suites)):
+        suites = (f"mtr: {title_of(suite, mode)}" for suite in asked.suites for mode in asked.modes)
+        for line in ("mix: fixed statements", *random, *disturbed, *suites):
             console.result(line)
         return
+
+    def kept(proof: Proof) -> None:
+        if keep:
+            (keep / "proof.json").write_text(proof.model_dump_json(indent=2))
+
     shell = SystemShell()
     try:
         differ = programs.built_programs(shell, allow_install=not no_install, say=console.say) / DIFFER
@@ -82,9 +100,8 @@ def prove(
             if keep:
                 keep.mkdir(parents=True)
             folder = keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="upshift-prove-")))
-            proof = run_proof(shell, default_kind(), differ, asked, folder.resolve(), say=console.say)
-            if keep:
-                (keep / "proof.json").write_text(proof.model_dump_json(indent=2))
+            proof = run_proof(shell, default_kind(), differ, asked, folder.resolve(), say=console.say, keep=kept)
+            kept(proof)
     finally:
         shell.close()
     if json:

@@ -11,10 +11,13 @@ from pydantic import field_validator
 from upshift.server.kind import one_spelling
 from upshift.values import Value
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 PartName = Literal["mix", "random", "storm", "crash", "mtr"]
 Verdict = Literal["equal", "different"]
+Mode = Literal["on", "off", "ps-on", "ps-off"]
+"""How a suite of MySQL's tests runs: all switches ON or OFF, and with --ps-protocol."""
+MODES: tuple[Mode, ...] = ("on", "off", "ps-on", "ps-off")
 
 
 class Asked(Value):
@@ -33,6 +36,8 @@ class Asked(Value):
     """A file of the differences that patches make on purpose."""
     suites: tuple[str, ...] = ()
     """Of MySQL's own tests: names of suites, or tests with commas between them."""
+    modes: tuple[Mode, ...] = MODES
+    """How each of them runs."""
     source: Path | None = None
     """The source whose tests those are; None: the one that stock was built from."""
 
@@ -53,6 +58,12 @@ class Part(Value):
     """What differs or cannot be, each with its script; empty: nothing."""
     unsteady: tuple[str, ...] = ()
     """Differences that did not come again, or that stock has with itself: no fault of the patch is shown by them."""
+    short_paths: Mapping[str, int] = {}
+    """How often the part took each patch's short path, by its counter; of crash and mtr nobody knows."""
+    failed_on_both: tuple[str, ...] = ()
+    """Of mtr: tests that fail on stock, too."""
+    differ_on_purpose: tuple[str, ...] = ()
+    """Of mtr: tests that fail on the patched server alone, and that the list of allowed differences names."""
     detail: Mapping[str, Any]
     """All that the program said."""
 
@@ -63,8 +74,18 @@ class Proof(Value):
     schema_version: int = SCHEMA_VERSION
     asked: Asked
     switches: Mapping[str, str]
-    """Variables that the patched server has and stock has not, as they stood."""
-    short_paths: Mapping[str, int] = {}
-    """How often ``mix`` and ``random`` took each patch's short path, by its counter. What none took was not compared."""
+    """Variables of the series that the patched server has and stock has not, as they stood."""
     parts: tuple[Part, ...]
     verdict: Verdict
+    """Of the parts that there are."""
+    complete: bool = True
+    """False: parts are still to come, or were when the proof was interrupted."""
+
+    @property
+    def untaken(self) -> tuple[str, ...]:
+        """Counters of short paths that no part took, so that nothing is proven of them."""
+        taken: dict[str, int] = {}
+        for part in self.parts:
+            for name, count in part.short_paths.items():
+                taken[name] = taken.get(name, 0) + count
+        return tuple(sorted(name for name, count in taken.items() if not count))

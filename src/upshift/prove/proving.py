@@ -6,14 +6,16 @@ import contextlib
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from upshift.errors import UpshiftError, UsageError
+from upshift.patches.model import read_series
 from upshift.prove import suites
+from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Part, Proof, Verdict
 from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.server.data import copy
@@ -38,31 +40,32 @@ _CRASH_LOAD_S = 8.0
 _BEFORE_KILL_S = 4.0
 
 
-def prove(shell: Shell, kind: ServerKind, differ: Path, asked: Asked, folder: Path, *, say: Callable[[str], None]) -> Proof:
-    """The whole proof, in ``folder``, which holds data and logs.
+def prove(
+    shell: Shell,
+    kind: ServerKind,
+    differ: Path,
+    asked: Asked,
+    folder: Path,
+    *,
+    say: Callable[[str], None],
+    keep: Callable[[Proof], None] = lambda _proof: None,
+) -> Proof:
+    """The whole proof, in ``folder``, which holds data and logs; ``keep`` gets what there is of it as each part ends.
 
     Raises ServerFailed when a server does not start, UpshiftError when a part could not run.
     """
     work = _Work(shell, kind, differ, asked, folder, say)
-    with work.stock() as stock, work.patched() as patched:
-        own = switches(_variables(stock.socket), _variables(patched.socket))
-        for name in own:
-            if name not in asked.settings:
-                _run(patched.socket, f"SET GLOBAL {name} = ON")
-        own = {name: value for name, value in _variables(patched.socket).items() if name in own}
-        say(f"the patched server's own variables: {', '.join(f'{n}={v}' for n, v in own.items()) or 'none'}")
-        before = _status(patched.socket)
-        parts = [work.compared("mix", stock, patched, "mix")]
-        if asked.statements:
-            parts.append(work.random(stock, patched))
-        taken = short_paths(_status(stock.socket), before, _status(patched.socket))
-    if asked.minutes:
-        with work.patched() as patched:
-            parts.append(work.storm(patched, tuple(own)))
-        parts.append(work.crash(tuple(own)))
-    parts.extend(suites.parts(shell, asked, tuple(own), folder, say=say))
-    verdict: Verdict = "different" if any(part.wrong for part in parts) else "equal"
-    return Proof(asked=asked, switches=own, short_paths=taken, parts=tuple(parts), verdict=verdict)
+    parts: list[Part] = []
+
+    def proof(*, complete: bool) -> Proof:
+        verdict: Verdict = "different" if any(part.wrong for part in parts) else "equal"
+        return Proof(asked=asked, switches=work.switches, parts=tuple(parts), verdict=verdict, complete=complete)
+
+    with contextlib.closing(work.parts()) as found:
+        for part in found:
+            parts.append(part)
+            keep(proof(complete=False))
+    return proof(complete=True)
 
 
 class _Work:
@@ -70,8 +73,42 @@ class _Work:
         self, shell: Shell, kind: ServerKind, differ: Path, asked: Asked, folder: Path, say: Callable[[str], None]
     ) -> None:
         self._shell, self._kind, self._differ, self._asked, self._folder, self._say = shell, kind, differ, asked, folder, say
+        self._patches = read_series(kind.series).patches if kind.series else ()
         self._data = folder / "data"
+        self.switches: Mapping[str, str] = {}
+        """Of the patched server, once it has run."""
         shell.run(kind.initialise(Program(kind=kind.name, binary=asked.stock), self._data), log=folder / "log", timeout_s=600)
+
+    def parts(self) -> Generator[Part, None, None]:
+        with self.stock() as stock, self.patched() as patched:
+            self.switches = self._switched_on(stock, patched)
+            self._say(f"switches of the patched server: {', '.join(f'{n}={v}' for n, v in self.switches.items()) or 'none'}")
+            yield self._counted(patched, lambda: self._compared("mix", stock, patched, "mix"))
+            if self._asked.statements:
+                yield self._counted(patched, lambda: self._random(stock, patched))
+        own = tuple(self.switches)
+        if self._asked.minutes:
+            with self.patched() as patched:
+                yield self._counted(patched, lambda: self._storm(patched, own))
+            yield self._crash(own)
+        yield from suites.parts(self._shell, self._asked, own, self._folder, say=self._say)
+
+    def _switched_on(self, stock: RunningServer, patched: RunningServer) -> Mapping[str, str]:
+        """The patched server's switches, each ON unless a setting names it."""
+        theirs = _variables(stock.socket)
+        for name in switches(self._patches, theirs, _variables(patched.socket)):
+            if name not in self._asked.settings:
+                _run(patched.socket, f"SET GLOBAL {name} = ON")
+        return switches(self._patches, theirs, _variables(patched.socket))
+
+    def _counted(self, patched: RunningServer, run: Callable[[], Part]) -> Part:
+        """A part, with the short paths that the server took in it."""
+        before = _status(patched.socket)
+        part = run()
+        # A server that is gone counts nothing any more; the part says that it is.
+        with contextlib.suppress(pymysql.MySQLError):
+            return part.model_copy(update={"short_paths": short_paths(self._patches, before, _status(patched.socket))})
+        return part
 
     @contextlib.contextmanager
     def stock(self) -> Iterator[RunningServer]:
@@ -110,32 +147,32 @@ class _Work:
         ) as server:
             yield server
 
-    def compared(self, name: str, stock: RunningServer, patched: RunningServer, *arguments: str, timeout_s: float = 0) -> Part:
+    def _compared(self, name: str, stock: RunningServer, patched: RunningServer, *arguments: str, timeout_s: float = 0) -> Part:
         allow = ("--allow", str(self._asked.allow)) if self._asked.allow else ()
         sockets = ("--stock", str(stock.socket), "--patched", str(patched.socket))
         said = self._run(name, *arguments, *sockets, *allow, timeout_s=timeout_s or _MIX_TIMEOUT_S, server=patched)
         return compared("mix" if name == "mix" else "random", said)
 
-    def random(self, stock: RunningServer, patched: RunningServer) -> Part:
+    def _random(self, stock: RunningServer, patched: RunningServer) -> Part:
         extent = ("--statements", str(self._asked.statements), "--seed", str(self._asked.seed))
         timeout_s = _MIX_TIMEOUT_S + self._asked.statements * _SECONDS_PER_STATEMENT
-        return self.compared("random", stock, patched, "random", *extent, timeout_s=timeout_s)
+        return self._compared("random", stock, patched, "random", *extent, timeout_s=timeout_s)
 
-    def storm(self, patched: RunningServer, own: tuple[str, ...]) -> Part:
+    def _storm(self, patched: RunningServer, own: tuple[str, ...]) -> Part:
         seconds = self._asked.minutes * 60
-        said = self._run("storm", *self._storm(patched.socket, own, seconds), timeout_s=seconds + 300, server=patched)
+        said = self._run("storm", *self._storm_command(patched.socket, own, seconds), timeout_s=seconds + 300, server=patched)
         return stormed("storm", said, *crashes(patched.log.read_text(errors="replace")))
 
-    def _storm(self, socket: Path, own: tuple[str, ...], seconds: float) -> tuple[str, ...]:
+    def _storm_command(self, socket: Path, own: tuple[str, ...], seconds: float) -> tuple[str, ...]:
         named = [each for name in own for each in ("--switch", name)]
         return ("storm", "--socket", str(socket), "--seconds", str(seconds), "--seed", str(self._asked.seed), *named)
 
-    def crash(self, own: tuple[str, ...]) -> Part:
+    def _crash(self, own: tuple[str, ...]) -> Part:
         """A load, the server killed in the midst of it, and its rows after the restart."""
         self._say("crash: kill -9 in the midst of the load, and a restart")
         with contextlib.suppress(UpshiftError), self._running("patched", self._asked.patched, self._asked.settings) as server:
             log = self._folder / "crash-load.log"
-            command = Command((str(self._differ), *self._storm(server.socket, own, _CRASH_LOAD_S)))
+            command = Command((str(self._differ), *self._storm_command(server.socket, own, _CRASH_LOAD_S)))
             load = self._shell.spawn(command, log=log)
             time.sleep(_BEFORE_KILL_S)
             server.process.signal(signal.SIGKILL)
@@ -165,8 +202,7 @@ def refuse_servers(asked: Asked) -> None:
     for option, binary in (("--stock", asked.stock), ("--patched", asked.patched)):
         if not binary.is_file():
             raise UsageError(f"{option}: there is no {binary}", "name the server's binary, mysqld")
-    if asked.allow and not asked.allow.is_file():
-        raise UsageError(f"--allow: there is no {asked.allow}", "name a TOML file; docs/reference/patch-prove.md has its keys")
+    differing_tests(asked.allow)
     suites.refuse(asked)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from upshift.patches.model import Patch
 from upshift.prove.model import Part, PartName
 
 _LOST = "the patched server's connection is lost"
@@ -40,12 +41,13 @@ def crashes(log: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in log.splitlines() if _CRASH.search(line))
 
 
-def short_paths(stock: Mapping[str, str], before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, int]:
-    """By how much each counter grew that only the patched server has, and that counts a patch's short path."""
-    own = (name for name in sorted(after) if name not in stock and name.endswith("_used"))
-    return {name: int(after[name]) - int(before[name]) for name in own}
+def short_paths(patches: Sequence[Patch], before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, int]:
+    """By how much each counter grew that the server has, and that counts a patch's short path."""
+    names = (name for patch in patches for name in patch.counters if name.endswith("_used"))
+    return {name: int(after[name]) - int(before[name]) for name in sorted(names) if name in after}
 
 
-def switches(stock: Mapping[str, str], patched: Mapping[str, str]) -> dict[str, str]:
-    """The boolean variables that only the patched server has, with their values."""
-    return {name: value for name, value in sorted(patched.items()) if name not in stock and value in ("ON", "OFF")}
+def switches(patches: Sequence[Patch], stock: Mapping[str, str], patched: Mapping[str, str]) -> dict[str, str]:
+    """The variables of these patches that only the patched server has, with their values."""
+    names = sorted(patch.variable for patch in patches)
+    return {name: patched[name] for name in names if name in patched and name not in stock}

@@ -12,11 +12,12 @@ from typing import Any
 
 from upshift.build.cmake import source_of
 from upshift.errors import UsageError, VerifyFailed
-from upshift.prove.model import Asked, Part
+from upshift.prove.allowed import differing_tests
+from upshift.prove.model import Asked, Mode, Part
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
 from upshift.shell import Shell
-from upshift.verify.compare import compare_tests
+from upshift.verify.compare import compare_outcomes
 from upshift.workbench import Workbench
 
 
@@ -46,40 +47,58 @@ def refuse(asked: Asked) -> None:
 
 
 def parts(shell: Shell, asked: Asked, switches: tuple[str, ...], folder: Path, *, say: Callable[[str], None]) -> Iterator[Part]:
-    """A part for each suite, protocol and state of the switches. Raises NotTested when the tests cannot run."""
-    runs = itertools.product(asked.suites, ((), ("--ps-protocol",)), ("ON", "OFF"))
-    for number, (suite, protocol, state) in enumerate(runs, start=1):
-        title = " ".join((suite, *protocol, f"with all switches {state}"))
+    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run."""
+    # Settings come last: one that names a switch holds in every mode.
+    settings = tuple(_option(name, value) for name, value in asked.settings.items())
+    for number, (suite, mode) in enumerate(itertools.product(asked.suites, asked.modes), start=1):
+        title = title_of(suite, mode)
         say(f"mtr: {title}")
-        given = tuple(f"--mysqld=--loose-{name.replace('_', '-')}={state}" for name in switches)
+        protocol = ("--ps-protocol",) if mode.startswith("ps-") else ()
+        given = tuple(_option(name, "ON" if mode.endswith("on") else "OFF") for name in switches)
         bench = Workbench(folder / f"mtr-{number}", shell, folder / f"mtr-{number}.log", _Saying(say))
-        yield _part(bench, asked, suite, (*protocol, *given), title)
+        yield _part(bench, asked, suite, (*protocol, *given, *settings), title)
+
+
+def title_of(suite: str, mode: Mode) -> str:
+    """What a part is called."""
+    protocol = ("--ps-protocol",) if mode.startswith("ps-") else ()
+    return " ".join((suite, *protocol, f"with all switches {'ON' if mode.endswith('on') else 'OFF'}"))
+
+
+def _option(name: str, value: str) -> str:
+    """For every server that MTR starts; stock passes over what it does not know."""
+    return f"--mysqld=--loose-{name.replace('_', '-')}={value}"
 
 
 def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str) -> Part:
     source, tree = _source(asked), _tree(asked.stock)
+    declared = {each.name for each in differing_tests(asked.allow)}
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
         jobs = len(os.sched_getaffinity(0))
         return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()
-    ran = 0
-    unsteady: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
-    detail: Mapping[str, Any] = {}
+    detail: Mapping[str, Any] = {"tests": title, "options": options}
     try:
-        found = compare_tests(run(asked.patched), run(asked.stock), suite, names=("patched", "stock"))
-        ran, unsteady, detail = found.run, found.passed_again, found.model_dump()
+        found = compare_outcomes(run(asked.patched), run(asked.stock), suite, names=("patched", "stock"))
     except VerifyFailed as error:
         wrong = (f"{error.message}; see {bench.log}",)
+        return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=wrong, detail=detail)
+    # A test may come in several combinations of options: ``main.ps 'ps-protocol'``.
+    purposely = tuple(name for name in found.failed_alone if name.split()[0] in declared)
+    wrong = tuple(
+        f"{name} fails on the patched server alone; see {bench.log}" for name in found.failed_alone if name not in purposely
+    )
     return Part(
         name="mtr",
-        statements=ran,
+        statements=found.run,
         wall_s=time.monotonic() - started,
         wrong=wrong,
-        unsteady=unsteady,
-        detail={"tests": title, **detail},
+        unsteady=found.passed_again,
+        failed_on_both=found.failed_on_both,
+        differ_on_purpose=purposely,
+        detail={**detail, "passed": found.passed},
     )
 
 

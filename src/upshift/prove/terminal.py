@@ -23,8 +23,12 @@ def lines(proof: Proof) -> Iterator[str]:
         more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
         unit = f"tests, {part.detail['tests']}," if part.name == "mtr" else "statements"
         yield f"  {_WORDS[part.name]}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
-    if untaken := [name for name, count in proof.short_paths.items() if not count]:
-        yield f"  short paths that no statement took, so that nothing is proven of them: {', '.join(untaken)}"
+        if part.failed_on_both:
+            yield f"    fail on stock, too: {', '.join(part.failed_on_both)}"
+        if part.differ_on_purpose:
+            yield f"    differ on purpose: {', '.join(part.differ_on_purpose)}"
+    if proof.untaken:
+        yield f"  short paths that no statement took, so that nothing is proven of them: {', '.join(proof.untaken)}"
     for part in proof.parts:
         for each in part.wrong:
             yield f"\n{part.name}: {each}"

@@ -16,45 +16,53 @@ Run = Callable[[str], TestOutcome]
 
 
 class Compared(Value):
-    """Tests of the optimised server, none of which fails on it alone."""
+    """Tests of one server, and of another what failed on the first."""
 
     run: int
     passed: int
     failed_on_both: tuple[str, ...]
     passed_again: tuple[str, ...] = ()
     """Failed in the suite and passed when the same server ran what had failed there."""
+    failed_alone: tuple[str, ...] = ()
+    """Failed on the first server each time, and not on the other."""
 
 
-def compare_tests(optimised: Run, plain: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:
-    """Run ``suite`` on the optimised server, and what fails there on the plain one, too.
+def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
+    """As ``compare_outcomes``. Raises VerifyFailed with the names of the tests that fail on the optimised server alone."""
+    found = compare_outcomes(optimised, plain, suite)
+    if alone := found.failed_alone:
+        raise VerifyFailed(
+            f"{len(alone)} of {found.run} tests fail on the optimised server alone: {', '.join(alone)}",
+            "the log of this stage has what they expected and got",
+        )
+    return found
 
-    What passes on the plain server then runs on the optimised one again, in the same way: among fewer tests, one that hangs
+
+def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:
+    """Run ``suite`` on the first server, and what fails there on the other one, too.
+
+    What passes on the other server then runs on the first one again, in the same way: among fewer tests, one that hangs
     on load or on its neighbours can pass on either server. ``names`` are what messages call the two.
 
-    Raises VerifyFailed with the names of the tests that fail on the optimised server alone, or when only the plain server
-    can be tested at all; NotTested when neither can.
+    Raises VerifyFailed when only the other server can be tested at all; NotTested when neither can.
     """
     try:
-        outcome = optimised(suite)
+        outcome = first(suite)
     except NotTested as error:
-        plain(suite)
+        other(suite)
         message = f"the tests run on the {names[1]} server, and not on the {names[0]} one: {error.message}"
         raise VerifyFailed(message, error.hint) from error
     on_both = set(outcome.failed)
     if outcome.failed:
-        on_both &= set(plain(_asked(outcome.failed, suite)).failed)
+        on_both &= set(other(_asked(outcome.failed, suite)).failed)
     suspected = tuple(name for name in outcome.failed if name not in on_both)
-    again = _passing(optimised, _asked(suspected, suite)) if suspected else set()
-    if alone := sorted(set(suspected) - again):
-        raise VerifyFailed(
-            f"{len(alone)} of {outcome.run} tests fail on the {names[0]} server alone: {', '.join(alone)}",
-            "the log of this stage has what they expected and got",
-        )
+    again = _passing(first, _asked(suspected, suite)) if suspected else set()
     return Compared(
         run=outcome.run,
         passed=outcome.passed,
         failed_on_both=tuple(name for name in outcome.failed if name in on_both),
         passed_again=tuple(name for name in suspected if name in again),
+        failed_alone=tuple(sorted(set(suspected) - again)),
     )
 
 

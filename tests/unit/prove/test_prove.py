@@ -10,13 +10,16 @@ import typer
 from fakes import FakeShell
 
 from upshift.cli.app import app
-from upshift.errors import UsageError
+from upshift.errors import NotTested, UsageError
+from upshift.patches.model import Patch, read_series
 from upshift.prove import suites
+from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Part, Proof
 from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.prove.terminal import lines
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
+from upshift.server.kinds import default_kind
 
 
 def difference(*, steady: bool) -> dict[str, Any]:
@@ -36,13 +39,24 @@ def test_a_connection_that_the_patched_server_alone_lost_is_wrong_each_time() ->
     assert len(part.wrong) == 1 and part.unsteady == ()
 
 
-def test_a_short_path_that_no_statement_took_is_named() -> None:
-    before = {"Questions": "1", "Ps_trim_used": "3", "Ps_idle_used": "5", "Ps_idle_fallbacks": "0"}
-    after = {"Questions": "9", "Ps_trim_used": "7", "Ps_idle_used": "5", "Ps_idle_fallbacks": "2"}
-    taken = short_paths({"Questions": "1"}, before, after)
+PATCHES = (
+    Patch(name="counter", file="0", what="", versions=">=1"),
+    Patch(name="trim", file="1", what="", versions=">=1", variable="trim", counters=("Ps_trim_used", "Ps_trim_fallbacks")),
+    Patch(name="idle", file="2", what="", versions=">=1", variable="idle", counters=("Ps_idle_used",)),
+    Patch(name="other", file="3", what="", versions=">=1", variable="other", counters=("Ps_other_used",)),
+)
+
+
+def test_a_short_path_that_no_part_took_is_named() -> None:
+    before = {"Questions": "1", "Ps_trim_used": "3", "Ps_idle_used": "5", "Ps_trim_fallbacks": "0", "Debug_used": "1"}
+    after = {"Questions": "9", "Ps_trim_used": "7", "Ps_idle_used": "5", "Ps_trim_fallbacks": "2", "Debug_used": "9"}
+    taken = short_paths(PATCHES, before, after)
     assert taken == {"Ps_idle_used": 0, "Ps_trim_used": 4}
     asked = Asked(stock=Path("/a"), patched=Path("/b"))
-    told = list(lines(Proof(asked=asked, switches={}, short_paths=taken, parts=(), verdict="equal")))
+    mix = Part(name="mix", statements=1, wall_s=1, wrong=(), detail={}, short_paths=taken)
+    storm = mix.model_copy(update={"name": "storm", "short_paths": {"Ps_idle_used": 1, "Ps_trim_used": 0}})
+    assert Proof(asked=asked, switches={}, parts=(mix, storm), verdict="equal").untaken == ()
+    told = list(lines(Proof(asked=asked, switches={}, parts=(mix,), verdict="equal")))
     assert any("Ps_idle_used" in line and "Ps_trim_used" not in line for line in told)
 
 
@@ -54,9 +68,10 @@ def test_a_lost_server_and_a_crash_in_the_log_are_wrong() -> None:
     assert stormed("crash", {**said, "wrong": [], "lost": False}).wrong == ()
 
 
-def test_the_switches_are_what_only_the_patched_server_has() -> None:
-    stock = {"autocommit": "ON", "port": "3306"}
-    assert switches(stock, {**stock, "ps_point_lookup": "OFF", "size": "5"}) == {"ps_point_lookup": "OFF"}
+def test_the_switches_are_the_series_own_and_no_debug_build_adds_one() -> None:
+    stock = {"autocommit": "ON", "port": "3306", "other": "OFF"}
+    patched = {**stock, "trim": "OFF", "debug_sync_here": "ON", "size": "5"}
+    assert switches(PATCHES, stock, patched) == {"trim": "OFF"}
 
 
 @pytest.mark.parametrize(("wrong", "verdict"), [((), "equal"), (("packet 3",), "different")])
@@ -86,12 +101,16 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
     server.touch()
     both = ("--stock", str(server), "--patched", str(server))
     built = build_folder(tmp_path)
+    unreasoned = tmp_path / "allowed.toml"
+    unreasoned.write_text('[[test]]\nname = "main.ps"\npatch = "one"\n')
     for arguments, message in (
         (("--stock", str(server), "--patched", str(tmp_path / "none")), "--patched: there is no"),
         ((*both, "--setting", "ON"), "NAME=VALUE"),
         ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
+        ((*both, "--allow", str(unreasoned)), "test.0.why: Field required"),
         ((*both, "--keep", str(tmp_path)), "there already"),
+        ((*both, "--mtr-mode", "sometimes"), "modes.0: Input should be 'on', 'off', 'ps-on' or 'ps-off'"),
         ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
         ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "does not lie in the folder that it was built in"),
         (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),
@@ -103,12 +122,19 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
 def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = tmp_path / "mysqld"
     server.touch()
-    run("--stock", str(server), "--patched", str(server), "--dry-run", "--minutes", "0", "--statements", "500", "--seed", "9")
-    assert capsys.readouterr().out.splitlines() == ["mix: fixed statements", "random: 500 statements from seed 9"]
+    both = ("--stock", str(build_folder(tmp_path)), "--patched", str(server))
+    less = ("--minutes", "0", "--statements", "500", "--seed", "9")
+    run(*both, "--dry-run", *less, "--mtr", "main", "--mtr-mode", "ps-on", "--mtr-mode", "off")
+    assert capsys.readouterr().out.splitlines() == [
+        "mix: fixed statements",
+        "random: 500 statements from seed 9",
+        "mtr: main --ps-protocol with all switches ON",
+        "mtr: main with all switches OFF",
+    ]
 
 
 class _Mtr:
-    """MTR with a server that fails main.ps when the switch is ON, and main.flaky once."""
+    """MTR with a server that fails main.ps and main.help when the switch is ON, main.old on both, and main.flaky once."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
@@ -120,24 +146,71 @@ class _Mtr:
         self.logs.add(bench.log)
         first = not any(asked[2] == options for asked in self.asked)
         self.asked.append((server.name, tests, options))
-        fails = {"main.ps"} if "--mysqld=--loose-a-switch=ON" in options and server.name == "patched" else set()
-        if first and server.name == "patched":
+        patched = server.name == "patched"
+        fails = {"main.ps", "main.help 'row'"} if "--mysqld=--loose-a-switch=ON" in options and patched else set()
+        if first and patched:
             fails |= {"main.flaky"}
-        names = {"main.ps", "main.flaky", "main.1st"} if tests == "main" else set(tests.split(","))
-        passing = tuple(sorted(names - fails))
-        return TestOutcome(run=len(names), passed=len(passing), failed=tuple(sorted(fails)), passing=passing)
+        names = {"main.ps", "main.help 'row'", "main.flaky", "main.1st"} if tests == "main" else set(tests.split(","))
+        failed = tuple(sorted(fails | {"main.old"}))
+        return TestOutcome(run=len(names), passed=1, failed=failed, passing=tuple(sorted(names - fails)))
 
 
-def test_what_fails_on_the_patched_server_alone_is_wrong_and_what_passes_again_is_not(
+DIFFER = '[[test]]\nname = "main.help"\npatch = "all"\nwhy = "it lists all variables"\n'
+
+
+def test_what_fails_on_the_patched_server_alone_is_wrong_unless_it_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = _Mtr(monkeypatch)
-    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",))
+    allow = tmp_path / "allowed.toml"
+    allow.write_text(DIFFER)
+    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",), allow=allow)
     on, off, ps_on, ps_off = suites.parts(FakeShell({}), asked, ("a_switch",), tmp_path, say=lambda text: None)
-    assert len(on.wrong) == 1 and "main.ps" in on.wrong[0] and "main.flaky" not in on.wrong[0]
-    assert off.wrong == () and off.unsteady == ("main.flaky",) and off.statements == 3
+    assert len(on.wrong) == 1 and on.wrong[0].startswith("main.ps fails on the patched server alone")
+    assert on.differ_on_purpose == ("main.help 'row'",) and off.differ_on_purpose == ()
+    assert on.failed_on_both == off.failed_on_both == ("main.old",)
+    assert on.statements == off.statements == 4 and on.detail["passed"] == 1
+    assert off.wrong == () and off.unsteady == ("main.flaky",) and on.unsteady == ("main.flaky",)
     assert len(ps_on.wrong) == 1 and ps_off.wrong == ()
-    assert "patched server alone" in on.wrong[0] and off.detail["tests"] == "main with all switches OFF"
+    assert off.detail["tests"] == "main with all switches OFF"
     assert len(fake.logs) == 4
     protocols = {options[0] for _, _, options in fake.asked if len(options) == 2}
     assert protocols == {"--ps-protocol"}
+    told = list(lines(Proof(asked=asked, switches={}, parts=(on,), verdict="different")))
+    assert "    fail on stock, too: main.old" in told and "    differ on purpose: main.help 'row'" in told
+
+
+def test_settings_reach_the_tests_and_a_mode_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = _Mtr(monkeypatch)
+    settings = {"performance_schema_instrument": "wait/io/socket/%=OFF", "a_switch": "OFF"}
+    asked = Asked(
+        stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",), modes=("ps-on",), settings=settings
+    )
+    (part,) = suites.parts(FakeShell({}), asked, ("a_switch",), tmp_path, say=lambda text: None)
+    assert part.detail["tests"] == "main --ps-protocol with all switches ON"
+    options = fake.asked[0][2]
+    assert options[0] == "--ps-protocol"
+    assert "--mysqld=--loose-performance-schema-instrument=wait/io/socket/%=OFF" in options
+    # The last one holds.
+    assert [each for each in options if "a-switch" in each][-1] == "--mysqld=--loose-a-switch=OFF"
+    assert {options for _, _, options in fake.asked} == {options}
+
+
+def test_a_server_that_cannot_be_tested_at_all_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
+        if given[3].name == "patched":
+            raise NotTested("it does not start", "see its log")
+        return TestOutcome(run=3, passed=3, failed=(), passing=())
+
+    monkeypatch.setattr(mtr, "run_tests", run)
+    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",), modes=("on",))
+    (part,) = suites.parts(FakeShell({}), asked, (), tmp_path, say=lambda text: None)
+    assert len(part.wrong) == 1 and "not on the patched one: it does not start" in part.wrong[0]
+
+
+def test_the_series_list_of_what_differs_names_patches_that_there_are() -> None:
+    folder = default_kind().series
+    assert folder is not None
+    found = differing_tests(folder / "allowed.toml")
+    names = {each.name for each in read_series(folder).patches} | {"all"}
+    assert found and {each.patch for each in found} <= names

@@ -6,7 +6,11 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use wire::ServerUrl;
 
-use super::{Chance, Extent, Shared, run_sql};
+use super::shared::Shared;
+use super::{Chance, Extent, run_sql};
+
+/// Nobody kills the connections that disturb.
+const NOT_KILLED: i64 = 0;
 
 pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
     let mut chance = Chance(seed);
@@ -19,12 +23,11 @@ pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
         while !shared.over.load(Ordering::Relaxed) {
             let mut is_lost = false;
             for sql in disturbance(shared, extent, &mut chance) {
-                let word = sql.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-                shared.note(|found| *found.disturbances.entry(word).or_default() += 1);
+                let words = sql.split_whitespace().take(2);
+                let name: Vec<&str> = words.filter(|word| word.parse::<i64>().is_err()).collect();
+                shared.note(|found| *found.disturbances.entry(name.join(" ")).or_default() += 1);
                 if let Err(error) = run_sql(&mut *connection, &sql) {
-                    // A connection that is gone when it is to be killed is no error.
-                    is_lost |= !sql.starts_with("KILL") && shared.error(&error, &sql)
-                        || error.is_disconnect();
+                    is_lost |= shared.error(&error, &sql, NOT_KILLED);
                 }
             }
             if is_lost {
@@ -43,12 +46,9 @@ pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
 fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec<String> {
     let one = |sql: &str| vec![sql.to_owned()];
     let victim = |chance: &mut Chance| {
-        let ids = shared
-            .ids
-            .lock()
-            .map(|ids| ids.values().copied().collect::<Vec<_>>())
-            .unwrap_or_default();
-        ids.get(chance.below(ids.len() as i64) as usize)
+        let live =
+            shared.with_numbers(|numbers| numbers.live.values().copied().collect::<Vec<i64>>());
+        live.get(chance.below(live.len() as i64) as usize)
             .copied()
             .unwrap_or(0)
     };
@@ -78,7 +78,11 @@ fn disturbance(shared: &Shared<'_>, extent: &Extent, chance: &mut Chance) -> Vec
             "GRANT SELECT ON storm.* TO weak@localhost".to_owned(),
         ],
         15..=17 => vec![format!("KILL QUERY {}", victim(chance))],
-        18 => vec![format!("KILL {}", victim(chance))],
+        18 => {
+            let victim = victim(chance);
+            shared.with_numbers(|numbers| numbers.killed.insert(victim));
+            vec![format!("KILL {victim}")]
+        }
         19 => one("ALTER TABLE storm.kv DROP INDEX u, ADD UNIQUE INDEX u (u)"),
         20 => one("ALTER TABLE storm.parts MODIFY x BIGINT NOT NULL"),
         21 => one("ALTER TABLE storm.parts MODIFY x INT NOT NULL"),
