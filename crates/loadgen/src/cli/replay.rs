@@ -43,7 +43,7 @@ pub(super) struct ReplayOptions {
     #[arg(long, value_enum)]
     order: Option<Order>,
     /// When transactions begin: `fast`: each when --order lets it; `recorded`: as when they were recorded, with latency counted from
-    /// then; `2x`, `0.5x`: so many times as fast as recorded.
+    /// then, and with the recorded pauses between their requests; `2x`, `0.5x`: so many times as fast as recorded.
     #[arg(long, default_value_t = Pace::Fast)]
     pace: Pace,
     /// End after so many seconds; without it, with the trace.

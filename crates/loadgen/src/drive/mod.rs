@@ -1,5 +1,7 @@
 //! Runs a workload: the connections shared out among a few threads, all begun together after every one has logged in.
 
+#[cfg(test)]
+pub(crate) mod fakes;
 mod plan;
 mod run;
 mod schedule;

@@ -1,174 +1,17 @@
 //! The honesty of the drive, against a fake server and a fake clock.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use wire::{
-    BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, Statement, Value,
-};
+use wire::{Connection, Error};
 
-use super::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan, run};
+use super::fakes::{Asked, FakeClock, Faults, MS, against as on_fakes, plan};
+use super::{ArrivalProcess, Arrivals, Finished, Plan};
 use crate::clock::{Clock, MonotonicClock};
 use crate::measure::Names;
-use crate::session::{Isolation, Knobs, Session, Shared, StatementId, StatementSpec};
+use crate::session::{Isolation, Knobs, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
-
-const MS: u64 = 1_000_000;
-
-/// Stands still but for what sleeps and statements add.
-#[derive(Default)]
-struct FakeClock {
-    now_ns: AtomicU64,
-    sleeps: AtomicU64,
-    reads: AtomicU64,
-}
-
-impl Clock for FakeClock {
-    fn now_ns(&self) -> u64 {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.now_ns.load(Ordering::SeqCst)
-    }
-
-    fn sleep_until(&self, moment_ns: u64) {
-        self.now_ns.fetch_max(moment_ns, Ordering::SeqCst);
-        self.sleeps.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// What goes wrong.
-#[derive(Debug, Clone, Copy, Default)]
-struct Faults {
-    /// In the first of every ten seconds it does not answer before its end.
-    stalls: bool,
-    /// Every so-manieth statement is a deadlock (0: never) ...
-    deadlock_every: u64,
-    /// ... or loses the connection.
-    lost_every: u64,
-    /// After so many statements it never answers again.
-    silent_after: Option<u64>,
-    /// So many logins after the first are refused: too many connections.
-    full: u64,
-    /// Ctrl-C is pressed at once.
-    interrupted: bool,
-}
-
-/// What a server was asked.
-#[derive(Debug, Default)]
-struct Asked {
-    logins: AtomicU64,
-    statements: AtomicU64,
-    first_statements: AtomicU64,
-    commits: AtomicU64,
-    /// Everything that was set, of all connections.
-    sets: Mutex<Vec<String>>,
-}
-
-/// Answers after 1 ms.
-struct FakeServer {
-    clock: Arc<dyn Clock>,
-    faults: Faults,
-    asked: Arc<Asked>,
-    counters: Counters,
-}
-
-impl FakeServer {
-    fn answer(&mut self) -> Result<Done, Error> {
-        self.counters.round_trips += 1;
-        let now_ns = self.clock.now_ns();
-        let into_ns = now_ns % (10_000 * MS);
-        let stalled = self.faults.stalls && into_ns < 1000 * MS;
-        self.clock.sleep_until(if stalled {
-            now_ns - into_ns + 1000 * MS
-        } else {
-            now_ns + MS
-        });
-        let number = self.asked.statements.fetch_add(1, Ordering::SeqCst) + 1;
-        while self.faults.silent_after.is_some_and(|last| number > last) {
-            std::thread::park();
-        }
-        let every = |times: u64| times > 0 && number.is_multiple_of(times);
-        if every(self.faults.deadlock_every) {
-            return Err(Error::Server {
-                code: 1213,
-                sqlstate: "40001".into(),
-                message: "deadlock".into(),
-            });
-        }
-        if every(self.faults.lost_every) {
-            return Err(Error::Io(std::io::ErrorKind::ConnectionReset.into()));
-        }
-        Ok(Done {
-            rows: 1,
-            ..Done::default()
-        })
-    }
-}
-
-impl Connection for FakeServer {
-    fn family(&self) -> Family {
-        Family::Mysql
-    }
-    fn server_version(&self) -> &'static str {
-        "fake"
-    }
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-    fn supports(&self, _feature: Feature) -> bool {
-        false
-    }
-    fn query(&mut self, sql: &str, _fetch: Fetch, _rows: &mut dyn RowSink) -> Result<Done, Error> {
-        match sql {
-            "COMMIT" => self.asked.commits.fetch_add(1, Ordering::SeqCst),
-            "ROLLBACK" => 0,
-            _ if sql.starts_with("SET ") => {
-                self.counters.round_trips += 1;
-                self.asked.sets.lock().expect("whole").push(sql.to_owned());
-                0
-            }
-            _ => return self.answer(),
-        };
-        Ok(Done::default())
-    }
-    fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
-        Ok(Statement {
-            id: u32::from(sql == "SELECT 1"),
-            parameters: 0,
-            columns: 1,
-        })
-    }
-    fn execute(
-        &mut self,
-        statement: &Statement,
-        _: &[Value],
-        _: Fetch,
-        _: &mut dyn RowSink,
-    ) -> Result<Done, Error> {
-        let first = &self.asked.first_statements;
-        first.fetch_add(u64::from(statement.id), Ordering::SeqCst);
-        self.answer()
-    }
-    fn execute_batch(
-        &mut self,
-        _: &Statement,
-        _: &[Vec<Value>],
-        _: BatchWay,
-    ) -> Result<Done, Error> {
-        self.answer()
-    }
-    fn close(&mut self, _statement: Statement) -> Result<(), Error> {
-        Ok(())
-    }
-    fn load(
-        &mut self,
-        _: &str,
-        _: &[&str],
-        _: &mut dyn Iterator<Item = Vec<Value>>,
-    ) -> Result<u64, Error> {
-        Ok(0)
-    }
-}
 
 /// Statements that a transaction sends one after the other, and how long it is typed.
 struct Plain(Vec<StatementSpec>, Duration);
@@ -214,22 +57,6 @@ impl Client for PlainClient {
     }
 }
 
-fn plan(connections: u32, arrivals: Arrivals, time: Duration) -> Plan {
-    Plan {
-        connections,
-        client_threads: 2,
-        time: Some(time),
-        warmup: Duration::ZERO,
-        wait: Duration::from_secs(30),
-        transactions: None,
-        arrivals,
-        on_disconnect: OnDisconnect::Reconnect,
-        on_error: OnError::Stop,
-        seed: 1,
-    }
-}
-
-/// Run a workload against a server with faults, on any clock.
 fn against(
     workload: Plain,
     faults: Faults,
@@ -237,35 +64,7 @@ fn against(
     plan: Plan,
     clock: Arc<dyn Clock>,
 ) -> (Finished, Arc<Asked>) {
-    let workload: Arc<dyn Workload> = Arc::new(workload);
-    let asked = Arc::new(Asked::default());
-    let (servers_clock, server_asked) = (Arc::clone(&clock), Arc::clone(&asked));
-    let shared = Shared {
-        connector: Arc::new(move || {
-            let asked = Arc::clone(&server_asked);
-            let login = asked.logins.fetch_add(1, Ordering::SeqCst);
-            if (1..=faults.full).contains(&login) {
-                return Err(Error::Server {
-                    code: 1040,
-                    sqlstate: "08004".into(),
-                    message: "Too many connections".into(),
-                });
-            }
-            Ok(Box::new(FakeServer {
-                clock: Arc::clone(&servers_clock),
-                faults,
-                asked,
-                counters: Counters::default(),
-            }))
-        }),
-        statements: workload.statements().into(),
-        names: Arc::new(Names::new(workload.statements())),
-        knobs,
-        clock,
-    };
-    let interrupt = AtomicBool::new(faults.interrupted);
-    let finished = run(&workload, &shared, plan, &interrupt, &mut |_, _| {});
-    (finished.expect("connects"), asked)
+    on_fakes(Arc::new(workload), faults, knobs, plan, clock)
 }
 
 fn drive(arrivals: Arrivals, time_s: u64, faults: Faults) -> Finished {
@@ -284,7 +83,7 @@ const STALLS: Faults = Faults {
     lost_every: 0,
     silent_after: None,
     full: 0,
-    interrupted: false,
+    interrupted: None,
 };
 
 fn deadlocks(deadlock_every: u64) -> Faults {
@@ -489,7 +288,7 @@ fn a_server_that_is_full_for_a_moment_does_not_end_the_run() {
 fn nobody_waits_for_terminals_that_type_when_the_run_is_interrupted() {
     let workload = Plain(Plain::one().0, Duration::from_secs(3600));
     let faults = Faults {
-        interrupted: true,
+        interrupted: Some(0),
         ..Faults::default()
     };
     let plan = plan(50, Arrivals::Closed, Duration::from_secs(3600));

@@ -1,5 +1,6 @@
 //! One connection's measurements, handed to the collector a few hundred at a time.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use wire::{Counters, Done, Error};
@@ -54,6 +55,12 @@ impl Recorder {
             on: false,
             transaction_wire: Counters::default(),
         }
+    }
+
+    /// When the measured part ends.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.collector.window().end_ns.load(Ordering::Relaxed)
     }
 
     /// Record from now on.

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::feed::Order;
 
-/// When a replay's transactions begin.
+/// When a replay's transactions begin, and how long they pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// Each when the one before it on its connection has ended.
     Fast,
     /// So many times as fast as they were recorded: after the first by that part of the recorded time, or as soon after that as a
-    /// connection is free and their order lets them.
+    /// connection is free and their order lets them. So do the pauses between their requests last.
     Recorded(f64),
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::tape::Event;
+use super::tape::Step;
 use super::trace::{Reader, Trace};
 use crate::workload::TransactionKind;
 
@@ -47,7 +47,7 @@ pub(super) struct Job {
     pub(super) overlapped: bool,
     /// Whether the recorded server refused it.
     pub(super) refused: bool,
-    pub(super) events: Vec<Event>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// The trace, read as far as a connection had to look for its next transaction.
@@ -209,7 +209,7 @@ impl State {
             since_first: trace.lap().saturating_mul(lap) + recorded.since_first(),
             overlapped: trace.is_overlapped(recorded.number),
             refused: recorded.refused,
-            events: recorded.events()?,
+            steps: recorded.steps()?,
         };
         let connection = recorded.connection as usize;
         self.next = job.ordinal + recorded.events;
@@ -223,6 +223,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tape::Event;
     use super::super::tests::{Scratch, write};
     use super::*;
 

@@ -10,7 +10,7 @@ use crate::session::{StatementSpec, Way};
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes. Captures begin with the same bytes, and have lower versions.
-pub(super) const VERSION: u32 = 21;
+pub(super) const VERSION: u32 = 22;
 const _: () = assert!(VERSION >= ::trace::LOAD_FROM);
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();

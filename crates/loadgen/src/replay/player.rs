@@ -13,6 +13,7 @@ use super::cells::Cells;
 use super::choices::{Choices, Loop, Pace};
 use super::digest::{Answer, Differences, State};
 use super::feed::{Feed, Job, Order};
+use super::pace::Pauses;
 use super::reads;
 use super::tape::Event;
 use super::trace::Trace;
@@ -312,13 +313,16 @@ impl Client for Player {
         };
         self.kept.clear();
         self.counted_otherwise = 0;
-        let last = job.ordinal + job.events.len() as u64 - 1;
+        let last = job.ordinal + job.steps.len() as u64 - 1;
         let mut outcome = self.log_in(session, &job).map(|()| Outcome::Committed);
-        for (ordinal, event) in (job.ordinal..).zip(&job.events) {
+        let mut pauses = Pauses::new(self.shared.choices.pace, session);
+        for (ordinal, step) in (job.ordinal..).zip(&job.steps) {
             if outcome.is_err() {
                 self.note(ordinal, State::Skipped, Done::default());
                 continue;
             }
+            pauses.wait(step.pause, session);
+            let event = &step.event;
             let of_session = self.is_about_session(event);
             if of_session && !self.shared.choices.chatter {
                 self.note(ordinal, State::Session, Done::default());

@@ -1,5 +1,7 @@
 //! What one session sends, in order, as bytes.
 
+use std::time::Duration;
+
 use wire::{BatchWay, Done, Value};
 
 use super::codec::{Bytes, Malformed, put_number, put_values};
@@ -12,6 +14,8 @@ const STATEMENT: u8 = 3;
 const BATCH: u8 = 4;
 const PING: u8 = 5;
 const RESET: u8 = 6;
+/// Stands before a request and is none itself.
+const PAUSE: u8 = 7;
 
 const WAYS: [BatchWay; 3] = [BatchWay::Single, BatchWay::Bulk, BatchWay::Pipeline];
 
@@ -67,6 +71,15 @@ impl Tape {
         self.boundary(RESET);
     }
 
+    /// So long did the client take between the answer before and the request that follows; less than a microsecond is nothing.
+    pub fn pause(&mut self, pause: Duration) {
+        let pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        if pause_us > 0 {
+            self.bytes.push(PAUSE);
+            put_number(&mut self.bytes, pause_us);
+        }
+    }
+
     /// A statement; [`Self::answered`] follows.
     pub fn statement(&mut self, id: StatementId, parameters: &[Value]) {
         self.boundary(STATEMENT);
@@ -103,6 +116,30 @@ impl Tape {
     }
 }
 
+/// One request of a recorded transaction, and how long the client took before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Between the answer before, in this transaction, and the request.
+    pub pause: Duration,
+    /// The request.
+    pub event: Event,
+}
+
+impl Step {
+    /// The next one; `statements` is how many the trace names.
+    pub(super) fn read(bytes: &mut Bytes<'_>, statements: usize) -> Result<Self, Malformed> {
+        let mut pause = Duration::ZERO;
+        if bytes.0.first() == Some(&PAUSE) {
+            bytes.byte()?;
+            pause = Duration::from_micros(bytes.number()?);
+        }
+        Ok(Self {
+            pause,
+            event: Event::read(bytes, statements)?,
+        })
+    }
+}
+
 /// One request of a recorded transaction.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the names of Session's methods")]
@@ -126,8 +163,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The next one; `statements` is how many the trace names.
-    pub(super) fn read(bytes: &mut Bytes<'_>, statements: usize) -> Result<Self, Malformed> {
+    fn read(bytes: &mut Bytes<'_>, statements: usize) -> Result<Self, Malformed> {
         Ok(match bytes.byte()? {
             BEGIN => Self::Begin,
             COMMIT => Self::Commit,
@@ -171,5 +207,33 @@ fn statement_id(bytes: &mut Bytes<'_>, statements: usize) -> Result<StatementId,
         Ok(StatementId(id))
     } else {
         Err(Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_belongs_to_the_request_behind_it_and_is_none_itself() {
+        let mut tape = Tape::default();
+        let pauses_us = [0, 1, 300, 1 << 40];
+        for pause_us in pauses_us {
+            tape.pause(Duration::from_micros(pause_us) + Duration::from_nanos(999));
+            tape.ping();
+        }
+        assert_eq!(tape.events, 4);
+        let mut bytes = Bytes(&tape.bytes);
+        for pause_us in pauses_us {
+            let step = Step::read(&mut bytes, 0).expect("whole");
+            let pause = Duration::from_micros(pause_us);
+            let event = Event::Ping;
+            assert_eq!(step, Step { pause, event });
+        }
+        assert!(bytes.0.is_empty());
+        // No recording writes two of them, or one that nothing follows.
+        for wrong in [&[PAUSE, 5, PAUSE, 5, PING][..], &[PAUSE, 5]] {
+            assert!(Step::read(&mut Bytes(wrong), 0).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -29,7 +29,7 @@ impl Drop for Scratch {
     }
 }
 
-fn meta() -> Meta {
+pub(super) fn meta() -> Meta {
     let statement = |name: &str| RecordedStatement {
         name: name.into(),
         sql: "SELECT ?".into(),

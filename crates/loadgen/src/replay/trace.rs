@@ -11,7 +11,7 @@ use super::codec::{Bytes, Malformed};
 use super::format::{
     BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
 };
-use super::tape::Event;
+use super::tape::{Event, Step};
 use super::writer::Ended;
 use crate::failure::Failure;
 use crate::workload::TransactionKind;
@@ -68,15 +68,24 @@ impl Recorded<'_> {
         Duration::from_micros(self.began_us.saturating_sub(self.first_us))
     }
 
-    /// Its requests.
+    /// Its requests, with the pauses between them.
     ///
     /// # Errors
     /// Bytes that no recording writes.
-    pub fn events(&self) -> Result<Vec<Event>, Malformed> {
+    pub fn steps(&self) -> Result<Vec<Step>, Malformed> {
         let mut bytes = self.bytes;
         (0..self.events)
-            .map(|_| Event::read(&mut bytes, self.statements))
+            .map(|_| Step::read(&mut bytes, self.statements))
             .collect()
+    }
+
+    /// Its requests.
+    ///
+    /// # Errors
+    /// As [`Self::steps`].
+    pub fn events(&self) -> Result<Vec<Event>, Malformed> {
+        let steps = self.steps()?.into_iter();
+        Ok(steps.map(|step| step.event).collect())
     }
 }
 

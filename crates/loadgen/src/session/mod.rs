@@ -14,6 +14,9 @@ use crate::clock::Clock;
 use crate::measure::{Names, Recorder};
 use crate::replay::{Counts, Tape};
 
+/// A pause looks so often whether the load has ended: Ctrl-C moves its end.
+const LOOK_NS: u64 = 100_000_000;
+
 /// Makes a new connection to the server under load.
 pub type Connector = Arc<dyn Fn() -> Result<Box<dyn Connection>, Error> + Send + Sync>;
 
@@ -204,6 +207,19 @@ impl Session {
     #[must_use]
     pub fn answered_ns(&self) -> u64 {
         self.answered_ns
+    }
+
+    /// Wait for a moment within a transaction, or for the end of the load.
+    pub fn pause_until(&self, moment_ns: u64) {
+        let clock = &*self.shared.clock;
+        loop {
+            let until_ns = moment_ns.min(self.recorder.end_ns());
+            let now_ns = clock.now_ns();
+            if now_ns >= until_ns {
+                return;
+            }
+            clock.sleep_until(until_ns.min(now_ns + LOOK_NS));
+        }
     }
 
     /// Before each attempt at a transaction: nothing of it has been done.

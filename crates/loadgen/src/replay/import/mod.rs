@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use trace::{Record, TraceReader};
+use trace::{Lack, Record, TraceReader};
 use wire::Family;
 use wire::passive::Exchange;
 
@@ -56,15 +56,17 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let known = Known::read(from)?;
     let meta = known.meta(from);
     let writer = TraceWriter::create(to, &meta, Arc::new(AtomicBool::new(false)))?;
-    let mut transactions = Transactions::new(&writer);
     let mut left_out = BTreeMap::new();
     let mut capture = open(from)?;
+    let pauses = !capture.begin().lacks(Lack::Gaps);
+    let mut transactions = Transactions::new(&writer, pauses);
     while let Some(record) = next(&mut capture)? {
         match record {
             Record::Exchange {
                 connection,
                 exchange,
             } => {
+                transactions.passed(connection, &exchange);
                 let asked = match request(known.family, &exchange) {
                     Request::Leave(why) => {
                         *left_out.entry(why).or_insert(0) += 1;

@@ -1,6 +1,7 @@
 //! Requests of many connections, put together into transactions in the order in which they ended.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use wire::BatchWay;
 use wire::passive::{Exchange, Kind};
@@ -24,6 +25,8 @@ pub(super) struct Transactions<'a> {
     connections: HashMap<u32, Connection>,
     /// When each transaction ended that was written, rising.
     ends_ns: Vec<u64>,
+    /// Whether the times between requests are the client's.
+    pauses: bool,
 }
 
 struct Connection {
@@ -34,6 +37,9 @@ struct Connection {
     ended: Option<(Open, Ended, u64)>,
     /// What was about the session since the last transaction, and when it ended: it goes with the next one.
     before: Option<(Open, u64)>,
+    /// When its last request was answered, and how long the client took before requests since the one that the tape has last.
+    answered_ns: u64,
+    pause_ns: u64,
 }
 
 /// A transaction that has not ended.
@@ -43,20 +49,29 @@ struct Open {
     /// BEGIN stands on the tape.
     is_begun: bool,
     kind: TransactionKind,
-    /// The last statement, which goes onto the tape when all of its rows have been fetched.
-    last: Option<(Sent, StatementId)>,
+    /// The last statement and the pause before it, which go onto the tape when all of its rows have been fetched.
+    last: Option<(Sent, StatementId, Duration)>,
 }
 
 impl<'a> Transactions<'a> {
-    pub(super) fn new(writer: &'a TraceWriter) -> Self {
+    pub(super) fn new(writer: &'a TraceWriter, pauses: bool) -> Self {
         Self {
             writer,
+            pauses,
             connections: HashMap::new(),
             ends_ns: Vec::new(),
         }
     }
 
-    /// Add a request; false where it was refused and its transaction went on without it.
+    /// A connection has sent a request, whatever becomes of it.
+    pub(super) fn passed(&mut self, connection: u32, exchange: &Exchange) {
+        if let (true, Some(at)) = (self.pauses, self.connections.get_mut(&connection)) {
+            at.pause_ns += exchange.request_ns.saturating_sub(at.answered_ns);
+            at.answered_ns = at.answered_ns.max(end_ns(exchange));
+        }
+    }
+
+    /// Add a request that has [`Self::passed`]; false where it was refused and its transaction went on without it.
     pub(super) fn take(
         &mut self,
         connection: u32,
@@ -77,6 +92,8 @@ impl<'a> Transactions<'a> {
             open: None,
             ended: None,
             before: None,
+            answered_ns: end_ns(exchange),
+            pause_ns: 0,
         });
         let number = at.number;
         if request == Request::Begin
@@ -84,6 +101,7 @@ impl<'a> Transactions<'a> {
         {
             // MySQL commits it.
             before.flush();
+            before.tape.pause(at.pause());
             before.tape.commit();
             self.write(number, before, Ended::Committed, exchange.request_ns);
             return self.take(connection, exchange, request, id_of);
@@ -94,6 +112,9 @@ impl<'a> Transactions<'a> {
         if is_refused && was_open && exchange.in_transaction_after != Some(false) {
             return false;
         }
+        // The start of a transaction is a time of its own.
+        let pause = at.pause();
+        let pause = if was_open { pause } else { Duration::ZERO };
         let mut open = match at.open.take() {
             Some(open) => open,
             // A COMMIT of nothing.
@@ -117,6 +138,7 @@ impl<'a> Transactions<'a> {
             }
             Request::Commit => {
                 open.flush();
+                open.tape.pause(pause);
                 open.tape.commit();
                 Some(if is_refused {
                     Ended::Refused
@@ -126,16 +148,19 @@ impl<'a> Transactions<'a> {
             }
             Request::Rollback => {
                 open.flush();
+                open.tape.pause(pause);
                 open.tape.rollback();
                 Some(Ended::RolledBack)
             }
             Request::Ping => {
                 open.flush();
+                open.tape.pause(pause);
                 open.tape.ping();
                 (!was_open).then_some(Ended::Committed)
             }
             Request::Reset => {
                 open.flush();
+                open.tape.pause(pause);
                 if was_open {
                     open.tape.rollback();
                 }
@@ -151,7 +176,7 @@ impl<'a> Transactions<'a> {
                     open.begin();
                 }
                 let id = id_of(&sent);
-                open.add(sent, id);
+                open.add(sent, id, pause);
                 match (is_refused, goes_on) {
                     (true, _) => Some(Ended::Refused),
                     (false, true) => None,
@@ -184,7 +209,7 @@ impl<'a> Transactions<'a> {
             return;
         };
         let ended = at.ended.as_mut().map(|(open, ..)| open);
-        if let Some((sent, _)) = ended
+        if let Some((sent, ..)) = ended
             .or(at.open.as_mut())
             .and_then(|open| open.last.as_mut())
         {
@@ -239,6 +264,13 @@ impl<'a> Transactions<'a> {
     }
 }
 
+impl Connection {
+    /// How long the client took before what goes onto the tape now.
+    fn pause(&mut self) -> Duration {
+        Duration::from_nanos(std::mem::take(&mut self.pause_ns))
+    }
+}
+
 impl Open {
     fn new() -> Self {
         Self {
@@ -256,20 +288,21 @@ impl Open {
         self.is_begun = true;
     }
 
-    fn add(&mut self, sent: Sent, id: StatementId) {
+    fn add(&mut self, sent: Sent, id: StatementId, pause: Duration) {
         self.flush();
         let reads = sent.of_session || matches!(sent.verb, "select" | "show" | "set");
         if !reads || sent.sort == Sort::Several {
             self.kind = WRITE;
         }
-        self.last = Some((sent, id));
+        self.last = Some((sent, id, pause));
     }
 
     /// Put the last statement onto the tape.
     fn flush(&mut self) {
-        let Some((sent, id)) = self.last.take() else {
+        let Some((sent, id, pause)) = self.last.take() else {
             return;
         };
+        self.tape.pause(pause);
         match sent.rows.as_slice() {
             [row] if !sent.is_bulk => self.tape.statement(id, row),
             rows => self.tape.batch(id, rows, BatchWay::Bulk),

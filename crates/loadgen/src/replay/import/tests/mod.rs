@@ -1,5 +1,7 @@
 //! Captured requests, put together, are the transactions that a replay sends.
 
+mod pauses;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,8 +43,8 @@ fn refused(mut exchange: Exchange, code: u16) -> Exchange {
     exchange
 }
 
-/// What a trace made of these has, by connection: how many had ended before, whether it was refused, its requests with their texts.
-fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usize) {
+/// The trace made of these, and how many requests are not in it because they were refused; the file goes with it.
+fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch, Trace, usize) {
     let mut ids: HashMap<String, StatementId> = HashMap::new();
     let mut statements = Vec::new();
     for (_, exchange) in exchanges {
@@ -73,21 +75,31 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
     };
     let file = Scratch::new(name);
     let writer = TraceWriter::create(&file.0, &meta, Arc::new(AtomicBool::new(false))).unwrap();
-    let mut transactions = Transactions::new(&writer);
+    let mut transactions = Transactions::new(&writer, pauses);
     let mut left_out = 0;
     for (connection, exchange) in exchanges {
+        transactions.passed(*connection, exchange);
         let asked = request(Family::Mysql, exchange);
         let taken = transactions.take(*connection, exchange, asked, |sent| ids[&sent.sql]);
         left_out += usize::from(!taken);
     }
     transactions.finish();
-    let lost = writer.finish().unwrap().lost;
+    writer.finish().unwrap();
     let trace = Trace::open(&file.0, false).unwrap();
+    (file, trace, left_out)
+}
+
+/// What a trace made of these has, by connection: how many had ended before, whether it was refused, its requests with their texts.
+fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usize) {
+    let (_file, trace, left_out) = trace_of(name, exchanges, true);
     let mut reader = trace.reader().unwrap();
     let mut found = Vec::new();
     while let Some(one) = reader.next_transaction().unwrap() {
         let events = one.events().unwrap();
-        let words: Vec<String> = events.iter().map(|event| told(event, &meta)).collect();
+        let words: Vec<String> = events
+            .iter()
+            .map(|event| told(event, &trace.meta))
+            .collect();
         let kind = KINDS[usize::from(one.kind.0)];
         let mark = if one.refused { " refused" } else { "" };
         let (connection, after) = (one.connection, one.after);
@@ -96,7 +108,7 @@ fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usi
             words.join("; ")
         ));
     }
-    (found, lost, left_out)
+    (found, trace.ending.lost, left_out)
 }
 
 #[test]
