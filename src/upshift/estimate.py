@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 
 from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs
 from upshift.explain.recording import recording_s
-from upshift.measure.model import Plan
+from upshift.measure.model import Load, Plan
 from upshift.measure.pilot import pilot_load_s
+from upshift.measure.schedule import loads_of, warmup_loads
 from upshift.measure.slice import load_s
+from upshift.measure.turn import connect_s
 from upshift.measure.variant import Variant
 from upshift.options import Options
 from upshift.plan import arms_of, measuring_plan, recipe_of
@@ -30,23 +33,24 @@ class Estimate(Value):
     commands: tuple[str, ...]
 
 
-# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on the machine of docs/measurements/2026-11-21-main-job.
+# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on two CPUs: the stages in the result.json of 2026-11-22-turns,
+# 2026-11-23-distribution and 2026-11-23-whole-series under docs/measurements.
 _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.CHECK: (2, 0, 0.2e9, ("SHOW GLOBAL VARIABLES", "SELECT ... FROM information_schema")),
-    Stage.SOURCE: (60, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
+    Stage.SOURCE: (25, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
     Stage.PATCHED_SOURCE: (5, 0.01e9, 0.1e9, ()),
-    Stage.PATCHED_BUILD: (120, 0.2e9, 3.0e9, ("clang++ ... of what the patches touch", "clang++ ... -o mysqld")),
-    Stage.PLAIN_BUILD: (2400, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
-    Stage.DATA: (20, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
+    Stage.PATCHED_BUILD: (65, 0.2e9, 3.0e9, ("clang++ ... of what the patches touch", "clang++ ... -o mysqld")),
+    Stage.PLAIN_BUILD: (2150, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
+    Stage.DATA: (12, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
     Stage.CHANGED_DATA: (10, 0.4e9, 1.0e9, ("the statements of --sql",)),
     Stage.ANSWERS: (0, 0.8e9, 1.5e9, ("upshift-load replay --order serial ... as sent, as sent again, changed",)),
-    Stage.HOT_SET: (60, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
-    Stage.INSTRUMENTED_BUILD: (500, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
+    Stage.HOT_SET: (4, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
+    Stage.INSTRUMENTED_BUILD: (265, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
     Stage.TRAIN: (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
-    Stage.PROFILE_GATE: (5, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
-    Stage.OPTIMISED_BUILD: (900, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
-    Stage.POST_LINK: (120, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
-    Stage.VERIFY: (180, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
+    Stage.PROFILE_GATE: (1, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
+    Stage.OPTIMISED_BUILD: (180, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    Stage.POST_LINK: (25, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
+    Stage.VERIFY: (70, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     Stage.CARD: (0, 0.3e9, 0.6e9, ("upshift-card",)),
     Stage.MEASURE: (0, 1.0e9, 3.0e9, ("sysbench ... run, for each arm, workload and thread count",)),
     Stage.INSTRUCTIONS: (
@@ -61,9 +65,16 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
         3.0e9,
         ("perf record -e cpu-clock -g", "sysbench ... run, for both servers in turns", "llvm-objdump -d"),
     ),
-    Stage.PACKAGE: (30, 0.6e9, 0.2e9, ("tar -c",)),
+    Stage.PACKAGE: (12, 0.6e9, 0.2e9, ("tar -c",)),
     Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
 }
+_BUILDS = (Stage.PLAIN_BUILD, Stage.INSTRUMENTED_BUILD, Stage.SECOND_INSTRUMENTED_BUILD, Stage.OPTIMISED_BUILD)
+"""Those that keep all CPUs busy."""
+# The hot set with other flags alone: it is parsed, too, as for the instrumented build, and was not measured by itself.
+_FLAGS_CPU_S = 265.0
+# GCC against clang on one machine, from docs/measurements/2026-11-21-main-job: the whole server 120.6 CPU minutes and 83.3, the
+# hot set instrumented 21.0 and 7.7, with its profile and LTO 18.0 and 8.0 (clang parsed its sources again then).
+_GCC_PLAIN, _GCC_INSTRUMENTED, _GCC_OPTIMISED = 1.45, 2.7, 2.25
 # Where there was a training, BOLT instruments what that executed and no more: 2.3 GiB for all functions of the hot objects.
 _BOLT_AFTER_TRAINING_BYTES = 3.0e9
 # What `--scope all` costs in place of the hot set's: every object of the server is compiled again.
@@ -82,6 +93,7 @@ _RESTORED_BYTES_S = 10e6
 _DATA_OF_DUMP = 4
 _REPLAYS = 3
 _START_S = 8.0
+_AFTER_LOAD_S = 2.0
 # One server under one workload.
 _COUNT_S = 12.0
 
@@ -106,19 +118,33 @@ def estimate(
     def of(name: str) -> Estimate:
         like = name.removeprefix("second ")
         cpu_s, disk_bytes, memory_bytes, commands = costs[like]
+        cpu_s = _building_s(like, cpu_s, recipe) if like in _BUILDS else cpu_s
         if like == Stage.POST_LINK and Stage.TRAIN in stages:
             memory_bytes = _BOLT_AFTER_TRAINING_BYTES
         if like == Stage.MEASURE and plan.duet:
             commands = (*commands, duet_sentence(plan.duet))
         return Estimate(
             name=name,
-            wall_s=cpu_s / (cpus if cpu_s > 200 else 1) + timed.get(like, 0.0),
+            wall_s=cpu_s / (cpus if like in _BUILDS else 1) + timed.get(like, 0.0),
             disk_bytes=int(disk_bytes),
             memory_bytes=int(memory_bytes),
             commands=commands,
         )
 
     return tuple(of(name) for name in stages)
+
+
+def _building_s(stage: str, cpu_s: float, recipe: Recipe) -> float:
+    """CPU seconds of a build by the recipe: ``cpu_s`` are clang's, with a profile."""
+    gcc = recipe.toolchain == "gcc"
+    if stage == Stage.OPTIMISED_BUILD and recipe.profile == "none":
+        return _FLAGS_CPU_S * (_GCC_PLAIN if gcc else 1)
+    if not gcc:
+        return cpu_s
+    if stage == Stage.PLAIN_BUILD or recipe.scope == "all":
+        return cpu_s * _GCC_PLAIN
+    # clang's optimised build takes what the instrumented one has parsed: GCC's is compared with one that parsed.
+    return _FLAGS_CPU_S * (_GCC_OPTIMISED if stage == Stage.OPTIMISED_BUILD else _GCC_INSTRUMENTED)
 
 
 def explaining(options: Options, seconds: float, *, counts: bool) -> tuple[Estimate, ...]:
@@ -150,25 +176,28 @@ def _explained_s(seconds: float) -> float:
     return recording_s(seconds) + _READING_S if seconds else 0.0
 
 
-def trial_s(plan: Plan, arms: int, loads: int) -> float:
+def trial_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
     """Seconds of a trial. Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops."""
-    return loads * (load_s(plan, arms) + 2) + _servers_s(plan, arms)
+    return math.fsum(load_s(plan, arms, each.connections) + _AFTER_LOAD_S for each in loads) + _servers_s(plan, arms, loads)
 
 
-def pilot_s(plan: Plan, arms: int, workloads: int) -> float:
+def pilot_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
     """Seconds of the pilot; 0 without one."""
     if not plan.pilot_turns:
         return 0.0
-    return workloads * (pilot_load_s(plan, plan.pilot_turns, arms) + 2) + _servers_s(plan, arms)
+    turns_s = (pilot_load_s(plan, plan.pilot_turns, arms, each.connections) for each in warmup_loads(loads))
+    return math.fsum(each + _AFTER_LOAD_S for each in turns_s) + _servers_s(plan, arms, loads)
 
 
-def _servers_s(plan: Plan, arms: int) -> float:
-    return arms * 4 + plan.warmup_s + 2
+def _servers_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
+    """All arms are warmed up at once, and their drivers connect on the same CPUs."""
+    connecting_s = math.fsum(arms * connect_s(each.connections) for each in warmup_loads(loads)) if plan.warmup_s else 0.0
+    return arms * 4 + plan.warmup_s + connecting_s + 2
 
 
 def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
-    loads = len(options.connections) * len(options.workloads) + len(options.held_out)
+    loads = loads_of(options.workloads, options.held_out, options.connections)
     workloads = len(options.workloads) + len(options.held_out)
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
     training_s = rounds * (options.train_s + 12)
@@ -176,9 +205,9 @@ def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str,
     return {
         Stage.HOT_SET: rounds * (options.sample_s + 12),
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
-        Stage.POST_LINK: training_s,
+        Stage.POST_LINK: tests_s if recipe.training == "mtr" else training_s,
         Stage.CARD: options.card_s,
-        Stage.MEASURE: plan.budget_s or pilot_s(plan, arms, workloads) + plan.trials * trial_s(plan, arms, loads),
+        Stage.MEASURE: plan.budget_s or pilot_s(plan, arms, loads) + plan.trials * trial_s(plan, arms, loads),
         Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
         Stage.EXPLAIN: _explained_s(options.explain_s),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,

@@ -30,14 +30,14 @@ from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
 from upshift.stages.layout import lay_out
-from upshift.stages.measure import arms, measure, templates
+from upshift.stages.measure import arms, asked_of, measure, templates
 from upshift.stages.package import package
 from upshift.stages.patching import build_patched, patch_source
 from upshift.stages.post_link import post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
 from upshift.stages.study import Made, confirm, measure_arms, same_servers, study_data, try_out
-from upshift.stages.study_report import Best, loads_of, report_study
+from upshift.stages.study_report import Best, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
 from upshift.stages.work import Ground, Measuring, Stock, Trained, Work
@@ -171,7 +171,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     groups = plan.groups(arm.name for arm in arms)
     measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
-    loads = loads_of(measuring)
+    loads = asked_of(measuring)
     crossed = crossings(study, plan.arms, loads)
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))

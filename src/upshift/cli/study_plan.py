@@ -28,6 +28,7 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
             "duet": [each.model_dump(mode="json") for each in plan.duet],
             "wall_s": plan.wall_s,
             "half_width_percent": percent,
+            "noise": plan.noise.model_dump(mode="json"),
         }
         console.result_json(json.dumps(told, indent=2))
         return
@@ -50,5 +51,7 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
         return
     console.entry(
         f"expected half-width of a factor's interval: {percent:.1f} %",
-        "From the spread of servers and slices on one quiet machine with two CPUs; a busy machine has more.",
+        f"From the spread of servers and slices in the last study like it on this machine, run {plan.noise.run}."
+        if plan.noise.run
+        else "From the spread of servers and slices on one quiet machine with two CPUs; a busy machine has more.",
     )

@@ -16,7 +16,7 @@ from upshift.measure.pilot import NOT_ENOUGH_TIME, PILOT, Pilot, choose, in_word
 from upshift.measure.placement import kept_to
 from upshift.measure.quality import STEAL, find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
-from upshift.measure.schedule import turns, warmup_loads
+from upshift.measure.schedule import turns
 from upshift.measure.slice import measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
 from upshift.measure.trial import settle, started
@@ -167,7 +167,7 @@ def _pilot(
     sample: Sample,
 ) -> Pilot:
     """What the pilot chose, kept for a resumed experiment; nothing where there is none."""
-    count = turns_within(plan, len(arms), len(warmup_loads(loads)))
+    count = turns_within(plan, len(arms), loads)
     if not count:
         return Pilot(took_s=0.0, turns=(), lead_ins=())
     began_s = clock.now_s()

@@ -77,22 +77,23 @@ def in_words(each: LeadIn) -> str:
     return f"{chosen}: behind it the servers' ratio stays as it is, within {each.noise:.1%}"
 
 
-def turns_within(plan: Plan, arms: int, workloads: int) -> int:
+def turns_within(plan: Plan, arms: int, loads: Sequence[Load]) -> int:
     """How many turns of each arm the plan's budget leaves for the pilot, at most as many as planned; 0: no pilot."""
     if arms < 2 or plan.budget_s is None:
         return plan.pilot_turns if arms > 1 else 0
     fit = [
         count
         for count in range(_LEAST_TURNS, plan.pilot_turns + 1)
-        if workloads * pilot_load_s(plan, count, arms) <= _BUDGET_SHARE * plan.budget_s
+        if math.fsum(pilot_load_s(plan, count, arms, each.connections) for each in warmup_loads(loads))
+        <= _BUDGET_SHARE * plan.budget_s
     ]
     return max(fit, default=0)
 
 
-def pilot_load_s(plan: Plan, count: int, arms: int) -> float:
+def pilot_load_s(plan: Plan, count: int, arms: int, connections: int) -> float:
     """Seconds for the turns of a workload."""
     at_once = len(plan.duet) or 1
-    return load_s(_WAITS_S, (count + 1) * arms // at_once, arms // at_once, at_once=at_once)
+    return load_s(_WAITS_S, (count + 1) * arms // at_once, arms // at_once, connections, at_once=at_once)
 
 
 def pilot_turns(

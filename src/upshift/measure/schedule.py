@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from upshift.measure.model import Load, Plan
@@ -58,6 +58,13 @@ def _turned(arms: Sequence[Variant], seed: str, number: int) -> list[Variant]:
     """The ``number``-th order: a random one for each even number, its reverse for the odd one that follows."""
     order = random.Random(f"{seed}/{number // 2}").sample(list(arms), len(arms))
     return order[::-1] if number % 2 else order
+
+
+def loads_of(train_on: Iterable[str], hold_out: Iterable[str], connections: Sequence[int]) -> tuple[Load, ...]:
+    """What each arm is loaded with: training workloads at each number of connections, held-out ones at the largest."""
+    loads = [Load(workload=name, connections=n, held_out=False) for name in train_on for n in connections]
+    loads += [Load(workload=name, connections=max(connections), held_out=True) for name in hold_out]
+    return tuple(loads)
 
 
 def warmup_loads(loads: Sequence[Load]) -> tuple[Load, ...]:

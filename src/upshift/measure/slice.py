@@ -15,11 +15,11 @@ from upshift.measure.turn import Kept, Sample
 from upshift.workload.driver import LoadReport
 
 
-def load_s(plan: Plan, arms: int) -> float:
-    """Seconds for all turns of so many arms under a load."""
+def load_s(plan: Plan, arms: int, connections: int) -> float:
+    """Seconds for all turns of so many arms under a load with so many connections to each."""
     at_once = len(plan.duet) or 1
     a_round = arms // at_once
-    return turn.load_s(_waits(plan), plan.rounds * a_round, a_round, at_once=at_once)
+    return turn.load_s(_waits(plan), plan.rounds * a_round, a_round, connections, at_once=at_once)
 
 
 def measure_load(

@@ -11,6 +11,7 @@ from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
 from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Experiment, Load
+from upshift.measure.schedule import loads_of
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
 from upshift.server.data import settings_of
@@ -61,10 +62,7 @@ def measure(
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
     measured = with_settings(lab, measured, measuring)
-    connections = measuring.options.connections
-    loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
-    loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
-
+    loads = asked_of(measuring)
     driven = {
         "workloads": workloads_key(tuple(workloads.values())),
         "data": {name: template.sha256 for name, template in filled.items()},
@@ -105,6 +103,12 @@ def measure(
         "without": sorted(without),
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
+
+
+def asked_of(measuring: Measuring) -> tuple[Load, ...]:
+    """What each arm is loaded with."""
+    train_on, hold_out = ((each.name for each in workloads) for workloads in (measuring.train_on, measuring.hold_out))
+    return loads_of(train_on, hold_out, measuring.options.connections)
 
 
 def in_transactions(measuring: Measuring) -> tuple[str, ...]:

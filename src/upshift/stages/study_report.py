@@ -10,12 +10,12 @@ import duckdb
 from upshift import __version__
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
-from upshift.measure.model import Experiment, Load
+from upshift.measure.model import Experiment
 from upshift.measure.variant import Variant
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
-from upshift.stages.measure import in_transactions, with_settings
+from upshift.stages.measure import asked_of, in_transactions, with_settings
 from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Analysis, uncounted
@@ -74,7 +74,7 @@ def report_study(
         metric=study.metric,
         settings=with_settings(lab, servers[:1], measuring)[0].settings,
         rows=tuple(_row(arm, server, same, measured) for arm, server in zip(plan.arms, servers, strict=True)),
-        loads=loads_of(measuring),
+        loads=asked_of(measuring),
         transactions=in_transactions(measuring),
         trials=plan.trials,
         trainings=study.trainings,
@@ -103,14 +103,6 @@ def report_study(
     write_json(lab.run.path / "result.json", result.model_dump(mode="json"))
     write_page(result, lab.run.path / "report.html")
     return result
-
-
-def loads_of(measuring: Measuring) -> tuple[Load, ...]:
-    """What each arm is loaded with: training workloads at each number of connections, held-out ones at the largest."""
-    connections = measuring.options.connections
-    loads = [Load(workload=each.name, connections=n, held_out=False) for each in measuring.train_on for n in connections]
-    loads += [Load(workload=each.name, connections=max(connections), held_out=True) for each in measuring.hold_out]
-    return tuple(loads)
 
 
 def _row(arm: Arm, server: Variant, same: dict[str, str], measured: Measured) -> StudyRow:

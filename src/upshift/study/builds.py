@@ -1,4 +1,4 @@
-"""What a study's recipes must build, with stages that they share counted once; rough times from MySQL 9.7."""
+"""What a study's recipes must build, with stages that they share counted once; times are those of ``upshift.estimate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from upshift.build.recipe import Recipe
 from upshift.estimate import estimate
 from upshift.plan import plain_of
 from upshift.stages.names import Stage, building_stages
-from upshift.study.file import Study
+from upshift.study.file import Change, Study
 from upshift.study.plan import Arm
 from upshift.values import Value, content_hash
 
@@ -32,6 +32,11 @@ def _patched_plain(recipe: Recipe) -> Recipe:
     return plain_of(recipe).model_copy(update={"patches": recipe.patches})
 
 
+def _trained(recipe: Recipe) -> Recipe:
+    trains = {"training": recipe.training, "training_tests": recipe.training_tests}
+    return recipe.before_profile().model_copy(update=trains)
+
+
 # What of a recipe decides a stage's result: recipes that are equal in it share the stage.
 _DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
     Stage.SOURCE: lambda _recipe: Recipe(),
@@ -39,13 +44,22 @@ _DECIDES: dict[str, Callable[[Recipe], Recipe]] = {
     Stage.PATCHED_SOURCE: lambda recipe: Recipe(patches=recipe.patches),
     Stage.HOT_SET: _patched_plain,
     Stage.INSTRUMENTED_BUILD: Recipe.before_profile,
-    Stage.TRAIN: Recipe.before_profile,
-    Stage.PROFILE_GATE: Recipe.before_profile,
+    Stage.TRAIN: _trained,
+    Stage.PROFILE_GATE: _trained,
     Stage.POST_LINK: Recipe.anonymous,
 }
 
 
 _UNTRAINED = (Stage.SOURCE, Stage.PATCHED_SOURCE, Stage.PLAIN_BUILD, Stage.PATCHED_BUILD, Stage.DATA)
+_OF_HOT_SET = (Stage.HOT_SET, Stage.INSTRUMENTED_BUILD)
+_FOR_EACH_TRAINING = (
+    Stage.TRAIN,
+    Stage.PROFILE_GATE,
+    Stage.SECOND_INSTRUMENTED_BUILD,
+    Stage.SECOND_TRAIN,
+    Stage.SECOND_PROFILE_GATE,
+    Stage.OPTIMISED_BUILD,
+)
 
 
 def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
@@ -63,20 +77,32 @@ def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
                 decides = plain_of if relinked else _unpatched
             if stage == Stage.PATCHED_BUILD and relinked:
                 decides = _patched_plain
-            trained_on = () if stage in _UNTRAINED else arm.change.trained_on
-            key = content_hash({"recipe": decides(recipe).anonymous(), "trained_on": trained_on})
+            key = content_hash({"recipe": decides(recipe).anonymous(), "workloads": _workloads(stage, arm.change)})
             found.setdefault(stage, {}).setdefault(key, recipe)
     return tuple(_build(stage, tuple(firsts.values()), study) for stage, firsts in found.items())
 
 
+def _workloads(stage: Stage, change: Change) -> tuple[tuple[str, ...], ...]:
+    """Those that a stage's result hangs on: what finds the hot set, and what trains."""
+    if stage in _UNTRAINED:
+        return ()
+    hot_set = change.hot_set_of or change.trained_on
+    return (hot_set,) if stage in _OF_HOT_SET else (hot_set, change.trained_on)
+
+
 def _build(stage: str, recipes: tuple[Recipe, ...], study: Study) -> Build:
-    """Everything after the instrumented build is done once for each training, what lays it out once for each layout."""
-    again = study.trainings if stage in (Stage.TRAIN, Stage.PROFILE_GATE, Stage.OPTIMISED_BUILD) else 1
-    again = study.times_built if stage == Stage.POST_LINK else again
+    times = [_times(stage, recipe, study) for recipe in recipes]
     each_s = [estimate(study.options(), (stage,), recipe)[0].wall_s for recipe in recipes]
     return Build(
         stage=stage,
-        count=len(recipes) * again,
+        count=sum(times),
         recipes=tuple(recipe.name for recipe in recipes) if stage not in (Stage.SOURCE, Stage.DATA) else (),
-        wall_s=sum(each_s) * again,
+        wall_s=sum(number * wall_s for number, wall_s in zip(times, each_s, strict=True)),
     )
+
+
+def _times(stage: str, recipe: Recipe, study: Study) -> int:
+    """What hangs on a profile is done once for each training, what lays a server out once for each layout."""
+    if stage == Stage.POST_LINK:
+        return study.times_built
+    return study.trainings if stage in _FOR_EACH_TRAINING and recipe.profile != "none" else 1

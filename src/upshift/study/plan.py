@@ -21,6 +21,7 @@ from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
 from upshift.measure.placement import Seat
+from upshift.measure.schedule import loads_of
 from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
@@ -28,7 +29,7 @@ from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
-from upshift.study.power import half_width
+from upshift.study.power import BLOCK_S, CALM, Noise, half_width
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 LEAST_TRIALS = 3
@@ -39,8 +40,6 @@ _SERVER_BYTES = 700_000_000
 _SMALL_SERVER_BYTES = 200_000_000
 _KEPT_FREE = 0.25
 """Of the free memory, for the page cache, the load and what else runs."""
-# Two servers' ratio on a quiet 2-CPU guest with contended caches (tests/unit/measure/spread.json, "calm").
-START_LOG_SD, PAIR_LOG_SD = 0.055, 0.2
 
 
 class Arm(Value):
@@ -86,6 +85,8 @@ class StudyPlan(Value):
     """Measuring, with what confirms; without builds."""
     half_width: float
     """Of a factor's interval to expect at ``connections`` and workloads together, as a logarithm."""
+    noise: Noise = CALM
+    """What that follows from."""
 
     @property
     def built(self) -> tuple[Arm, ...]:
@@ -99,9 +100,9 @@ class StudyPlan(Value):
         return deal([(arm.name, arm.row) for arm in self.arms if arm.name in wanted], self.arms_at_once)
 
 
-def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str]) -> StudyPlan:
+def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str, str], noise: Noise = CALM) -> StudyPlan:
     """What ``study`` will do on this machine; ``kind`` is what recipes build, ``plan`` says how a trial is measured,
-    ``settings`` are the workloads'.
+    ``settings`` are the workloads', ``noise`` is what to expect.
 
     Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
     impossible; RecipeError for one that cannot be built.
@@ -124,7 +125,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
             f"{study.trials} trials",
             "give each of them a trial at least",
         )
-    loads = len(study.workloads) * len(study.connections) + len(study.held_out)
+    loads = loads_of(study.workloads, study.held_out, study.connections)
     at_once = min(len(arms), DUET_ARMS if plan.duet else _arms_at_once(arms, kind, settings))
     groups = deal([(arm.name, arm.row) for arm in arms], at_once)
     round_s = sum(trial_s(plan, len(group), loads) for group in groups)
@@ -150,22 +151,23 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         confirm_trials=confirm_trials,
         arms_at_once=at_once,
         duet=plan.duet,
-        loads=loads,
+        loads=len(loads),
         wall_s=trials * round_s + confirm_trials * two_s,
         half_width=half_width(
             design,
             trials,
-            start_log_sd=START_LOG_SD,
-            pair_log_sd=PAIR_LOG_SD,
+            start_log_sd=noise.start_log_sd,
+            pair_log_sd=noise.pair_log_sd,
             blocks=blocks(plan) * pooled,
             replicates=study.replicates,
         ),
+        noise=noise,
     )
 
 
 def blocks(plan: Plan) -> int:
-    """Independent measurements of half a second in a load's slices."""
-    return max(1, round(plan.rounds * plan.slice_s / 0.5))
+    """Independent measurements of ``BLOCK_S`` in a load's slices."""
+    return max(1, round(plan.rounds * plan.slice_s / BLOCK_S))
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:

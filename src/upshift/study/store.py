@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from upshift.errors import UpshiftError, UsageError
+from upshift.machine import describe_machine
+from upshift.measure.model import Metric
 from upshift.report.store import RESULT_FILE
+from upshift.run.directory import all_runs
+from upshift.study.power import BLOCK_S, CALM, Noise
 from upshift.study.result import SCHEMA_VERSION, StudyResult
+
+
+def last_noise(metric: Metric, workloads: Collection[str]) -> Noise:
+    """What the newest study on this machine saw that was judged by ``metric``, under one of ``workloads`` at least; a quiet
+    machine's where there is none.
+    """
+    here = describe_machine()
+    for run in all_runs():
+        if run.manifest.verb != "study":
+            continue
+        with contextlib.suppress(UpshiftError):
+            found = load_study(run.path)
+            like = found.metric == metric and not {load.workload for load in found.loads}.isdisjoint(workloads)
+            log_sd = {each.source: each.log_sd for each in found.variance}
+            if like and found.machine == here and {"start", "block"} <= log_sd.keys():
+                a_block = log_sd["block"] * math.sqrt(found.plan.slice_s / BLOCK_S)
+                return Noise(start_log_sd=log_sd["start"], pair_log_sd=a_block, run=run.name)
+    return CALM
 
 
 def load_study(run_folder: Path) -> StudyResult:

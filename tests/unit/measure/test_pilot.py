@@ -14,6 +14,7 @@ from upshift.measure.experiment import run_experiment
 from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.pilot import LADDER_S, PILOT, PilotTurn, choose, in_words, turns_within
 from upshift.measure.samples import read_samples
+from upshift.measure.schedule import loads_of
 
 ARMS = [arm("plain"), arm("pgo")]
 PILOTED = {"until": 0.5, "trials": 2, "pilot_turns": 5}
@@ -144,13 +145,15 @@ def test_without_one_the_lead_in_is_the_plans(tmp_path: Path) -> None:
 
 
 def test_the_budget_limits_the_pilot_and_may_leave_none() -> None:
-    whole = turns_within(plan(pilot_turns=12), 2, 1)
-    assert whole == 12
-    some = turns_within(plan(pilot_turns=12, budget_s=200.0), 2, 1)
+    one, two = loads_of(["a"], [], [8]), loads_of(["a", "b"], [], [8])
+    assert turns_within(plan(pilot_turns=12), 2, one) == 12
+    limited = plan(pilot_turns=12, budget_s=200.0)
+    some = turns_within(limited, 2, one)
     assert 4 <= some < 12
-    assert turns_within(plan(pilot_turns=12, budget_s=200.0), 2, 2) < some
-    assert turns_within(plan(pilot_turns=12, budget_s=30.0), 2, 1) == 0
-    assert turns_within(plan(pilot_turns=12), 1, 1) == 0, "one arm alone has no ratio"
+    assert turns_within(limited, 2, two) < some
+    assert turns_within(limited, 2, loads_of(["a"], [], [512])) < some, "connecting takes time"
+    assert turns_within(plan(pilot_turns=12, budget_s=30.0), 2, one) == 0
+    assert turns_within(plan(pilot_turns=12), 1, one) == 0, "one arm alone has no ratio"
 
 
 def test_a_budget_too_small_for_a_pilot_is_said(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ The schedule, the trial values and the comparison are the real ones; only the ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 from simulated_trials import LOADS, SPREADS, simulate
 
 from upshift.measure.model import Comparison, Slice
@@ -84,3 +86,19 @@ def test_the_headline_covers_the_true_ratio_at_its_level() -> None:
     assert 0.93 <= holding((report[-1] for report in reports), 1.9) <= 0.98
     narrowest = [min(report, key=lambda each: each.ci_high / each.ci_low) for report in reports]
     assert holding(narrowest, 1.9) < 0.90
+
+
+def test_a_spread_pooled_over_loads_that_share_the_luck_of_their_starts_would_not() -> None:
+    """Five loads of six trials are not 26 trials of one. Were the luck each load's own, they would know as much."""
+    trials, experiments = 6, 20_000
+    chance, machine = np.random.default_rng(1), SPREADS["calm"]
+
+    def pooled_cover(blocks: int, own_luck: bool) -> float:
+        luck = chance.normal(0, machine["start_log_sd"], (experiments, trials, 5 if own_luck else 1))
+        logs = luck + chance.normal(0, machine["pair_log_sd"] / math.sqrt(blocks), (experiments, trials, 5))
+        error = np.sqrt(np.var(logs, axis=1, ddof=1).mean(axis=1) / trials)
+        return float(np.mean(np.abs(logs[:, :, 0].mean(axis=1)) <= stdtrit(5 * (trials - 1), 0.975) * error))
+
+    for blocks in (24, 96):
+        assert 0.945 <= pooled_cover(blocks, own_luck=True) <= 0.955
+        assert 0.915 <= pooled_cover(blocks, own_luck=False) < 0.94

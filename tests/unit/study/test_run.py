@@ -69,7 +69,7 @@ class Run:
             "measure_machine": lambda *_given: None,
             "try_out": lambda *_given: None,
             "measure_arms": lambda *_given, **_named: measured,
-            "loads_of": lambda _measuring: LOADS,
+            "asked_of": lambda _measuring: LOADS,
             "confirm": self._confirm,
             "report_study": self._report,
         }

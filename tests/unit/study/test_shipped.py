@@ -49,6 +49,7 @@ def planned(file: Path) -> tuple[Study, StudyPlan]:
 def test_a_shipped_study_can_be_planned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study, plan = planned(file)
     assert study.description
+    assert study.budget <= 3600, "an evening has time for the builds, too"
     show_plan(study, plan, as_json=False)
     text = capsys.readouterr().out
     assert "expected half-width" in text and "measuring: " in text
@@ -78,7 +79,29 @@ def test_the_matrix_trains_a_server_on_each_workload_and_runs_all_on_each() -> N
     beside = [(each.row, each.workload) for each in crossings(study, plan.arms, loads)]
     assert len(set(beside)) == len(beside) == len(study.workloads) * 6 and plan.arms[0].row not in dict(beside)
     builds = {each.stage: each.count for each in builds_of(plan.built, study)}
-    assert (builds["plain build"], builds["hot set"], builds["post-link"]) == (1, 6, 7)
+    assert (builds["plain build"], builds["hot set"], builds["instrumented build"]) == (1, 6, 6)
+    # MTR trains the server that all five workloads train: their hot set, and so their instrumented build.
+    assert (builds["train"], builds["profile gate"], builds["optimised build"], builds["post-link"]) == (7, 7, 7, 7)
+    took_s = {each.stage: each.wall_s for each in builds_of(plan.built, study)}
+    without = {each.stage: each.wall_s for each in builds_of(tuple(arm for arm in plan.built if "mtr" not in arm.name), study)}
+    tests = len(plan.arms[-1].recipe.training_tests.split(",")) if plan.arms[-1].recipe else 0
+    assert tests == 12 and all(took_s[stage] - without[stage] >= 10 * tests for stage in ("train", "post-link"))
+
+
+def test_rows_of_two_trainings_have_one_hot_set_where_the_study_says_so() -> None:
+    study, plan = planned(CHECKOUT / "studies" / "sun-feedback.toml")
+    builds = {each.stage: each.count for each in builds_of(plan.built, study)}
+    assert (builds["hot set"], builds["instrumented build"], builds["train"]) == (1, 4, 8)
+    apart = tuple(arm.model_copy(update={"change": arm.change.model_copy(update={"hot_set_of": ()})}) for arm in plan.arms)
+    assert {each.stage: each.count for each in builds_of(apart, study)}["hot set"] == 2
+
+
+def test_hundreds_of_connections_take_their_time_to_connect() -> None:
+    """512 of them to each of four servers: more than the turns themselves."""
+    study, plan = planned(CHECKOUT / "studies" / "service.toml")
+    few = study.model_copy(update={"connections": (1, 2, 4, 8)})
+    less = make_plan(few, KIND, measuring_plan(few.options()), {})
+    assert plan.wall_s <= study.budget and less.trials > 1.5 * plan.trials
 
 
 def keys(model: type[Value]) -> Iterator[str]:
