@@ -42,7 +42,8 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(suspect, f"{count} of {len(runs)}", f"{100 * largest:.0f} %")
     blind = Counter(suspect for each in runs for suspect in each["unseen"])
     yield ""
-    yield f"Not seen: {', '.join(f'{suspect} in {count} of {len(runs)} runs' for suspect, count in sorted(blind.items())) or 'none'}."
+    unseen = (f"{suspect} in {count} of {len(runs)} runs" for suspect, count in sorted(blind.items()))
+    yield f"Not seen: {', '.join(unseen) or 'none'}."
 
 
 def replays(result: dict[str, Any]) -> Iterator[str]:

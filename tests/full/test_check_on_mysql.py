@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from examples import option_file
+from marks import only_full
 from real_server import READS, changes_of, checked, started
 from served import WELL
 
 from upshift.cli.test import MYSQLD
 
-pytestmark = pytest.mark.full
+pytestmark = only_full
 
 BASE = ("--mysqlx=OFF", "--secure-file-priv=NULL")
 OPTIONS = {

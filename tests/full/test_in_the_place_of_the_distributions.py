@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from distribution import MYSQLD_CNF, Distributed, fetch, housed, variables
 from main_job import packaged_server
+from marks import only_full
 
-pytestmark = [pytest.mark.full, pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")]
+pytestmark = [only_full, pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")]
 
 # They follow from the folder that the server was unpacked into.
 OWN = {"basedir", "character-sets-dir", "lc-messages-dir", "plugin-dir", "tmpdir"}

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from fakes import FakeProgress
+from marks import only_full
 
 from upshift.native.programs import programs_dir
 from upshift.paths import CHECKOUT
@@ -28,7 +29,7 @@ from upshift.server.kind import TestOutcome
 from upshift.shell import SystemShell
 from upshift.workbench import Workbench
 
-pytestmark = pytest.mark.full
+pytestmark = only_full
 
 TESTS = os.environ.get("UPSHIFT_MTR_TESTS", "innodb")
 JOBS = os.cpu_count() or 1

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from main_job import optimize
+from marks import only_full
 
-pytestmark = pytest.mark.full
+pytestmark = only_full
 
 
 @pytest.mark.parametrize("level", ["full", "quick"])

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from marks import only_full
 
 from upshift.cli.test import MYSQLD
 from upshift.native.programs import DIFFER, programs_dir, target_dir
@@ -14,7 +15,7 @@ from upshift.prove.proving import prove
 from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
 
-pytestmark = pytest.mark.full
+pytestmark = only_full
 
 
 def differ() -> Path:

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+from marks import only_full
 
 from upshift.paths import CHECKOUT
 
-pytestmark = pytest.mark.full
+pytestmark = only_full
 
 KIND = Path(__file__).resolve().parent / "planted" / "planted_kind.py"
 LOAD = ("--workload", "oltp_point_select")

@@ -26,6 +26,9 @@ keep their order: the pipeline's files take the longest and come first.
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 """Names the MySQL of the tests that need one."""
 
+FULL = "UPSHIFT_TEST_FULL"
+"""Set where pytest also runs the tests of tests/full."""
+
 
 def test(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGS]...", help="Passed on to pytest.")] = None,
@@ -141,7 +144,9 @@ def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count
     from upshift.cli.counting import PytestOutput
 
     output = PytestOutput()
-    how = ("--full",) if full else SIDE_BY_SIDE
+    if full:
+        os.environ[FULL] = "1"
+    how = () if full else SIDE_BY_SIDE
     passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *how, *arguments), output.line)
     return passed, output.count
 

@@ -69,6 +69,7 @@ class Machine:
         self.failing = failing
         self.said = dict(SAID)
         monkeypatch.delenv("UPSHIFT_TEST_MYSQLD", raising=False)
+        monkeypatch.setenv("UPSHIFT_TEST_FULL", "")  # so that it is taken away again
         monkeypatch.setattr(SystemShell, "run", self.run)
         monkeypatch.setattr(system, "ensure_packages", self.ensure)
 
@@ -165,7 +166,8 @@ def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPat
     machine = Machine(monkeypatch)
     machine.said["pytest"] = "646 passed in 4.50s"
     machine.invoke("--full", "--no-install")
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", "--full")
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped")
+    assert os.environ["UPSHIFT_TEST_FULL"] == "1"
     assert machine.ensured == [("test", False), ("mysql", False)]
 
 
