@@ -40,10 +40,9 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
     for suspect, count in sorted(named.items()):
         largest = max(each["named"].get(suspect, 0.0) for each in runs)
         yield table.row(suspect, f"{count} of {len(runs)}", f"{100 * largest:.0f} %")
-    blind = Counter(suspect for each in runs for suspect in each["unseen"])
+    blind = sorted(Counter(suspect for each in runs for suspect in each["unseen"]).items())
     yield ""
-    unseen = (f"{suspect} in {count} of {len(runs)} runs" for suspect, count in sorted(blind.items()))
-    yield f"Not seen: {', '.join(unseen) or 'none'}."
+    yield f"Not seen: {', '.join(f'{suspect} in {count} of {len(runs)} runs' for suspect, count in blind) or 'nobody'}."
 
 
 def replays(result: dict[str, Any]) -> Iterator[str]:
@@ -71,9 +70,40 @@ def replays(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(each["server"], f"`{each['order']}`", *counts, overlapped)
 
 
+def same_engine(result: dict[str, Any]) -> Iterator[str]:
+    """A row for all comparisons of a program with itself, and one for the control, whose B is slower on purpose."""
+    runs = result["runs"]
+    loads = [each["load_1m"] for each in runs]
+    times_ms = [ms for each in runs for ms in each["a_ms"]]
+    yield (
+        f"{table.machine(result)}; {result['server']}; {len(runs)} comparisons of {result['statements']} statements that take "
+        f"{min(times_ms):.1f} to {max(times_ms):.0f} ms, in "
+        f"{result['rounds']} rounds, {result['busy_loops']} busy loops besides; a load average of {min(loads):.0f} to "
+        f"{max(loads):.0f}."
+    )
+    yield ""
+    yield from table.head(
+        "comparison",
+        "named, in how many runs",
+        "answers that differ",
+        "intervals that exclude 1",
+        "ratios of B's time over A's",
+    )
+    for name, those in (("a server with itself", runs), ("the control", [result["control"]])):
+        named = Counter(suspect for each in those for suspect in each["named"])
+        ratios = [ratio for each in those for ratio in each["ratios"]]
+        yield table.row(
+            name,
+            ", ".join(f"{suspect} {count} of {len(those)}" for suspect, count in sorted(named.items())) or "nobody",
+            sum(each["answers_differ"] for each in those),
+            f"{sum(each['excludes_1'] for each in those)} of {len(ratios)}",
+            f"{min(ratios):.2f} to {max(ratios):.2f}",
+        )
+
+
 def _proof(said: dict[str, Any]) -> str:
     ratios = (f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})" for one in said["measured"] or ())
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 
-KINDS = (investigated, innocents, replays)
+KINDS = (investigated, innocents, replays, same_engine)

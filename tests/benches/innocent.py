@@ -13,17 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pymysql
+from _busy import busy
 from _proxied import captured, upshift
 
 from upshift.machine import describe_machine
@@ -36,19 +34,6 @@ SETTINGS = (
     "SET GLOBAL innodb_flush_log_at_trx_commit = 2",
     "SET GLOBAL sync_binlog = 0",
 )
-
-
-@contextmanager
-def busy(loops: int, at_most_s: float) -> Iterator[None]:
-    """They end by themselves where nobody is left to end them."""
-    code = f"import time\nend = time.monotonic() + {at_most_s}\nwhile time.monotonic() < end: pass"
-    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(loops)]
-    try:
-        yield
-    finally:
-        for each in processes:
-            each.kill()
-            each.wait()
 
 
 def run(url: str, trace: Path, seconds: int, connections: int) -> dict[str, Any]:
