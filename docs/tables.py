@@ -30,6 +30,7 @@ import table_rows as table
 import tables_of_drivers
 import tables_of_explanations
 import tables_of_patches
+import tables_of_proofs
 import tables_of_stack
 import tables_of_studies
 
@@ -285,6 +286,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
         *tables_of_studies.KINDS,
         *tables_of_drivers.KINDS,
         *tables_of_patches.KINDS,
+        *tables_of_proofs.KINDS,
         *tables_of_stack.KINDS,
     )
 }

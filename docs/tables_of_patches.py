@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,10 +28,14 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
 
 
 def brings(result: dict[str, Any]) -> Iterator[str]:
-    """A row a workload: what one patch does to the instructions of a query, beside none and beside all others."""
-    found, alone, pairs = _pairs(result)
+    """A row a workload: what one patch does to the instructions of a query, beside none and beside all others.
+
+    A workload behind the patch's name and a slash has a row by itself.
+    """
+    name, _, chosen = result["of"].partition("/")
+    found, alone, pairs = _pairs(result | {"of": name})
     yield from table.head("instructions a query", *pairs)
-    for workload in dict.fromkeys(workload for arm, workload in found if arm == alone):
+    for workload in dict.fromkeys(workload for arm, workload in found if arm == alone and chosen in ("", workload)):
         yield table.row(workload, *(_change(found, workload, *pair) for pair in pairs.values()))
 
 
@@ -55,8 +59,8 @@ def _pairs(result: dict[str, Any]) -> tuple[dict[tuple[str, str], float], str, d
 
 
 def beside(result: dict[str, Any]) -> Iterator[str]:
-    """A row an arm and load: each arm compared with the first."""
-    base = result["comparisons"][0]["baseline"]
+    """A row an arm and load: each arm compared with the first, or with the one that the mark names."""
+    base = result.get("of") or result["comparisons"][0]["baseline"]
     found = [one for one in result["comparisons"] if one["baseline"] == base]
     metrics = [name for name in table.METRICS if any(one["metric"] == name for one in found)]
     yield from table.head(f"compared with {base}", "workload", "connections", *(table.METRICS[name] for name in metrics))
@@ -69,28 +73,27 @@ def beside(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(arm, workload, connections, *(of_load.get(metric, "") for metric in metrics))
 
 
-def proof(result: dict[str, Any]) -> Iterator[str]:
-    """A row a part of the proof: what was asked, and what was wrong."""
-    yield from table.head("part", "statements", "differences that came again", "allowed differences", "wrong answers")
-    for one in result["parts"]:
-        again = sum(each["steady"] for each in one.get("differences", ()))
-        yield table.row(one["part"], f"{one['statements']:,}", again, one.get("allowed", 0), len(one.get("wrong", ())))
+def dropped(result: dict[str, Any]) -> Iterator[str]:
+    """A line an idea that a series has no patch of, and why."""
+    for one in result["dropped"]:
+        link = f" ([measured]({os.path.relpath(one['result'], 'docs/reference')}))" if one.get("result") else ""
+        yield f"- `{one['name']}`: {one['what']} {one['why']}{link}"
 
 
-def unsteady(result: dict[str, Any]) -> Iterator[str]:
-    """A row a kind of difference that did not come again, or that stock has with itself."""
-    found = (each for one in result["parts"] for each in one.get("differences", ()) if not each["steady"])
-    kinds = Counter((each["what"].splitlines()[0], " ".join(each["statement"].split()[:2])) for each in found)
-    yield from table.head("difference that did not come again", "statement", "times")
-    for (what, statement), times in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
-        yield table.row(what, f"`{statement}`", times)
+def system_calls(result: dict[str, Any]) -> Iterator[str]:
+    """A row a server: the system calls of the connection's thread for a statement, by name."""
+    rows = result["rows"]
+    names = sorted({name for one in rows for name, calls in one["calls_per_statement"].items() if calls >= _FEWEST_CALLS})
+    yield f"{table.machine(result)}, {result['workload']} prepared, one connection:"
+    yield ""
+    yield from table.head("server", *(f"`{name}`" for name in names), "all system calls a statement")
+    for one in rows:
+        each = (f"{one['calls_per_statement'].get(name, 0):.2f}" for name in names)
+        yield table.row(one["server"], *each, f"{one['all_per_statement']:.2f}")
 
 
-def short_paths(result: dict[str, Any]) -> Iterator[str]:
-    """A row a counter of short paths taken."""
-    yield from table.head("counter", "short paths taken")
-    for name, taken in sorted(result["short_paths"].items()):
-        yield table.row(f"`{name}`", f"{taken:,}")
+_FEWEST_CALLS = 0.005
+"""Calls a statement that a column shows."""
 
 
 def profiles(result: dict[str, Any]) -> Iterator[str]:
@@ -142,4 +145,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, measured, patches, profiles, proof, short_paths, unsteady)
+KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, system_calls)

@@ -1,21 +1,27 @@
-"""`upshift patch prove` on a real MySQL: stock against itself is equal in every part."""
+"""`upshift patch prove` on a real MySQL: stock against itself, and a patched server against stock, are equal in every part."""
 
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 from marks import only_full
 
-from upshift.cli.test import MYSQLD
+from upshift.cli.test import MYSQLD, PATCHED_MYSQLD
 from upshift.native.programs import DIFFER, programs_dir, target_dir
-from upshift.prove.model import Asked
+from upshift.patches.model import read_series
+from upshift.paths import CHECKOUT
+from upshift.prove.model import Asked, Proof
 from upshift.prove.proving import prove
 from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
 
 pytestmark = only_full
+
+SERIES = CHECKOUT / "server" / "mysql-9.7"
+SEEDS = {"fixed": 1, "fresh": random.SystemRandom().randrange(1 << 32)}
 
 
 def differ() -> Path:
@@ -25,17 +31,52 @@ def differ() -> Path:
     pytest.skip(f"{DIFFER} is not built: cargo test builds it")
 
 
-def test_stock_is_equal_to_itself(tmp_path: Path) -> None:
+def server(variable: str) -> Path:
+    named = os.environ.get(variable)
+    if not named:
+        pytest.skip(f"{variable} names no server")
+    return Path(named)
+
+
+def proven(asked: Asked, folder: Path) -> Proof:
+    kept: list[Proof] = []
     shell = SystemShell()
     try:
-        named = os.environ.get(MYSQLD)
-        if not named:
-            pytest.skip(f"{MYSQLD} names no server")
-        binary = Path(named)
-        asked = Asked(stock=binary, patched=binary, statements=3000, minutes=0.1)
-        proof = prove(shell, default_kind(), differ(), asked, tmp_path, say=print)
+        proof = prove(shell, default_kind(), differ(), asked, folder, say=print, keep=kept.append)
     finally:
         shell.close()
     assert [part.name for part in proof.parts] == ["mix", "random", "storm", "crash"]
+    # Each part was handed over as it ended.
+    assert [len(each.parts) for each in kept] == [1, 2, 3, 4] and not any(each.complete for each in kept)
+    assert proof.complete and all(part.statements for part in proof.parts)
     assert proof.verdict == "equal", [part.wrong for part in proof.parts]
-    assert all(part.statements for part in proof.parts) and proof.switches == {}
+    return proof
+
+
+def test_stock_is_equal_to_itself(tmp_path: Path) -> None:
+    binary = server(MYSQLD)
+    proof = proven(Asked(stock=binary, patched=binary, statements=3000, minutes=0.1), tmp_path)
+    assert proof.switches == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS.values(), ids=[f"{name}-{seed}" for name, seed in SEEDS.items()])
+def test_a_patched_server_is_equal_to_stock_and_takes_every_short_path(tmp_path: Path, seed: int) -> None:
+    asked = Asked(
+        stock=server(MYSQLD),
+        patched=server(PATCHED_MYSQLD),
+        statements=20_000,
+        seed=seed,
+        minutes=0.5,
+        allow=SERIES / "allowed.toml",
+    )
+    proof = proven(asked, tmp_path)
+    patches = read_series(SERIES).patches
+    assert set(proof.switches) == {each.variable for each in patches if each.variable}
+    assert set(proof.switches.values()) == {"ON"}
+    used = {name for each in patches for name in each.counters if name.endswith("_used")}
+    mix, _random, storm, _crash = proof.parts
+    assert set(mix.short_paths) == set(storm.short_paths) == used
+    assert proof.untaken == ()
+    # A storm with no request ahead, or on a debug build, would take none of these.
+    assert storm.short_paths["Ps_pipeline_flush_used"] > 0
+    assert storm.short_paths["Ps_metadata_cache_used"] > 0

@@ -18,5 +18,6 @@ pub mod param;
 pub mod peer;
 pub mod random;
 pub mod report;
+mod request;
 pub mod step;
 pub mod storm;

@@ -122,22 +122,37 @@ impl Pair {
     }
 
     /// Ask both on one of their connections.
-    fn both(&mut self, on: usize, what: &What) -> (io::Result<()>, io::Result<()>) {
+    fn both<'a>(
+        &mut self,
+        on: usize,
+        requests: impl Iterator<Item = &'a What> + Clone,
+    ) -> (io::Result<()>, io::Result<()>) {
         let (stock, patched) = (&mut self.stock[on], &mut self.patched[on]);
-        let sent = (stock.send(what), patched.send(what));
+        let sent = (
+            stock.send_ahead(requests.clone(), usize::MAX),
+            patched.send_ahead(requests, usize::MAX),
+        );
         (
             sent.0.and_then(|()| stock.receive(&mut self.answers.0)),
             sent.1.and_then(|()| patched.receive(&mut self.answers.1)),
         )
     }
 
-    fn ask(&mut self, on: usize, what: &What, unordered: bool) -> io::Result<Option<String>> {
-        self.texts[on].note(what);
-        match self.both(on, what) {
+    fn ask<'a>(
+        &mut self,
+        on: usize,
+        requests: impl Iterator<Item = &'a What> + Clone,
+        unordered: bool,
+    ) -> io::Result<Option<String>> {
+        requests.clone().for_each(|what| self.texts[on].note(what));
+        match self.both(on, requests.clone()) {
             (Ok(()), Ok(())) => {
                 let (stock, patched) = &self.answers;
                 let found = compare::difference(stock, patched, unordered);
-                let request = || self.texts[on].request(what);
+                let request = || {
+                    let each = requests.map(|what| self.texts[on].request(what));
+                    each.collect::<Vec<_>>().join("\n")
+                };
                 if found.is_some() && self.place.allowed.holds(&request(), stock, patched) {
                     self.allowed += 1;
                     return Ok(None);
@@ -173,10 +188,10 @@ impl Pair {
         }
         (self.stock[on], self.patched[on]) = (stock, patched);
         for sql in self.place.session.clone() {
-            drop(self.both(on, &What::Query(sql)));
+            drop(self.both(on, [&What::Query(sql)].into_iter()));
         }
         let name = self.place.database.clone();
-        drop(self.both(on, &What::Database(name)));
+        drop(self.both(on, [&What::Database(name)].into_iter()));
         Ok(())
     }
 }
@@ -201,7 +216,7 @@ impl Pair {
             format!("DROP DATABASE IF EXISTS {name}"),
             format!("CREATE DATABASE {name}"),
         ] {
-            let (stock, patched) = self.both(0, &What::Query(sql));
+            let (stock, patched) = self.both(0, [&What::Query(sql)].into_iter());
             stock.and(patched)?;
         }
         (0..CONNECTIONS).try_for_each(|on| self.connect(on))
@@ -217,7 +232,7 @@ impl Servers for Pair {
         if let Some(wanted) = step.fresh {
             self.begin(wanted)?;
         }
-        let found = self.ask(step.on, &step.what, step.unordered)?;
+        let found = self.ask(step.on, step.requests(), step.unordered)?;
         if found.is_some() || !step.diagnose {
             return Ok(found);
         }
@@ -229,7 +244,8 @@ impl Servers for Pair {
         }
         // What the step said stays for those who count.
         let kept = self.answers.clone();
-        let shown = self.ask(step.on, &What::Query("SHOW WARNINGS".to_owned()), false)?;
+        let warnings = What::Query("SHOW WARNINGS".to_owned());
+        let shown = self.ask(step.on, [&warnings].into_iter(), false)?;
         self.answers = kept;
         Ok(shown.map(|found| format!("SHOW WARNINGS after it: {found}")))
     }

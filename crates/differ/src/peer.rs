@@ -1,6 +1,6 @@
 //! One connection to one server: requests out, raw packets in.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::answer::{Answer, Kind};
 use crate::packet::{broken, eof_status, is_mariadb, lenenc, offered, ok_status, relabel};
-use crate::param::{Param, kind};
+use crate::request::{Expect, Prepared, Slots};
 use crate::step::What;
 
 /// Capabilities of MySQL's protocol that a client may agree on.
@@ -28,7 +28,7 @@ pub mod capability {
     /// Attributes of statements.
     pub const QUERY_ATTRIBUTES: u32 = 0x800_0000;
 }
-use capability::{DEPRECATE_EOF, OPTIONAL_METADATA, QUERY_ATTRIBUTES};
+use capability::{DEPRECATE_EOF, OPTIONAL_METADATA};
 
 const MORE_RESULTS: u16 = 0x08;
 const CURSOR_EXISTS: u16 = 0x40;
@@ -39,34 +39,17 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// Of an OK packet without a message.
 const OK_BYTES: usize = 7;
 const PART_BYTES: usize = 0xFF_FFFF;
-/// A statement number that no server gives out.
-const NO_STATEMENT: u32 = 0x7FFF_FFFF;
-
-#[derive(Debug, Default, Clone)]
-struct Prepared {
-    id: u32,
-    parameters: usize,
-    /// As announced by the execution before.
-    types: Vec<[u8; 2]>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expect {
-    Nothing,
-    One,
-    Results,
-    Prepared(u32),
-    Rows,
-}
 
 /// One connection.
 pub struct Peer {
     stream: UnixStream,
     input: Vec<u8>,
     at: usize,
+    /// Packets to be sent, and the payload of one.
     out: Vec<u8>,
+    payload: Vec<u8>,
     agreed: u32,
-    slots: HashMap<u32, Prepared>,
+    slots: Slots,
     /// What answers the requests that were not answered yet.
     due: VecDeque<Expect>,
 }
@@ -84,8 +67,9 @@ impl Peer {
             input: Vec::with_capacity(1 << 16),
             at: 0,
             out: Vec::with_capacity(1 << 12),
+            payload: Vec::with_capacity(1 << 12),
             agreed: 0,
-            slots: HashMap::new(),
+            slots: Slots::default(),
             due: VecDeque::new(),
         };
         let mut greeting = Vec::new();
@@ -127,129 +111,64 @@ impl Peer {
     /// # Errors
     /// A lost connection.
     pub fn send(&mut self, what: &What) -> Result<()> {
-        let mut payload = std::mem::take(&mut self.out);
-        payload.clear();
-        let expect = self.encode(what, &mut payload);
-        let sent = self.write(0, &payload);
-        self.out = payload;
-        self.due.clear();
-        self.due.push_back(expect);
-        sent
+        self.send_ahead([what], usize::MAX)
     }
 
-    /// Send several requests before any is answered, in two writes of which the first has so many bytes; [`Self::receive`] takes each answer.
+    /// Send several requests before any is answered, in two writes of which the first has so many bytes. [`Self::receive`] takes all
+    /// answers, [`Self::receive_next`] one.
     ///
     /// # Errors
     /// A lost connection.
-    pub fn send_ahead(&mut self, requests: &[What], first_bytes: usize) -> Result<()> {
-        let mut packets = Vec::new();
+    pub fn send_ahead<'a>(
+        &mut self,
+        requests: impl IntoIterator<Item = &'a What>,
+        first_bytes: usize,
+    ) -> Result<()> {
         self.due.clear();
+        self.out.clear();
         for what in requests {
-            let mut payload = Vec::new();
-            let expect = self.encode(what, &mut payload);
+            self.payload.clear();
+            let expect = self.slots.encode(what, self.agreed, &mut self.payload);
             self.due.push_back(expect);
-            frame(0, &payload, &mut packets);
+            frame(0, &self.payload, &mut self.out);
         }
-        let (first, second) = packets.split_at(first_bytes.min(packets.len()));
+        let (first, second) = self.out.split_at(first_bytes.min(self.out.len()));
         self.stream.write_all(first)?;
         self.stream.write_all(second)
     }
 
-    fn encode(&mut self, what: &What, out: &mut Vec<u8>) -> Expect {
-        let id = |slots: &HashMap<u32, Prepared>, slot: &u32| {
-            let id = slots.get(slot).map_or(NO_STATEMENT, |found| found.id);
-            id.to_le_bytes()
-        };
-        match what {
-            What::Query(sql) => {
-                out.push(0x03);
-                if self.agreed & QUERY_ATTRIBUTES > 0 {
-                    out.extend_from_slice(&[0, 1]);
-                }
-                out.extend_from_slice(sql.as_bytes());
-                Expect::Results
-            }
-            What::Prepare(slot, sql) => {
-                out.push(0x16);
-                out.extend_from_slice(sql.as_bytes());
-                self.slots.remove(slot);
-                Expect::Prepared(*slot)
-            }
-            What::Execute {
-                slot,
-                values,
-                cursor,
-                rebind,
-            } => {
-                out.push(0x17);
-                out.extend_from_slice(&id(&self.slots, slot));
-                out.push(u8::from(*cursor));
-                out.extend_from_slice(&1_u32.to_le_bytes());
-                if let Some(prepared) = self.slots.get_mut(slot) {
-                    prepared.bind(values, *rebind, out);
-                }
-                Expect::Results
-            }
-            What::LongData(slot, at, data) => {
-                out.push(0x18);
-                out.extend_from_slice(&id(&self.slots, slot));
-                out.extend_from_slice(&at.to_le_bytes());
-                out.extend_from_slice(data);
-                Expect::Nothing
-            }
-            What::Fetch(slot, rows) => {
-                out.push(0x1C);
-                out.extend_from_slice(&id(&self.slots, slot));
-                out.extend_from_slice(&rows.to_le_bytes());
-                Expect::Rows
-            }
-            What::ResetStatement(slot) => {
-                out.push(0x1A);
-                out.extend_from_slice(&id(&self.slots, slot));
-                Expect::One
-            }
-            What::Close(slot) => {
-                out.push(0x19);
-                out.extend_from_slice(&id(&self.slots, slot));
-                self.slots.remove(slot);
-                Expect::Nothing
-            }
-            What::Database(name) => {
-                out.push(0x02);
-                out.extend_from_slice(name.as_bytes());
-                Expect::One
-            }
-            What::Ping => {
-                out.push(0x0E);
-                Expect::One
-            }
-            What::ResetConnection => {
-                out.push(0x1F);
-                self.slots.clear();
-                Expect::One
-            }
-            What::MultiStatements(on) => {
-                out.extend_from_slice(&[0x1B, u8::from(!*on), 0]);
-                Expect::One
-            }
-        }
-    }
-
-    /// Read the whole answer to the request before.
+    /// Read the whole answers to all that was sent.
     ///
     /// # Errors
     /// A lost connection, or a server that does not answer in 20 seconds.
     pub fn receive(&mut self, answer: &mut Answer) -> Result<()> {
         answer.clear();
-        match self.due.pop_front() {
-            None | Some(Expect::Nothing) => Ok(()),
-            Some(Expect::One) => self.take(answer, Kind::End).map(|_| ()),
-            Some(Expect::Rows) => self.rows(answer).map(|_| ()),
-            Some(Expect::Results) => {
+        while let Some(expect) = self.due.pop_front() {
+            self.whole(expect, answer)?;
+        }
+        Ok(())
+    }
+
+    /// Read the whole answer to the next request that has none yet.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn receive_next(&mut self, answer: &mut Answer) -> Result<()> {
+        answer.clear();
+        let expect = self.due.pop_front().unwrap_or(Expect::Nothing);
+        self.whole(expect, answer)
+    }
+
+    fn whole(&mut self, expect: Expect, answer: &mut Answer) -> Result<()> {
+        match expect {
+            Expect::Nothing => Ok(()),
+            Expect::One => self.take(answer, Kind::End).map(|_| ()),
+            Expect::Rows => self.rows(answer).map(|_| ()),
+            Expect::Results => {
                 while self.result(answer)? & MORE_RESULTS > 0 {}
                 Ok(())
             }
-            Some(Expect::Prepared(slot)) => self.prepared(answer, slot),
+            Expect::Prepared(slot) => self.prepared(answer, slot),
         }
     }
 
@@ -339,7 +258,11 @@ impl Peer {
                     eof_status(answer, begin)
                 });
             }
-            if answer.bytes.get(begin) == Some(&0x00) && length == OK_BYTES && self.is_silent()? {
+            let number = answer.bytes[begin - 1];
+            if answer.bytes.get(begin) == Some(&0x00)
+                && length == OK_BYTES
+                && self.is_last(number)?
+            {
                 relabel(answer, Kind::End);
                 return Ok(ok_status(answer, begin));
             }
@@ -347,18 +270,18 @@ impl Peer {
         }
     }
 
-    /// Whether nothing comes behind what was read. MySQL 9.7.4 ends some results without rows by an OK packet, which looks like a row;
-    /// what ends rows comes with them.
-    fn is_silent(&mut self) -> Result<bool> {
-        if self.at < self.input.len() {
-            return Ok(false);
-        }
+    /// Whether the packet with this number is the last of its answer. MySQL 9.7.4 ends some results without rows by an OK packet, which
+    /// looks like a row; what ends rows comes with them, and has the next number.
+    fn is_last(&mut self, number: u8) -> Result<bool> {
         self.stream.set_read_timeout(Some(SILENCE))?;
-        let read = self.fill();
+        let mut read = Ok(());
+        while read.is_ok() && self.input.len() - self.at < 4 {
+            read = self.fill();
+        }
         self.stream.set_read_timeout(Some(PATIENCE))?;
         match read {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-            other => other.map(|()| false),
+            other => other.map(|()| self.input[self.at + 3] != number.wrapping_add(1)),
         }
     }
 
@@ -389,7 +312,7 @@ impl Peer {
         }
         let types = Vec::new();
         let parameters = usize::from(parameters);
-        self.slots.insert(
+        self.slots.0.insert(
             slot,
             Prepared {
                 id,
@@ -462,30 +385,5 @@ fn frame(mut number: u8, payload: &[u8], out: &mut Vec<u8>) {
             return;
         }
         (number, rest) = (number.wrapping_add(1), after);
-    }
-}
-
-impl Prepared {
-    fn bind(&mut self, values: &[Param], rebind: bool, out: &mut Vec<u8>) {
-        if self.parameters == 0 {
-            return;
-        }
-        let none = Param::Null(kind::NULL);
-        let bound = || (0..self.parameters).map(|at| values.get(at).unwrap_or(&none));
-        let mut nulls = vec![0_u8; self.parameters.div_ceil(8)];
-        for (at, value) in bound().enumerate() {
-            if matches!(value, Param::Null(_)) {
-                nulls[at / 8] |= 1 << (at % 8);
-            }
-        }
-        out.extend_from_slice(&nulls);
-        let types: Vec<[u8; 2]> = bound().map(Param::announced).collect();
-        let again = rebind || types != self.types;
-        out.push(u8::from(again));
-        if again {
-            types.iter().for_each(|each| out.extend_from_slice(each));
-            self.types = types;
-        }
-        bound().for_each(|value| value.write(out));
     }
 }

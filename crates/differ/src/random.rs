@@ -13,7 +13,7 @@ use crate::lockstep::{Pair, Place, Servers};
 use crate::minimise::minimise_after;
 use crate::peer::{Peer, capability};
 use crate::report::{Difference, Report};
-use crate::step::{CONNECTIONS, Step, What, shown};
+use crate::step::{CONNECTIONS, Step, What};
 
 /// What clients agree on; an episode takes one after the other.
 pub const CLIENTS: [u32; 6] = [
@@ -152,7 +152,7 @@ fn is_hang(error: &io::Error) -> bool {
 fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
     Difference {
         what: error.to_string(),
-        statement: steps.last().map_or(String::new(), |step| shown(&step.what)),
+        statement: steps.last().map_or(String::new(), Step::shown),
         script: String::new(),
         steps: steps.to_vec(),
         steady: false,
@@ -221,10 +221,11 @@ pub fn run_steps(
             }
             other => other?,
         };
-        done.fetch_add(1, Ordering::Relaxed);
-        report.statements += 1;
+        let sent = 1 + step.ahead.len() as u64;
+        report.statements += sent;
+        done.fetch_add(sent, Ordering::Relaxed);
         let count = report.groups.entry(step.group.to_string()).or_default();
-        count.statements += 1;
+        count.statements += sent;
         count.errors += u64::from(pair.answers.0.error != 0);
         count.rows += pair.answers.0.rows;
         if let Some(what) = differs {
@@ -256,7 +257,7 @@ fn explain(
     seed: u64,
     trials_max: usize,
 ) -> io::Result<Difference> {
-    let statement = steps.last().map_or(String::new(), |step| shown(&step.what));
+    let statement = steps.last().map_or(String::new(), Step::shown);
     let again = begun(steps.to_vec(), place.wanted);
     let smaller = match minimise_after(pair, past, &again, trials_max) {
         Err(error) if is_hang(&error) => {
@@ -279,7 +280,7 @@ fn explain(
         Err(error) if is_hang(&error) => false,
         other => other?,
     };
-    let statement = left.last().map_or(String::new(), |step| shown(&step.what));
+    let statement = left.last().map_or(String::new(), Step::shown);
     Ok(Difference {
         what,
         statement,
@@ -316,7 +317,7 @@ fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
         }
         let peer = &mut peers[step.on];
         let asked = peer
-            .send(&step.what)
+            .send_ahead(step.requests(), usize::MAX)
             .and_then(|()| peer.receive(&mut answer));
         if asked.is_err() {
             answer.clear();

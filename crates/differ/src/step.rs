@@ -18,6 +18,9 @@ pub struct Step {
     pub group: Cow<'static, str>,
     /// What is sent.
     pub what: What,
+    /// More requests, sent before any of the step's answers is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ahead: Vec<What>,
     /// SQL leaves the order of its rows open: they are compared as a multiset.
     pub unordered: bool,
     /// After a warning or an error SHOW WARNINGS is compared, too.
@@ -71,10 +74,23 @@ impl Step {
             on: 0,
             group: Cow::Borrowed(group),
             what,
+            ahead: Vec::new(),
             unordered: false,
             diagnose: true,
             fresh: None,
         }
+    }
+
+    /// All that is sent.
+    pub fn requests(&self) -> impl Iterator<Item = &What> + Clone {
+        std::iter::once(&self.what).chain(&self.ahead)
+    }
+
+    /// All of it for a reader.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let all: Vec<String> = self.requests().map(shown).collect();
+        all.join("\n-- sent with it: ")
     }
 
     /// SQL as text.
@@ -97,7 +113,7 @@ pub fn script(steps: &[Step]) -> String {
         if step.on > 0 {
             text.push_str(&format!("/* connection {} */ ", step.on + 1));
         }
-        text.push_str(&shown(&step.what));
+        text.push_str(&step.shown());
         text.push('\n');
     }
     text

@@ -10,7 +10,7 @@ import typer
 from upshift.cli.patch_prove import prove
 
 if TYPE_CHECKING:
-    from upshift.patches.model import Patch
+    from upshift.patches.model import Patch, Series
 
 patch_app = typer.Typer(no_args_is_help=True, help="The server's patch series: what it holds, where it fits, a source with it.")
 
@@ -24,11 +24,12 @@ def list_(json: _JSON = False) -> None:
     """List the patches in the order in which they are applied: what each does, and the variable that turns it off."""
     from upshift import console
 
-    patches = _series()
+    series = _whole_series()
     if json:
-        _json(patches=[each.model_dump(mode="json", exclude={"text"}) for each in patches])
+        patches = [each.model_dump(mode="json", exclude={"text"}) for each in series.patches]
+        _json(patches=patches, dropped=[each.model_dump(mode="json") for each in series.dropped])
         return
-    for each in patches:
+    for each in series.patches:
         switch = f"variable {each.variable}" if each.variable else "no variable"
         needs = (f"needs {', '.join(each.needs)}",) if each.needs else ()
         console.entry(each.name, each.what, "; ".join((switch, f"versions {each.versions}", *needs)))
@@ -99,12 +100,17 @@ def apply(
 patch_app.command()(prove)
 
 
-def _series(names: str = "all") -> tuple[Patch, ...]:
-    from upshift.cli.amounts import parse_patches
+def _whole_series() -> Series:
     from upshift.patches.model import read_series
     from upshift.server.kinds import default_kind
 
-    return read_series(default_kind().series).named(parse_patches(names))
+    return read_series(default_kind().series)
+
+
+def _series(names: str = "all") -> tuple[Patch, ...]:
+    from upshift.cli.amounts import parse_patches
+
+    return _whole_series().named(parse_patches(names))
 
 
 def _version(tree: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,9 @@ keep their order: the pipeline's files take the longest and come first.
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 """Names the MySQL of the tests that need one."""
+PATCHED_MYSQLD = "UPSHIFT_TEST_PATCHED_MYSQLD"
+"""Names the same with all patches."""
+_BUILDS = {MYSQLD: (), PATCHED_MYSQLD: ("--patches", "all")}
 
 FULL = "UPSHIFT_TEST_FULL"
 """Set where pytest also runs the tests of tests/full."""
@@ -91,8 +95,9 @@ def _checks(shell: Shell, full: bool, arguments: list[str]) -> dict[str, Callabl
         "cargo fmt": plain(_cargo_fmt()),
         "clippy": plain(cargo("clippy", "--workspace", "--all-targets", "--", "-D", "warnings")),
     }
-    if full and MYSQLD not in os.environ:
-        checks["a build of MySQL"] = lambda: (_build_mysql(shell), Count())
+    for variable, options in _BUILDS.items() if full else ():
+        if variable not in os.environ:
+            checks[" ".join(("a build of MySQL", *options))] = partial(_build_mysql, shell, variable, options)
     return {
         **checks,
         "cargo test": lambda: _cargo_test(shell),
@@ -114,8 +119,10 @@ def _cargo_fmt() -> Command:
     return Command(("cargo", "fmt", "--all", "--check"), cwd=CHECKOUT)
 
 
-def _build_mysql(shell: Shell) -> bool:
+def _build_mysql(shell: Shell, variable: str, options: tuple[str, ...]) -> tuple[bool, Count]:
     """Build MySQL as `upshift build plain` does, and name it to the tests."""
+    from upshift.cli.counting import Count
+
     last = ""
 
     def line(text: str) -> bool:
@@ -123,10 +130,10 @@ def _build_mysql(shell: Shell) -> bool:
         last = text or last
         return True
 
-    if not _run(shell, _python("upshift", "build", "plain", "--no-install"), line) or not Path(last).is_file():
-        return False
-    os.environ[MYSQLD] = last
-    return True
+    if not _run(shell, _python("upshift", "build", "plain", *options, "--no-install"), line) or not Path(last).is_file():
+        return False, Count()
+    os.environ[variable] = last
+    return True, Count()
 
 
 def _cargo_test(shell: Shell) -> tuple[bool, Count]:

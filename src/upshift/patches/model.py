@@ -71,10 +71,22 @@ class Patch(Value):
         return bool(have) and all(_HOLDS[each[1]](have, _numbers(each[2])) for each in found if each)
 
 
+class Dropped(Value):
+    """An idea that the series has no patch of."""
+
+    name: str
+    what: str
+    why: str
+    """Why not."""
+    result: str = ""
+    """Where it was measured; empty: nowhere."""
+
+
 class Series(Value):
     """Patches in the order in which they are applied."""
 
     patches: Annotated[tuple[Patch, ...], Field(alias="patch", min_length=1)]
+    dropped: tuple[Dropped, ...] = ()
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,8 @@ class _Work:
 
     @contextlib.contextmanager
     def stock(self) -> Iterator[RunningServer]:
-        binary = self._asked.stock
-        settings = {name: value for name, value in self._asked.settings.items() if self._knows(binary, name)}
-        with self._running("stock", binary, settings) as server:
+        settings = {name: value for name, value in self._asked.settings.items() if self._stock_knows(name)}
+        with self._running("stock", self._asked.stock, settings) as server:
             yield server
 
     @contextlib.contextmanager
@@ -122,11 +122,14 @@ class _Work:
         with self._running("patched", self._asked.patched, self._asked.settings) as server:
             yield server
 
-    def _knows(self, binary: Path, name: str) -> bool:
+    def _stock_knows(self, name: str) -> bool:
         """Whether stock has this option: a switch of the series is the patched server's alone."""
-        option = f"--{name.replace('_', '-')}"
-        done = self._shell.run(Command((str(binary), "--no-defaults", "--help", "--verbose")), check=False, timeout_s=60)
-        return option in done.stdout or not done.stdout
+        return not self._stock_help or f"--{name.replace('_', '-')}" in self._stock_help
+
+    @cached_property
+    def _stock_help(self) -> str:
+        command = Command((str(self._asked.stock), "--no-defaults", "--help", "--verbose"))
+        return self._shell.run(command, check=False, timeout_s=60).stdout
 
     @contextlib.contextmanager
     def _running(self, label: str, binary: Path, settings: Mapping[str, str], *, keep: bool = False) -> Iterator[RunningServer]:

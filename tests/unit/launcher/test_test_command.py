@@ -68,8 +68,9 @@ class Machine:
         self.ensured: list[tuple[str, bool]] = []
         self.failing = failing
         self.said = dict(SAID)
-        monkeypatch.delenv("UPSHIFT_TEST_MYSQLD", raising=False)
-        monkeypatch.setenv("UPSHIFT_TEST_FULL", "")  # so that it is taken away again
+        for name in ("UPSHIFT_TEST_FULL", "UPSHIFT_TEST_MYSQLD", "UPSHIFT_TEST_PATCHED_MYSQLD"):
+            monkeypatch.setenv(name, "")  # so that it is taken away again
+            monkeypatch.delenv(name)
         monkeypatch.setattr(SystemShell, "run", self.run)
         monkeypatch.setattr(system, "ensure_packages", self.ensure)
 
@@ -171,22 +172,23 @@ def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPat
     assert machine.ensured == [("test", False), ("mysql", False)]
 
 
-def test_full_hands_the_mysql_that_it_builds_to_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_full_hands_the_servers_that_it_builds_to_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(monkeypatch)
-    monkeypatch.setenv("UPSHIFT_TEST_MYSQLD", "")  # so that it is taken away again
-    monkeypatch.delenv("UPSHIFT_TEST_MYSQLD")
     server = tmp_path / "mysqld"
     server.touch()
     machine.said["upshift build"] = f"[2/2] plain build: 20 min\n{server}"
     machine.invoke("--full")
     order = [named(argv) for argv in machine.ran]
     assert order.index("upshift build") < order.index("cargo test")
-    assert os.environ["UPSHIFT_TEST_MYSQLD"] == str(server)
+    builds = [argv for argv in machine.ran if named(argv) == "upshift build"]
+    assert [argv[2:-1] for argv in builds] == [("plain",), ("plain", "--patches", "all")]
+    assert os.environ["UPSHIFT_TEST_MYSQLD"] == os.environ["UPSHIFT_TEST_PATCHED_MYSQLD"] == str(server)
 
 
 def test_a_mysql_that_is_named_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     monkeypatch.setenv("UPSHIFT_TEST_MYSQLD", "/usr/sbin/mysqld")
+    monkeypatch.setenv("UPSHIFT_TEST_PATCHED_MYSQLD", "/opt/patched/mysqld")
     machine.invoke("--full")
     assert "upshift build" not in map(named, machine.ran)
 
@@ -195,8 +197,8 @@ def test_a_mysql_that_does_not_build_is_a_failure(monkeypatch: pytest.MonkeyPatc
     machine = Machine(monkeypatch, "upshift build")
     code, stdout = machine.invoke("--full")
     assert code == 1
-    assert stdout.splitlines()[-1] == "656 passed, 3 failed, 3 not run"
-    assert len(machine.ran) == len(CHECKS) + 1
+    assert stdout.splitlines()[-1] == "656 passed, 4 failed, 3 not run"
+    assert len(machine.ran) == len(CHECKS) + 2
 
 
 def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:

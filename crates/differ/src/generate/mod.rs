@@ -120,6 +120,7 @@ impl Episode {
             (14, 12),
             (6, 13),
             (6, 14),
+            (12, 15),
         ]) {
             0 => self.execute(0),
             1 => self.read(0, false),
@@ -138,7 +139,8 @@ impl Episode {
             11 => self.sql_prepared(),
             12 => self.routine(),
             13 => self.control(),
-            _ => self.explain(),
+            14 => self.explain(),
+            _ => self.ahead(),
         }
     }
 

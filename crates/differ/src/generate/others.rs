@@ -30,6 +30,33 @@ impl Episode {
         self.query("handler", "HANDLER h CLOSE");
     }
 
+    /// What the first connection's statements are, sent before the answers to those before them are read.
+    pub(super) fn ahead(&mut self) {
+        let begin = self.steps.len();
+        for _ in 0..2 + self.dice.below(5) {
+            if self.dice.chance(80) {
+                self.execute(0);
+            } else {
+                self.read(0, false);
+            }
+        }
+        // What is prepared is executed by the number that the answer brings.
+        let is_known = |step: &Step| !matches!(step.what, What::Prepare(..));
+        if !self.steps[begin..].iter().all(is_known) {
+            return;
+        }
+        let mut all = self.steps.drain(begin..);
+        let Some(mut first) = all.next() else {
+            return;
+        };
+        for step in all {
+            first.unordered |= step.unordered;
+            first.ahead.push(step.what);
+        }
+        (first.group, first.diagnose) = ("ahead".into(), false);
+        self.push(first);
+    }
+
     pub(super) fn lock(&mut self) {
         self.end_reads();
         let (table, how) = (

@@ -39,6 +39,7 @@ fn every_group_comes_and_the_second_connection_takes_no_locks() {
         "user variables",
         "routine",
         "protocol",
+        "ahead",
         "explain",
         "session",
         "prepare",

@@ -89,6 +89,52 @@ pub(super) fn features(steps: &mut Vec<Step>) {
     );
     cursors(steps);
     results(steps);
+    ahead(steps);
+}
+
+/// Requests that are sent before the answers to those before them are read.
+fn ahead(steps: &mut Vec<Step>) {
+    let group = "ahead";
+    let sql = "SELECT id, a, m FROM wide WHERE id = ?";
+    steps.push(Step::new(group, What::Prepare(340, sql.to_owned())));
+    let text = |sql: &str| What::Query(sql.to_owned());
+    let batches = [
+        vec![
+            execute(340, vec![int(1)]),
+            execute(340, vec![int(77)]),
+            execute(340, vec![int(2)]),
+        ],
+        vec![
+            text("SELECT * FROM wide WHERE id = 1"),
+            text("SELECT nothing FROM wide"),
+            text("UPDATE wide SET a = 3 WHERE id = 2"),
+            execute(340, vec![int(2)]),
+            What::Ping,
+            text("CALL several(1)"),
+            text("SELECT 1; SELECT 2; SELEC"),
+        ],
+        // More than a server keeps.
+        vec![
+            text("SELECT REPEAT('x', 9000)"),
+            text("SELECT REPEAT('y', 9000)"),
+            text("SELECT REPEAT('z', 70000)"),
+            execute(340, vec![int(1)]),
+        ],
+        vec![
+            text("START TRANSACTION"),
+            text("UPDATE wide SET a = 4 WHERE id = 2"),
+            text("ROLLBACK"),
+            execute(340, vec![int(2)]),
+            What::ResetStatement(340),
+            What::Close(340),
+            execute(340, vec![int(2)]),
+        ],
+    ];
+    for mut requests in batches {
+        let mut step = Step::new(group, requests.remove(0));
+        (step.ahead, step.diagnose) = (requests, false);
+        steps.push(step);
+    }
 }
 
 fn cursors(steps: &mut Vec<Step>) {

@@ -80,11 +80,11 @@ fn batch(shared: &Shared<'_>, peer: &mut Peer, id: i64, chance: &mut Chance) -> 
     let asked: Vec<Known> = (0..1 + chance.below(REQUESTS_MAX))
         .map(|_| request(chance))
         .collect();
-    let requests: Vec<What> = asked.iter().map(|each| each.what.clone()).collect();
-    peer.send_ahead(&requests, chance.below(600) as usize)?;
+    let requests = asked.iter().map(|each| &each.what);
+    peer.send_ahead(requests, chance.below(600) as usize)?;
     let mut answer = Answer::default();
-    for Known { what, rows: due } in asked {
-        peer.receive(&mut answer)?;
+    for Known { what, rows: due } in &asked {
+        peer.receive_next(&mut answer)?;
         if let Some(error) = refusal(&answer) {
             shared.error(&error, A_STATEMENT, id);
             continue;
