@@ -12,8 +12,8 @@ def explain(
         list[str],
         typer.Argument(
             metavar="RUN | A=PATH B=PATH",
-            help="A run that measured (its optimised server, and the plain one of the same source), or two servers: executables, "
-            "or .toml files.",
+            help="A run that measured (its optimised server, and the plain one of the same source), or two servers: "
+            "executables, or .toml files.",
         ),
     ],
     workload: Annotated[
