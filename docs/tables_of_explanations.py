@@ -9,6 +9,7 @@ import table_rows as table
 
 from upshift.explain.model import Explanation
 from upshift.report import explained as told
+from upshift.report import explained_kernel as in_kernel
 
 _SHOWN = 15
 """Rows of a long table."""
@@ -63,10 +64,10 @@ def calls(result: dict[str, Any]) -> Iterator[str]:
     (load,) = Explanation.model_validate(result).loads
     yield from table.head("system call", "a query, before", "after", "µs a call, before", "after")
     for each in load.system_calls:
-        times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
+        times = (in_kernel.us_a_call(each.us_before, each.calls_before), in_kernel.us_a_call(each.us_after, each.calls_after))
         yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
     yield ""
-    yield told.about_calls(load)
+    yield in_kernel.about_calls(load)
 
 
 def layout(result: dict[str, Any]) -> Iterator[str]:

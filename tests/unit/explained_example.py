@@ -13,11 +13,15 @@ from upshift.explain.model import (
     Explained,
     Explanation,
     Family,
+    Figure,
     FunctionWork,
     Inlined,
+    KernelGroup,
+    KernelTime,
     Row,
     Side,
     SystemCall,
+    Verdict,
 )
 from upshift.explain.recording import Block
 from upshift.explain.script import KERNEL, Frame, Samples, Stack
@@ -106,6 +110,11 @@ def inlined(callee: str, caller: str) -> Inlined:
     )
 
 
+def figure(before: float, after: float, verdict: Verdict) -> Figure:
+    value = after / before
+    return Figure(before=before, after=after, ratio=value, ci_low=value * 0.9, ci_high=value * 1.1, verdict=verdict)
+
+
 def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
     """An explanation whose stacks lie in ``folder``."""
     for name in ("plain", "new"):
@@ -145,6 +154,28 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
         system_calls=(
             SystemCall(name="futex", calls_before=0.5, calls_after=0.25, us_before=10.0, us_after=4.0),
             SystemCall(name="sendto", calls_before=1.0, calls_after=1.0, us_before=10.0, us_after=8.0),
+        ),
+        kernel=KernelTime(
+            confidence=0.975,
+            groups=(
+                KernelGroup(
+                    name="network",
+                    ways=("sendto", "ppoll"),
+                    us=figure(20.0, 14.0, "less"),
+                    counted=("sendto",),
+                    calls=figure(1.0, 1.0, "not told apart"),
+                    us_a_call=figure(10.0, 7.0, "less"),
+                ),
+                KernelGroup(
+                    name="wake-ups",
+                    ways=("futex",),
+                    us=figure(10.0, 9.0, "not told apart"),
+                    counted=("futex",),
+                    calls=figure(2.0, 1.5, "less"),
+                    us_a_call=figure(5.0, 6.0, "more"),
+                ),
+                KernelGroup(name="other", ways=("page fault",), us=figure(1.0, 3.0, "more")),
+            ),
         ),
         executed=(
             FunctionWork(

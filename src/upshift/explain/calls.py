@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from upshift.explain import kernel
 from upshift.explain.model import SystemCall
@@ -12,6 +13,22 @@ from upshift.shell import Command, Shell
 
 _MOST = 8
 _EVENT = "syscalls:sys_enter_"
+
+
+class Round(NamedTuple):
+    """What one server did while its system calls were counted."""
+
+    counts: Mapping[str, int]
+    queries: float
+
+
+Rounds = Sequence[Round]
+
+
+def rate(rounds: Rounds, call: str) -> float:
+    """How often a query makes a call."""
+    queries = sum(each.queries for each in rounds)
+    return sum(each.counts.get(call, 0) for each in rounds) / queries if queries else 0.0
 
 
 def countable(shell: Shell) -> bool:
@@ -45,18 +62,16 @@ def read_counts(text: str) -> Mapping[str, int]:
     return found
 
 
-def compared(
-    calls: tuple[Mapping[str, float], Mapping[str, float]], us: tuple[Mapping[str, float], Mapping[str, float]]
-) -> tuple[SystemCall, ...]:
+def compared(rounds: tuple[Rounds, Rounds], us: tuple[Mapping[str, float], Mapping[str, float]]) -> tuple[SystemCall, ...]:
     """Calls a query of both servers beside their CPU time in the kernel, those with the most time first."""
-    before, after = calls
+    before, after = ({name for each in own for name in each.counts} for own in rounds)
     return tuple(
         SystemCall(
             name=name,
-            calls_before=before[name],
-            calls_after=after[name],
+            calls_before=rate(rounds[0], name),
+            calls_after=rate(rounds[1], name),
             us_before=us[0].get(name, 0.0),
             us_after=us[1].get(name, 0.0),
         )
-        for name in sorted(before.keys() & after.keys(), key=lambda each: (-us[0].get(each, 0.0), each))
+        for name in sorted(before & after, key=lambda each: (-us[0].get(each, 0.0), each))
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 from upshift.explain import calls, counted, evidence, figures, inlining, kernel, stacks
 from upshift.explain.evidence import Stacks
 from upshift.explain.inlining import Examined
+from upshift.explain.kernel_time import kernel_time
 from upshift.explain.layout import spreads
-from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, Row
+from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, KernelTime, Row
 from upshift.explain.names import demangled, source_name
 from upshift.explain.recording import Block, Event, Recorded, record
 from upshift.explain.rows import Sampled, noise, rows, sampled
@@ -120,6 +121,7 @@ def conclude(
         families=tuple(_family(each, shown) for each in inlining.families(inlined, old, new)),
         code=tuple(each.model_copy(update={"name": shown[each.name]}) for each in code[:_CODE_ROWS]),
         system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
+        kernel=_kernel(both, (found[0], found[1]), event, recorded),
         executed=counted.rows(work, shown),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=common.dispersion,
@@ -133,6 +135,12 @@ def conclude(
 
 def _kernel_us(found: Sampled) -> Mapping[str, float]:
     return {each.name: count * found.us_a_sample for each, count in found.places.items() if each.home == "kernel"}
+
+
+def _kernel(both: tuple[Stacks, Stacks], found: tuple[Sampled, Sampled], event: Event, recorded: Recorded) -> KernelTime | None:
+    if event != "cpu-clock" or kernel.hidden(stack for own in both for stack in own):
+        return None
+    return kernel_time(found, recorded.calls, kernel.groups(item for own in both for item in own.items()))
 
 
 def _together(blocks: Sequence[Block]) -> Stacks:
@@ -173,7 +181,9 @@ def _notes(
         shows = "`sysctl kernel.kptr_restrict=0` shows them"
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
     elif recorded.with_calls and not all(recorded.calls):
-        notes.append("perf may not count system calls here (it takes root, or CAP_PERFMON and a readable tracefs)")
+        notes.append(
+            "perf may not count system calls here (it takes root, or CAP_PERFMON and a readable tracefs; perf 5.10 or later)"
+        )
     if tools.objdump is None:
         notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")
     for each, table, found in zip(pair, tables, examined, strict=True):

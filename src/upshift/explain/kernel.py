@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
+from upshift.explain.model import Group
 from upshift.explain.script import KERNEL, UNKNOWN, Stack
 
 _CALL = re.compile(r"^__(?:x64|ia32|arm64|se|do)_sys_(\w+)$")
@@ -18,6 +20,15 @@ _INTERRUPTS = {
     "asm_common_interrupt": "device interrupt",
     "ret_from_fork_asm": "start of a thread",
 }
+_WAKE_UPS = re.compile(r"^(futex\w*|sched_yield|(clock_)?nanosleep|wake-up from another CPU)$")
+_NETWORK = re.compile(r"^(send(to|msg|mmsg)?|recv(from|msg|mmsg)?|p?poll|p?select6?|epoll_\w+|accept4?|connect|shutdown)$")
+_DISK = re.compile(r"^(p(read|write)(64|v2?)|f(data)?sync|sync_file_range|io_\w+|fallocate|ftruncate|lseek|open(at)?)$")
+# read, write and the like are for any of these: the kernel's functions below them say which.
+_INNER: tuple[tuple[re.Pattern[str], Group], ...] = (
+    (re.compile(r"^(eventfd|pipe)_"), "wake-ups"),
+    (re.compile(r"^(sock|unix_stream|tcp|inet6?)_"), "network"),
+    (re.compile(r"^(ext[234]|xfs|btrfs|f2fs|nfs|overlay|ovl|shmem|generic_file|filemap|iomap|blkdev|submit_bio)"), "disk"),
+)
 
 
 def in_kernel(stack: Stack) -> bool:
@@ -46,6 +57,28 @@ def entry(stack: Stack) -> str:
     if any(name.startswith(("do_syscall_64", "entry_SYSCALL", "syscall_")) for name in names):
         return "system call, entry and exit"
     return "not told"
+
+
+def groups(stacks: Iterable[tuple[Stack, int]]) -> Mapping[str, Group]:
+    """What each way into the kernel is for, by its name; one with several uses is for what most of its samples show."""
+    seen: defaultdict[str, Counter[Group]] = defaultdict(Counter)
+    for stack, count in stacks:
+        if in_kernel(stack):
+            name = entry(stack)
+            seen[name][_named(name) or _shown(stack)] += count
+    return {name: max(sorted(found), key=lambda group: found[group]) for name, found in seen.items()}
+
+
+def _named(name: str) -> Group | None:
+    kinds: tuple[tuple[re.Pattern[str], Group], ...] = ((_WAKE_UPS, "wake-ups"), (_NETWORK, "network"), (_DISK, "disk"))
+    return next((group for pattern, group in kinds if pattern.match(name)), None)
+
+
+def _shown(stack: Stack) -> Group:
+    names = [_bare(frame.symbol) for frame in stack if frame.home == KERNEL]
+    if not any(_CALL.match(name) for name in names):
+        return "other"
+    return next((group for pattern, group in _INNER if any(pattern.match(name) for name in names)), "other")
 
 
 def hidden(stacks: Iterable[Stack]) -> bool:

@@ -14,6 +14,8 @@ from upshift.values import Value
 SCHEMA_VERSION = 1
 
 Home = Literal["server", "library", "kernel"]
+Group = Literal["wake-ups", "network", "disk", "other"]
+"""What the kernel is entered for."""
 Verdict = Literal["less", "more", "not told apart"]
 ChangeMetric = Literal["cpu", "user", "system", "instructions", "time per instruction"]
 CauseKind = Literal[
@@ -159,6 +161,44 @@ class SystemCall(Value):
     us_after: float
 
 
+class Figure(Value):
+    """A figure of both servers, and after / before with its interval."""
+
+    before: float
+    after: float
+    ratio: float | None
+    """None without anything before."""
+    ci_low: float
+    ci_high: float | None
+    """None: the interval has no upper limit."""
+    verdict: Verdict
+
+
+class KernelGroup(Value):
+    """What one kind of entering the kernel takes, how often it happens, and what each costs."""
+
+    name: Group
+    ways: tuple[str, ...]
+    """Its system calls, faults and interrupts; those with most samples first."""
+    us: Figure
+    """CPU microseconds a query, by samples."""
+    counted: tuple[str, ...] = ()
+    """Those of ``ways`` that perf counted."""
+    calls: Figure | None = None
+    """A query, of those that were counted; None where none was."""
+    us_a_call: Figure | None = None
+    """Of those that were counted."""
+
+
+class KernelTime(Value):
+    """Why the kernel takes more or less of a query's time."""
+
+    confidence: float
+    """Of all intervals of ``groups``."""
+    groups: tuple[KernelGroup, ...]
+    """Those with the most time before first; their ``us`` add up to all of the kernel's."""
+
+
 class CodeChange(Value):
     """A function's machine code in both servers."""
 
@@ -201,6 +241,8 @@ class Explained(Value):
     code: tuple[CodeChange, ...]
     system_calls: tuple[SystemCall, ...]
     """Of those with the most time; empty where perf may not count them."""
+    kernel: KernelTime | None = None
+    """None where perf may not sample the kernel, or it hides its functions' names, and in results of an earlier Upshift."""
     executed: tuple[FunctionWork, ...] = ()
     """The largest differences first; they add up to the instructions of a query. Empty where functions were not counted."""
     layout: tuple[Spread, Spread]

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
 from upshift.explain import counting
+from upshift.explain.calls import Rounds
 from upshift.explain.counting import Counting
 from upshift.explain.model import Slots
 from upshift.explain.script import Reader, Samples, script_command
@@ -69,8 +70,8 @@ class Recorded:
     """Both servers' blocks, and what was counted beside them."""
 
     blocks: tuple[list[Block], list[Block]]
-    calls: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
-    """System calls a query by name; empty where they were not asked for, or perf may not count them."""
+    calls: tuple[Rounds, Rounds] = ((), ())
+    """System calls by rounds; none where they were not asked for, or perf may not count them."""
     with_calls: bool = True
     slots: tuple[Slots, Slots] | None = None
     slots_lacking: str = ""
@@ -105,7 +106,7 @@ def rounds_of(seconds: float) -> int:
 
 def recording_s(seconds: float) -> float:
     """About how long ``record`` takes: both servers' starts, warm-ups and blocks, with system calls counted."""
-    return 2 * (seconds + counting.SECONDS + (rounds_of(seconds) + 2) * (LEAD_S + ATTACH_S) + 3) + WARMUP_S
+    return 2 * (seconds + counting.ROUNDS * counting.ROUND_S + (rounds_of(seconds) + 2) * (LEAD_S + ATTACH_S) + 3) + WARMUP_S
 
 
 def record(
@@ -142,7 +143,7 @@ def record(
         wanted = with_calls and event == "cpu-clock"
         count = Counting(bench, servers, running, load)
         stacks = (item for blocks in found for block in blocks for item in block.samples.stacks.items())
-        counted = count.calls(stacks) if wanted else ({}, {})
+        counted = count.calls(stacks) if wanted else ([], [])
         slots, slots_lacking = count.slots()
     for blocks, variant in zip(found, pair, strict=True):
         if not sum(block.samples.total for block in blocks) or not sum(block.queries for block in blocks):

@@ -176,23 +176,6 @@ def short(name: str, most: int = 70) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def us_a_call(us: float, calls: float) -> str:
-    return f"{us / calls:.2f}" if calls else ""
-
-
-def about_calls(load: Explained) -> str:
-    """How the kernel's time divides into more or fewer calls and into time for each."""
-    before, after = (sum(each.us_before for each in load.system_calls), sum(each.us_after for each in load.system_calls))
-    as_often = sum(each.us_before * each.calls_after / each.calls_before for each in load.system_calls if each.calls_before)
-    if not before or not as_often:
-        return "Counted by perf in a turn of its own."
-    return (
-        f"In these calls a query spends {before:.1f} µs before and {after:.1f} µs after, {after / before:.2f}x. That is "
-        f"{as_often / before:.2f}x for how often they are made, times {after / as_often:.2f}x for what each takes. "
-        "The kernel's code is the same; what differs is likely what the server left in the caches when a call begins."
-    )
-
-
 def about_pages(load: Explained, card: Card | None = None) -> str:
     """Whether huge pages under the second server's code are worth a measurement, by its samples and by the machine's card."""
     server, spread = load.after.server, load.layout[1]

@@ -13,7 +13,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.explain import stacks
 from upshift.explain.model import Explained, Explanation
-from upshift.report import explained, words
+from upshift.report import explained, explained_kernel, words
 from upshift.run.directory import write_json
 
 EXPLANATION_FILE = "explanation.json"
@@ -40,6 +40,7 @@ def render(explanation: Explanation, folder: Path) -> str:
     return environment.get_template("explanation.html").render(
         explanation=explanation,
         told=explained,
+        in_kernel=explained_kernel,
         words=words,
         card_rows=rows,
         card_sentences=sentences(explanation.card) if explanation.card else (),

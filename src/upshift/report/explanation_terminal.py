@@ -9,6 +9,7 @@ from rich.text import Text
 
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained as told
+from upshift.report import explained_kernel as in_kernel
 from upshift.report import words
 from upshift.report.card import show_card
 
@@ -24,6 +25,7 @@ def show(explanation: Explanation, console: Console) -> None:
             _changes(load),
             _rows(load),
             _executed(load),
+            _kernel(load),
             _calls(load),
             _families(load),
             _inlined(load),
@@ -32,6 +34,8 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
+        if load.kernel:
+            console.print(Text(in_kernel.about_kernel(load.kernel)), soft_wrap=False)
         if said := told.about_slots(load):
             console.print(Text(said), soft_wrap=False)
         console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)
@@ -109,10 +113,18 @@ def _executed(load: Explained) -> Table:
     return table
 
 
+def _kernel(load: Explained) -> Table:
+    table = _table("time in the kernel", "what for", "µs a query", "calls a query", "µs a call", "why")
+    for each in load.kernel.groups if load.kernel else ():
+        figures = (in_kernel.two_of(figure) for figure in (each.us, each.calls, each.us_a_call))
+        table.add_row(in_kernel.GROUPS[each.name], *figures, in_kernel.why_kernel(each))
+    return table
+
+
 def _calls(load: Explained) -> Table:
     table = _table("system calls", "system call", "a query, before", "after", "µs a call, before", "after")
     for each in load.system_calls:
-        times = (told.us_a_call(each.us_before, each.calls_before), told.us_a_call(each.us_after, each.calls_after))
+        times = (in_kernel.us_a_call(each.us_before, each.calls_before), in_kernel.us_a_call(each.us_after, each.calls_after))
         table.add_row(each.name, f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
     return table
 

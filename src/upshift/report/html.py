@@ -14,7 +14,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import OPTIMISED, PATCHED, Comparison, Load, Metric
 from upshift.measure.variant import Variant
-from upshift.report import charts, explained, instructions, words
+from upshift.report import charts, explained, explained_kernel, instructions, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
@@ -55,6 +55,7 @@ def render(result: Result) -> str:
         found=findings,
         words=words,
         told=explained,
+        in_kernel=explained_kernel,
         card_rows=rows,
         card_sentences=sentences(result.card) if result.card else (),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),

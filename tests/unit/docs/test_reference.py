@@ -15,7 +15,22 @@ from upshift.build.recipe import Recipe, shipped_recipes
 from upshift.cli.app import app
 from upshift.estimate import Estimate
 from upshift.explain.layout import Spread
-from upshift.explain.model import Change, CodeChange, Explained, Explanation, Family, Inlined, Row, Side, Slots, SystemCall
+from upshift.explain.model import (
+    Change,
+    CodeChange,
+    Explained,
+    Explanation,
+    Family,
+    Figure,
+    Inlined,
+    KernelGroup,
+    KernelTime,
+    Row,
+    Side,
+    Slots,
+    SystemCall,
+)
+from upshift.explain.origin import Origin
 from upshift.measure.model import Flag, Metric, Slice, Verdict
 from upshift.patches.fit import FileFit, HunkFit, PatchFit
 from upshift.patches.model import Patch, read_series
@@ -69,7 +84,11 @@ def test_what_other_commands_print_is_named(model: type[Value]) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [Explanation, Explained, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread]
+    "model",
+    [
+        *(Explanation, Explained, Origin, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread),
+        *(KernelTime, KernelGroup, Figure),
+    ],
 )
 def test_every_key_of_an_explanation_is_named(model: type[Value]) -> None:
     named = words("explain")

@@ -8,7 +8,7 @@ import pytest
 from explained_example import in_call, on
 from fakes import FakeShell, Output
 
-from upshift.explain.calls import compared, countable, events, read_counts, worth_counting
+from upshift.explain.calls import Round, compared, countable, events, read_counts, worth_counting
 from upshift.explain.counting import command
 from upshift.explain.script import KERNEL, Frame
 
@@ -43,8 +43,10 @@ def test_the_command_names_the_server_and_each_call() -> None:
 
 
 def test_calls_stand_beside_their_time_those_with_most_of_it_first() -> None:
-    found = compared(
-        ({"futex": 0.5, "sendto": 1.0, "read": 2.0}, {"futex": 0.2, "sendto": 1.0}), ({"sendto": 9.0}, {"sendto": 8.0})
+    rounds = (
+        [Round({"futex": 50, "sendto": 100, "read": 200}, 100), Round({"futex": 70, "sendto": 100}, 100)],
+        [Round({"futex": 20, "sendto": 100}, 100)],
     )
-    assert [each.name for each in found] == ["sendto", "futex"]
+    found = compared(rounds, ({"sendto": 9.0}, {"sendto": 8.0}))
+    assert [(each.name, each.calls_before, each.calls_after) for each in found] == [("sendto", 1.0, 1.0), ("futex", 0.6, 0.2)]
     assert (found[0].us_before, found[0].us_after) == pytest.approx((9.0, 8.0))

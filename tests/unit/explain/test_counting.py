@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from explained_example import in_call, on
 from fakes import FakeProcess, FakeProgress, FakeShell, Output
 
-from upshift.explain import counting
+from upshift.explain import counting, gate
 from upshift.explain.counting import Counting
 from upshift.explain.model import Slots
 from upshift.measure.model import Load
@@ -97,13 +98,50 @@ def test_without_counters_no_server_has_a_turn(tmp_path: Path) -> None:
     assert found is None and "counts no instructions" in why_not and not perf.spawned
 
 
-def test_system_calls_are_counted_by_query(tmp_path: Path) -> None:
-    perf = Perf({"7": "50,,syscalls:sys_enter_futex,2,100.00,,\n", "8": "25,,syscalls:sys_enter_futex,2,100.00,,\n"}, {})
-    stacks = [(in_call("futex"), 3), (on("run"), 5)]
-    assert counted_by(perf, tmp_path).calls(stacks) == ({"futex": 0.5}, {"futex": 0.25})
+class Counters:
+    """perf, attached at once; or never."""
+
+    def __init__(self, ready: bool) -> None:
+        self.ready, self.asked = ready, list[str]()
+
+    def turn(self, state: str) -> bool:
+        self.asked.append(state)
+        return self.ready
 
 
-def test_a_perf_that_begins_too_late_counted_nothing_to_divide_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "begun", lambda _process, _timeout_s: False)
-    perf = Perf(dict.fromkeys(("7", "8"), "50,,syscalls:sys_enter_futex,2,100.00,,\n"), {})
-    assert counted_by(perf, tmp_path).calls([(in_call("futex"), 3)]) == ({}, {})
+def gated(monkeypatch: pytest.MonkeyPatch, counts: Mapping[int, str], *, ready: bool = True) -> list[Counters]:
+    made: list[Counters] = []
+
+    @contextmanager
+    def counters(_shell: object, pid: int, _options: object, output: Path, _log: Path) -> Iterator[Counters]:
+        made.append(Counters(ready))
+        yield made[-1]
+        output.write_text(counts[pid])
+
+    monkeypatch.setattr(gate, "counters", counters)
+    monkeypatch.setattr(counting, "_CALLS_S", 0.0)
+    return made
+
+
+FUTEX = "{},,syscalls:sys_enter_futex,2,100.00,,\n"
+
+
+def test_system_calls_are_counted_in_rounds_between_the_middles_of_their_edges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = gated(monkeypatch, {7: FUTEX.format(50), 8: FUTEX.format(25)})
+    before, after = counted_by(Perf({}, {}), tmp_path).calls([(in_call("futex"), 3), (on("run"), 5)])
+    assert len(before) == len(after) == counting.ROUNDS
+    # Looks at 100, 200, 300, 400: 150 when the counters turn on, 350 when they turn off.
+    assert {(each.counts["futex"], each.queries) for each in before} == {(50, 200.0)}
+    assert {(each.counts["futex"], each.queries) for each in after} == {(25, 200.0)}
+    assert all(each.asked == ["disable", "enable", "disable"] for each in made)
+
+
+def test_a_perf_that_does_not_attach_counted_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gated(monkeypatch, dict.fromkeys((7, 8), FUTEX.format(50)), ready=False)
+    assert counted_by(Perf({}, {}), tmp_path).calls([(in_call("futex"), 3)]) == ([], [])
+
+
+def test_where_no_call_was_sampled_none_is_counted(tmp_path: Path) -> None:
+    assert counted_by(Perf({}, {}), tmp_path).calls([(on("run"), 5)]) == ([], [])

@@ -17,6 +17,7 @@ from upshift.card.model import Card
 from upshift.explain.model import Explanation, Slots
 from upshift.explain.origin import Origin
 from upshift.report.explained import PAGE_FILE, about_pages, about_sources, short, unsure
+from upshift.report.explained_kernel import about_kernel, why_kernel
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
@@ -41,7 +42,13 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "What is executed",
         "60,000 0 -60,000 19.5 0.00",
         "90,000 60,000 20.5 1.00",
-        "Why: system calls",
+        "Why: time in the kernel",
+        "intervals are of 97.5% confidence. Both servers have the same kernel",
+        "network sendto, ppoll 20.00 → 14.00 0.70 (0.63 to 0.77) 1.00 → 1.00 1.00 (0.90 to 1.10)",
+        "10.00 → 7.00 0.70 (0.63 to 0.77) cheaper calls wake-ups",
+        "fewer calls, dearer calls other",
+        "calls were not counted",
+        "System calls, one by one",
         "spends 20.0 µs before and 12.0 µs after, 0.60x",
         "0.75x for how often they are made, times 0.80x for what each takes",
         "0.500 0.250 20.00 16.00",
@@ -51,8 +58,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "1 → 0 and 2 in its cold part 19.5 → 0.00",
         "the caller now makes its calls: leap",
         "4K pages",
-        "What did not change",
-        "futex 10.00 → 9.00",
+        "What did not change, or not by more than chance futex 10.00 → 9.00",
         "What is not sure",
         "plain has no debug information.",
         "Flame graphs",
@@ -216,6 +222,27 @@ def test_the_processors_slots_are_told_or_why_they_are_not(tmp_path: Path) -> No
     for told in both(counted):
         assert "fetching was too slow 50.3% 50.3%" in told and "not available" not in told and "other thread" not in told
     assert not any("op-down" in each for each in both(made))
+
+
+def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    assert load.kernel
+    network, wake_ups, other = load.kernel.groups
+    assert [why_kernel(each) for each in load.kernel.groups] == [
+        "cheaper calls",
+        "fewer calls, dearer calls",
+        "more time; calls were not counted",
+    ]
+    vague = network.model_copy(update={"us_a_call": network.calls})
+    assert why_kernel(vague) == "less time; calls or their cost: not told apart"
+    assert why_kernel(vague.model_copy(update={"us": network.calls})) == "not told apart"
+    told_by_cost, unclear, uncounted = (
+        about_kernel(load.kernel.model_copy(update={"groups": groups})) for groups in ((network,), (vague,), (other,))
+    )
+    assert "found more or less of what it needs in the caches" in told_by_cost
+    assert "caches" not in unclear and "counted in turns" in unclear
+    assert "counted" not in uncounted
+    assert "fewer calls, dearer calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:

@@ -1,0 +1,72 @@
+"""What an explanation says of time in the kernel, in words: how often it is entered, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime
+
+GROUPS: Mapping[Group, str] = {
+    "wake-ups": "wake-ups and waits of threads",
+    "network": "network",
+    "disk": "disk",
+    "other": "other",
+}
+_CALLS: Mapping[str, str] = {"less": "fewer calls", "more": "more calls"}
+_COST: Mapping[str, str] = {"less": "cheaper calls", "more": "dearer calls"}
+
+
+def us_a_call(us: float, calls: float) -> str:
+    return f"{us / calls:.2f}" if calls else ""
+
+
+def about_calls(load: Explained) -> str:
+    """How the kernel's time divides into more or fewer calls and into time for each, without intervals."""
+    before, after = (sum(each.us_before for each in load.system_calls), sum(each.us_after for each in load.system_calls))
+    as_often = sum(each.us_before * each.calls_after / each.calls_before for each in load.system_calls if each.calls_before)
+    if not before or not as_often:
+        return "Counted by perf in turns of their own."
+    return (
+        f"In these calls a query spends {before:.1f} µs before and {after:.1f} µs after, {after / before:.2f}x. That is "
+        f"{as_often / before:.2f}x for how often they are made, times {after / as_often:.2f}x for what each takes."
+    )
+
+
+def ratio_of(each: Figure | None) -> str:
+    """A figure's ratio with its interval; empty for none."""
+    if each is None:
+        return ""
+    high = "any" if each.ci_high is None else f"{each.ci_high:.2f}"
+    return f"{each.ratio:.2f} ({each.ci_low:.2f} to {high})" if each.ratio is not None else "none before"
+
+
+def two_of(each: Figure | None) -> str:
+    """A figure of both servers; empty for none."""
+    return f"{each.before:.2f} → {each.after:.2f}" if each else ""
+
+
+def why_kernel(group: KernelGroup) -> str:
+    """What of its time's change is shown: only what an interval tells from chance."""
+    shown = [
+        said[each.verdict]
+        for each, said in ((group.calls, _CALLS), (group.us_a_call, _COST))
+        if each is not None and each.verdict in said
+    ]
+    if shown:
+        return ", ".join(shown)
+    if group.us.verdict == "not told apart":
+        return "not told apart"
+    return f"{group.us.verdict} time; {'calls or their cost: not told apart' if group.calls else 'calls were not counted'}"
+
+
+def about_kernel(kernel: KernelTime) -> str:
+    """How the kernel's time is explained, and what its figures do not tell."""
+    said = f"Time is by samples, calls are counted in turns of their own; intervals are of {kernel.confidence:.1%} confidence."
+    if not any(group.calls for group in kernel.groups):
+        return f"Time is by samples; intervals are of {kernel.confidence:.1%} confidence."
+    if any(each.us_a_call and each.us_a_call.verdict != "not told apart" for each in kernel.groups):
+        said += (
+            " Both servers have the same kernel: a call that takes another time did more or less in it, or found more or less "
+            "of what it needs in the caches. Which of the two, these figures do not tell."
+        )
+    return said
