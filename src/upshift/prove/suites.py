@@ -83,8 +83,8 @@ def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], 
     try:
         found = compare_outcomes(run(asked.patched), run(asked.stock), suite, names=("patched", "stock"))
     except VerifyFailed as error:
-        wrong = (f"{error.message}; see {bench.log}",)
-        return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=wrong, detail=detail)
+        failed = (f"{error.message}; see {bench.log}",)
+        return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=failed, detail=detail)
     # A test may come in several combinations of options: ``main.ps 'ps-protocol'``.
     purposely = tuple(name for name in found.failed_alone if name.split()[0] in declared)
     wrong = tuple(

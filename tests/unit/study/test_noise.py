@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from example_study import part, result, two_factors
@@ -14,7 +14,7 @@ from upshift.study.power import CALM
 from upshift.study.store import last_noise
 from upshift.study.variance import Component
 
-METRIC = "total_cpu_us_per_query"
+METRIC: Final = "total_cpu_us_per_query"
 
 
 def kept(minute: int, start_log_sd: float, **changes: Any) -> str:
