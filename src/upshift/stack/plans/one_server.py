@@ -95,7 +95,8 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
                 continue
             wanted = _sides(_conditions(node))
             for column, used in _sides(node.bounds).items():
-                if len(used) != 1 or len(wanted.get(column, used)) != 2:
+                # PostgreSQL's filter has the lost bound alone, MySQL's both.
+                if len(used) != 1 or len(used | wanted.get(column, set())) != 2:
                     continue
                 counted = bool(node.loops)
                 read = max(node.actual_read or 0.0, node.estimated_read or 0.0)

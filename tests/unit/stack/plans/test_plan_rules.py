@@ -211,6 +211,15 @@ def test_p7_counts_what_the_bound_would_have_left_out() -> None:
     silent("P7", asked(scan("range", **{**node, "filter": "t.b < 9"}, actual_read=900, actual_rows=1)))
 
 
+def test_p7_a_filter_that_leaves_out_what_the_index_finds() -> None:
+    """As PostgreSQL's do."""
+    node = {"index": "i", "bounds": ("a < 400",), "key_columns": ("a",), "loops": 1, "actual_read": 1600, "actual_rows": 60}
+    postgres = [asked(scan("range", **node, filter=each), family="postgres") for each in ("a >= 380", "a < 390", "b >= 380")]
+    assert "without the lower bound of a" in fires("P7", postgres[0])
+    silent("P7", postgres[1])
+    silent("P7", postgres[2])
+
+
 def test_p7_another_tables_column_of_that_name_is_no_bound() -> None:
     node = {"index": "i", "bounds": ("b < 9",), "key_columns": ("b",), "loops": 1, "actual_read": 900, "actual_rows": 1}
     silent("P7", asked(scan("range", **node, filter="(u.b > 3) and (t.b < 9)")))
