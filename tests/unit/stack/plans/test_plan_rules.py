@@ -258,6 +258,14 @@ def test_p8_at_its_thresholds(estimated: float, counted: float, fire: bool) -> N
     assert isinstance(found("P8", each), Finding) == fire
 
 
+def test_p8_what_is_checked_in_an_index_is_not_counted() -> None:
+    """MySQL's count of an index's rows is of those that its condition leaves."""
+    node = {"index": "i", "estimated_read": 20000, "loops": 1}
+    silent("P8", asked(scan("range", **node, actual_read=10, index_filter="a >= 380")))
+    fires("P8", asked(scan("range", **node, actual_read=10)))
+    fires("P8", asked(scan("range", **{**node, "estimated_read": 10}, actual_read=20000, index_filter="a >= 380")))
+
+
 def test_p8_what_a_limit_cut_short_was_not_wrong() -> None:
     node = scan("index_scan", index="i", estimated_read=20000, actual_read=10, loops=1)
     fires("P8", asked(node))
