@@ -99,6 +99,9 @@ class Asker:
     def _of_postgres(self, text: str, run: bool) -> Plan:
         if self._catalog is None:
             self._catalog = _catalog(self.session)
+        if run:
+            # A session's first plan of a table reads the catalog for it; an application's sessions have done so long ago.
+            self.session.ask(f"EXPLAIN {text}")
         options = "FORMAT JSON, ANALYZE, BUFFERS" if run else "FORMAT JSON"
         answer = self.session.ask(f"EXPLAIN ({options}) {text}")[0][0]
         tree = postgres.parse_postgres(answer, self._catalog)

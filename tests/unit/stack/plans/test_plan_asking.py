@@ -104,6 +104,17 @@ def test_a_plan_is_asked_for_in_a_transaction_that_is_rolled_back(family: shop.F
     assert statements and all(sql.startswith("EXPLAIN ") and "ANALYZE" not in sql for sql in statements)
 
 
+def test_postgres_plans_once_before_its_planning_is_timed() -> None:
+    """A session's first plan of a table reads the catalog for it."""
+    session = Recorded("postgres")
+    sql = shop.STATEMENTS["full"]
+    Asker(session).plan(sql, execute=True)
+    assert [each.partition(sql)[0] for each in session.sent if sql in each] == [
+        "EXPLAIN ",
+        "EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) ",
+    ]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_only_an_execution_sends_analyze_and_a_write_never_does(family: shop.Family) -> None:
     session = Recorded(family)

@@ -211,6 +211,15 @@ def test_p7_counts_what_the_bound_would_have_left_out() -> None:
     silent("P7", asked(scan("range", **{**node, "filter": "t.b < 9"}, actual_read=900, actual_rows=1)))
 
 
+def test_p7_a_filter_that_leaves_out_what_the_index_finds() -> None:
+    """As PostgreSQL's do."""
+    node = {"index": "i", "bounds": ("a < 400",), "key_columns": ("a",), "loops": 1, "actual_read": 1600, "actual_rows": 60}
+    postgres = [asked(scan("range", **node, filter=each), family="postgres") for each in ("a >= 380", "a < 390", "b >= 380")]
+    assert "without the lower bound of a" in fires("P7", postgres[0])
+    silent("P7", postgres[1])
+    silent("P7", postgres[2])
+
+
 def test_p7_another_tables_column_of_that_name_is_no_bound() -> None:
     node = {"index": "i", "bounds": ("b < 9",), "key_columns": ("b",), "loops": 1, "actual_read": 900, "actual_rows": 1}
     silent("P7", asked(scan("range", **node, filter="(u.b > 3) and (t.b < 9)")))
@@ -247,6 +256,14 @@ def test_p8_postgres_knows_values() -> None:
 def test_p8_at_its_thresholds(estimated: float, counted: float, fire: bool) -> None:
     each = asked(scan("ref", index="i", estimated_read=estimated, actual_read=counted, loops=1))
     assert isinstance(found("P8", each), Finding) == fire
+
+
+def test_p8_what_is_checked_in_an_index_is_not_counted() -> None:
+    """MySQL's count of an index's rows is of those that its condition leaves."""
+    node = {"index": "i", "estimated_read": 20000, "loops": 1}
+    silent("P8", asked(scan("range", **node, actual_read=10, index_filter="a >= 380")))
+    fires("P8", asked(scan("range", **node, actual_read=10)))
+    fires("P8", asked(scan("range", **{**node, "estimated_read": 10}, actual_read=20000, index_filter="a >= 380")))
 
 
 def test_p8_what_a_limit_cut_short_was_not_wrong() -> None:
