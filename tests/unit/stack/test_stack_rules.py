@@ -63,6 +63,15 @@ def test_a_tuned_application_is_named_for_nothing(planted: Planted) -> None:
     assert {each.suspect for each in outcomes if isinstance(each, Unseen)} == {"E2"}
 
 
+@pytest.mark.parametrize(("sql", "faults"), [("SHOW VARIABLES", set()), ("SELECT id FROM item WHERE name = 'a'", {"P2"})])
+def test_a_show_is_flagged_and_has_no_table_that_lacks_an_index(tmp_path: Path, sql: str, faults: set[str]) -> None:
+    story = shop()
+    app = story.connection()
+    for _ in range(30):
+        app.asks(sql, rows=500, wait_us=90_000, no_index_used=True)
+    assert named(judge(read_evidence(story.export(tmp_path)), Thresholds())) == faults
+
+
 @pytest.mark.parametrize(
     "faults",
     [

@@ -102,7 +102,10 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         return unseen("P2", _NO_INDEXES)
     known = {each.statement for each in _counted(evidence)}
     flagged = [
-        each for each in evidence.statements if ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known
+        each
+        for each in evidence.statements
+        # A SHOW reads no table that could have an index.
+        if each.verb in DATA_VERBS and ratio(each.no_index, each.executions) >= 0.5 and each.statement not in known
     ]
     least_us = _least_us(evidence, thresholds)
     guilty = [each for each in flagged if each.server_us_median >= least_us]
