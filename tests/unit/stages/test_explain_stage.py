@@ -49,7 +49,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     run = RunDirectory.create("optimize", manifest)
     shell = FakeShell({})
     stages, kind = Stages(run, tmp_path / "stages", shell, FakeProgress()), FakeKind()
-    made: Any = SimpleNamespace(stages=stages, run=run, kind=kind, kind_of=lambda _program: kind, shell=shell)
+    made: Any = SimpleNamespace(stages=stages, run=run, kind=kind, kind_of=lambda _program: kind, shell=shell, cache=tmp_path)
     found: Lab = made
     return found
 

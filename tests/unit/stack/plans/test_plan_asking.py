@@ -104,7 +104,7 @@ def test_a_plan_is_asked_for_in_a_transaction_that_is_rolled_back(family: shop.F
     assert statements and all(sql.startswith("EXPLAIN ") and "ANALYZE" not in sql for sql in statements)
 
 
-def test_postgres_plans_once_before_its_planning_is_timed() -> None:
+def test_postgres_plans_once_before_its_planning_is_timed_twice() -> None:
     """A session's first plan of a table reads the catalog for it."""
     session = Recorded("postgres")
     sql = shop.STATEMENTS["full"]
@@ -112,6 +112,7 @@ def test_postgres_plans_once_before_its_planning_is_timed() -> None:
     assert [each.partition(sql)[0] for each in session.sent if sql in each] == [
         "EXPLAIN ",
         "EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) ",
+        "EXPLAIN (FORMAT JSON, SUMMARY) ",
     ]
 
 
