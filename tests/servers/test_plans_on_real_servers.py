@@ -1,4 +1,4 @@
-"""Plans and answers asked of real servers: a MariaDB and a PostgreSQL with one shop, started once."""
+"""Plans and answers asked of real servers: a MariaDB, a PostgreSQL and a MySQL with one shop, started once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import plan_servers
 import pytest
 import shop
+from plan_servers import Url
 from story import Story
 
 from upshift.check.address import PasswordWanted
@@ -31,34 +32,14 @@ from upshift.stack.read import read_evidence
 from upshift.stack.suspects.model import Finding
 from upshift.stack.suspects.thresholds import Thresholds
 
+pytest_plugins = ("shops",)
 FAMILIES: tuple[shop.Family, ...] = ("mariadb", "postgres", "mysql")
-PACKAGES = {
-    "mariadb": "needs MariaDB, Debian's mariadb-server",
-    "postgres": "needs PostgreSQL, Debian's postgresql",
-    "mysql": f"{plan_servers.MYSQLD} names no MySQL",
-}
 BOTH = pytest.mark.parametrize("family", FAMILIES)
 Ask = Callable[[shop.Family], Asker]
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[Callable[[shop.Family], str]]:
-    """The URL of a server, which starts when a test first wants it and ends with the file."""
-    with contextlib.ExitStack() as running:
-        started: dict[shop.Family, str] = {}
-
-        def of(family: shop.Family) -> str:
-            if plan_servers.program(family) is None:
-                pytest.skip(PACKAGES[family])
-            if family not in started:
-                started[family] = running.enter_context(plan_servers.running(family))
-            return started[family]
-
-        yield of
-
-
 @pytest.fixture
-def ask(url: Callable[[shop.Family], str]) -> Iterator[Ask]:
+def ask(url: Url) -> Iterator[Ask]:
     with contextlib.ExitStack() as sessions:
         yield lambda family: Asker(sessions.enter_context(opened(read_address(url(family)), 10)))
 
@@ -160,7 +141,7 @@ def test_parameters_are_put_in_as_literals(ask: Ask, family: shop.Family) -> Non
 
 
 @BOTH
-def test_what_takes_too_long_is_given_up_by_the_server(url: Callable[[shop.Family], str], family: shop.Family) -> None:
+def test_what_takes_too_long_is_given_up_by_the_server(url: Url, family: shop.Family) -> None:
     endless = "SELECT count(*) FROM orders a, orders b, orders c WHERE a.note > b.note AND b.note > c.note"
     with opened(read_address(url(family)), 0.2) as session:
         with pytest.raises(NotExplained) as refused:
@@ -176,7 +157,7 @@ def test_what_takes_too_long_is_given_up_by_the_server(url: Callable[[shop.Famil
 
 
 @BOTH
-def test_a_user_without_the_right_is_told_which(url: Callable[[shop.Family], str], ask: Ask, family: shop.Family) -> None:
+def test_a_user_without_the_right_is_told_which(url: Url, ask: Ask, family: shop.Family) -> None:
     owner = ask(family).session
     owner.ask("CREATE USER poor" if family == "postgres" else "CREATE USER poor@localhost")
     if family != "postgres":
@@ -197,7 +178,7 @@ def test_a_server_that_goes_away_is_said_to_be_gone(ask: Ask, family: shop.Famil
             lost.plan(shop.STATEMENTS["point"])
 
 
-def test_a_login_that_is_refused_and_a_server_that_is_not_there(url: Callable[[shop.Family], str], tmp_path: Path) -> None:
+def test_a_login_that_is_refused_and_a_server_that_is_not_there(url: Url, tmp_path: Path) -> None:
     for known in (url("mariadb"), url("postgres")):
         wrong = known.replace("//root@", "//nobody_here@").replace("//postgres@", "//nobody_here@")
         with pytest.raises(UsageError, match="nobody_here"), opened(read_address(wrong), 10):
@@ -211,7 +192,7 @@ def test_a_login_that_is_refused_and_a_server_that_is_not_there(url: Callable[[s
 
 
 @BOTH
-def test_a_server_says_that_a_password_lacks(url: Callable[[shop.Family], str], ask: Ask, family: shop.Family) -> None:
+def test_a_server_says_that_a_password_lacks(url: Url, ask: Ask, family: shop.Family) -> None:
     owner = ask(family).session
     if family == "postgres":
         ((rules,),) = owner.ask("SHOW hba_file")
@@ -258,7 +239,7 @@ def test_each_server_says_how_long_it_executed(ask: Ask, family: shop.Family) ->
 
 @pytest.mark.parametrize("family", ["mariadb", "postgres"])
 def test_two_servers_of_one_kind_are_no_two_engines(
-    url: Callable[[shop.Family], str], family: shop.Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    url: Url, family: shop.Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A setting of the second is another: a fact beside the times."""
     names = "full", "sort_all", "group", "ref", "distinct", "point"
@@ -292,7 +273,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, said.out, said.err
 
 
-def test_the_commands(url: Callable[[shop.Family], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands(url: Url, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, file = url("mariadb"), url("postgres"), tmp_path / "shop.sql"
     file.write_text(
         "-- the shop's\n" + ";\n".join(shop.STATEMENTS[name] for name in ("full", "conversion", "update")) + ";\nSET a=1;"

@@ -39,6 +39,7 @@ MIX = Workload.model_construct(name="mix", settings={}, description="", programs
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    monkeypatch.setattr(stage, "origin_of", lambda _server, _cache: None)
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
     monkeypatch.setattr(stage, "program_key", lambda program: program.binary.name)
     monkeypatch.setattr(stage, "workloads_key", lambda workloads: [each.name for each in workloads])

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -17,6 +17,8 @@ import shop
 from real_server import started
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
+Url = Callable[[shop.Family], str]
+"""The URL of a running server of a family."""
 _START_S = 90.0
 _STOP_S = 20.0
 
@@ -55,7 +57,7 @@ def _mysqls(folder: Path, family: shop.Family) -> Iterator[str]:
     environment = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([*made, f"--datadir={data}", *root], check=True, capture_output=True, env=environment)
     options = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-stats-auto-recalc=OFF"]
-    options += ["--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin"]
+    options += ["--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin", "--performance-schema=ON"]
     with started(str(server), data, options) as running_server:
         running_server.run(
             *("CREATE DATABASE shop", "USE shop", *shop.SCHEMA, *shop.inserts(shop.rows())),
@@ -66,6 +68,27 @@ def _mysqls(folder: Path, family: shop.Family) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
+    with _empty_postgres(folder) as url:
+        with psycopg.connect(host=str(folder), user="postgres", dbname="shop", autocommit=True) as connection:
+            before, after = shop.inserts(shop.rows()), shop.inserts(shop.rows_after_statistics())
+            for statement in (*shop.SCHEMA, *before, "VACUUM ANALYZE", *after):
+                connection.execute(statement.encode())
+        yield url
+
+
+@contextlib.contextmanager
+def postgres_under(*command: str) -> Iterator[str]:
+    """The URL of a PostgreSQL that another program runs; its database ``shop`` is empty."""
+    folder = Path(tempfile.mkdtemp(prefix="upshift-plans-postgres-"))
+    try:
+        with _empty_postgres(folder, command) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _empty_postgres(folder: Path, under: Sequence[str] = ()) -> Iterator[str]:
     server, data = program("postgres"), folder / "data"
     assert server
     become: list[str] = []
@@ -76,14 +99,10 @@ def _postgres(folder: Path) -> Iterator[str]:
     subprocess.run(made, check=True, capture_output=True, cwd="/")
     options = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "autovacuum=off", "-k", str(folder), "-D", str(data)]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*become, str(server), *options], cwd="/", stdout=log, stderr=log)
+        process = subprocess.Popen([*become, *under, str(server), *options], cwd="/", stdout=log, stderr=log)
     try:
         with _connected(folder) as first:
             first.execute("CREATE DATABASE shop")
-        with psycopg.connect(host=str(folder), user="postgres", dbname="shop", autocommit=True) as connection:
-            before, after = shop.inserts(shop.rows()), shop.inserts(shop.rows_after_statistics())
-            for statement in (*shop.SCHEMA, *before, "VACUUM ANALYZE", *after):
-                connection.execute(statement.encode())
         yield f"postgres://postgres@/shop?socket={folder}"
     finally:
         process.terminate()
