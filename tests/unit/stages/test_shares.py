@@ -103,6 +103,7 @@ def test_bolt_s_counts_of_the_server_s_own_tests(lab: Lab, bench: Workbench, mon
         tested.append((server, tests))
         for file in (server, *counts):
             file.write_text("counts")
+        (bench.folder / "counts.13.fdata").touch()
 
     monkeypatch.setattr(lab.kind, "verify", verify)
     monkeypatch.setattr(bolt, "instrument", lambda *_given: None)
