@@ -40,6 +40,8 @@ build = {{ flags = ["-DSMALL_WORK_A"] }}
 build = {{ flags = ["-USMALL_WORK_B"] }}
 [factors.nothing.on]
 build = {{ flags = ["-DSMALL_NOTHING"] }}
+[factors.layout.on]
+build = {{ flags = ["-falign-functions=256"] }}
 """
 
 
@@ -65,13 +67,15 @@ def environment(name: str, **variables: str) -> str:
 
 
 def test_planted_effects_are_named_rightly_by_instructions(cli: Cli, tmp_path: Path) -> None:
-    """A flag that costs, one that saves, one that does nothing, and two that do less together than apart."""
+    """A flag that costs, one that saves, two that do nothing, one of them in other places, and two that do less together."""
     done = run(cli, tmp_path, PLANTED)
     assert done.code == 0, done.stderr
     result = StudyResult.model_validate_json(done.stdout)
-    assert [each.source for each in result.variance][:1] == ["layout"]
+    assert [(each.source, each.count) for each in result.variance] == [("layout", 3), ("block", result.plan.rounds)]
+    assert math.fsum(each.share for each in result.variance) == pytest.approx(1) and result.variance[-1].log_sd > 0
     rows = {row.name: row for row in result.rows}
     assert rows["nothing"].same_as == "off" and rows["more"].same_as is None
+    assert rows["layout"].same_as is None, "the same instructions in other places are another server"
     assert result.effects.factors[2].verdict == "equivalent"
     assert any("factor 'nothing' changes nothing" in warning for warning in result.warnings)
     found = result.by_instructions
@@ -80,12 +84,25 @@ def test_planted_effects_are_named_rightly_by_instructions(cli: Cli, tmp_path: P
         ("more", "slower"),
         ("less", "faster"),
         ("nothing", "equivalent"),
+        ("layout", "equivalent"),
     ]
+    _same_work(result)
     (beyond,) = found.together
     # Both flags together: the work of A without B's, and without what the two cost beside each other.
     assert beyond.verdict == "faster"
     shares = [math.log(each.share.ratio) for each in found.factors if each.share]
     assert found.total and math.fsum(shares) == pytest.approx(math.log(found.total.ratio))
+
+
+def _same_work(result: StudyResult) -> None:
+    """What was counted is what session.cc plants: 3000 steps in the base, 15000 with `more`, 0 with `less`, 6000 with both."""
+    assert result.instructions
+    count = {each.arm: each.instructions_per_query for each in result.instructions.counts}
+    nothing = count["less"]
+    base = count["off"] - nothing
+    assert (count["more"] - nothing) / base == pytest.approx(5, rel=0.01)
+    assert (count["more+less+nothing+layout"] - nothing) / base == pytest.approx(2, rel=0.01)
+    assert count["layout"] == pytest.approx(count["off"], rel=0.001)
 
 
 def test_settings_and_environment_need_no_build_and_leave_a_whole_run(cli: Cli, plain: Path, tmp_path: Path) -> None:
@@ -191,7 +208,7 @@ def test_a_dry_run_shows_the_design_and_does_nothing(cli: Cli, tmp_path: Path) -
     done = run(cli, tmp_path, PLANTED, "--dry-run")
     assert done.code == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["rows"] == ["off", "more", "less", "nothing", "more+less+nothing"]
+    assert told["rows"] == ["off", "more", "less", "nothing", "layout", "more+less+nothing+layout"]
     by_budget = PLANTED.replace("trials = 3", "")
     trials = [
         json.loads(run(cli, tmp_path, by_budget, "--dry-run", *more).stdout)["trials"] for more in ((), ("--budget", "10m"))

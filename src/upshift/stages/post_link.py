@@ -116,7 +116,9 @@ def bolt_counts(
     bolt.instrument(bench.shell, build.toolchain, build.server, counting, counts, executed, bench.log)
     if tests:
         lab.kind.verify(source.path, build.tree, counting, tests, bench, lab.jobs, {})
-        files = [(file, 1.0) for file in sorted(bench.folder.glob(f"{counts.name}.*.fdata"))]
+        found = sorted(bench.folder.glob(f"{counts.name}.*.fdata"))
+        # A server that only made a data folder may have executed none of these functions: merge-fdata reads no empty file.
+        files = [(file, 1.0) for file in found if file.stat().st_size]
     else:
         program = lab.kind.program(source.path, build.tree, counting)
         trained = train(bench, lab.kind, program, filled.path, workloads, seconds=seconds, environment=lambda _workload: {})

@@ -79,3 +79,18 @@ def test_what_the_recipe_or_the_machine_says_is_kept(tmp_path: Path, failures: l
     assert "there is no BOLT" in linked(tmp_path, Recipe(post_link="bolt"), no_bolt).reason
     kept = list((tmp_path / "stages").glob("*/stage.json"))
     assert len(kept) == 2 and len(failures) == 2
+
+
+def test_a_recipe_that_its_tests_train_is_laid_out_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    asked: list[str] = []
+
+    def counts(*_given: Any, tests: str) -> None:
+        asked.append(tests)
+        raise LoadFailed("enough")
+
+    monkeypatch.setattr(post_link, "bolt_counts", counts)
+    by_tests = Recipe(profile="ir", training="mtr", training_tests="main.join", post_link="bolt")
+    for recipe in (by_tests, Recipe(profile="ir", post_link="bolt")):
+        linked(tmp_path, recipe)
+    assert asked == ["main.join", ""]

@@ -13,6 +13,7 @@ from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.errors import UpshiftError
 from upshift.profile import hotness, llvm
 from upshift.profile.training import Trained
 from upshift.source.model import Source
@@ -91,3 +92,26 @@ def test_bolt_s_counts(lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bolt, "instrument", lambda *_given: None)
     found = post_link.bolt_counts(lab, bench, SOURCE, PLAIN, WORKLOADS, FILLED, (), 1.0)
     assert found == list(zip(counts, SHARES.values(), strict=True))
+
+
+def test_bolt_s_counts_of_the_server_s_own_tests(lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server that they start leaves its own, and no workload runs."""
+    counts = [bench.folder / f"counts.{pid}.fdata" for pid in (11, 12)]
+    tested: list[tuple[Path, str]] = []
+
+    def verify(_source: Path, _tree: Path, server: Path, tests: str, *_given: Any) -> None:
+        tested.append((server, tests))
+        for file in (server, *counts):
+            file.write_text("counts")
+        (bench.folder / "counts.13.fdata").touch()
+
+    monkeypatch.setattr(lab.kind, "verify", verify)
+    monkeypatch.setattr(bolt, "instrument", lambda *_given: None)
+    found = post_link.bolt_counts(lab, bench, SOURCE, PLAIN, WORKLOADS, FILLED, (), 1.0, tests="main.join")
+    assert found == [(file, 1.0) for file in counts]
+    assert tested == [(bench.folder / "server.counting", "main.join")]
+    for file in counts:
+        file.unlink()
+    counts.clear()
+    with pytest.raises(UpshiftError, match="left no counts"):
+        post_link.bolt_counts(lab, bench, SOURCE, PLAIN, WORKLOADS, FILLED, (), 1.0, tests="main.join")
