@@ -111,6 +111,12 @@ impl Pair {
         }
     }
 
+    /// Hang up: what the connections hold is let go, such as the locks of an open transaction.
+    pub fn leave(&mut self) {
+        self.stock.clear();
+        self.patched.clear();
+    }
+
     /// Leave the database to whoever hangs in it.
     pub fn leave_database(&mut self) {
         self.place.database.push('x');
@@ -200,8 +206,7 @@ impl Pair {
     fn begin(&mut self, wanted: u32) -> io::Result<()> {
         self.wanted = wanted;
         self.texts = Default::default();
-        self.stock.clear();
-        self.patched.clear();
+        self.leave();
         let (place, name) = (&self.place, self.place.database.clone());
         for (socket, side) in [
             (&place.stock, &mut self.stock),

@@ -276,6 +276,8 @@ fn explain(
             seed,
         });
     };
+    // Its open transaction would keep stock's own runs from making the database anew.
+    pair.leave();
     let steady = match stock_is_steady(place, &left) {
         Err(error) if is_hang(&error) => false,
         other => other?,
@@ -313,6 +315,7 @@ fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
     let mut answers = Vec::new();
     for step in steps {
         if let Some(wanted) = step.fresh {
+            peers.clear();
             peers = begin_alone(place, wanted)?;
         }
         let peer = &mut peers[step.on];

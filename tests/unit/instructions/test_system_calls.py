@@ -1,4 +1,4 @@
-"""The bench of system calls reads what strace wrote: each call once, and the connection's thread."""
+"""The bench of system calls reads what strace wrote: each call once, and those of threads that serve clients."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TEXT = """\
 """
 
 
-def test_a_call_in_two_lines_is_one_and_the_connection_is_the_thread_that_receives() -> None:
+def test_a_call_in_two_lines_is_one_and_threads_that_receive_serve_clients() -> None:
     spec = importlib.util.spec_from_file_location("system_calls", CHECKOUT / "tests" / "benches" / "system_calls.py")
     assert spec and spec.loader
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
     found = bench.calls(TEXT)
     assert found == {701: {"recvfrom": 1, "sendto": 1}, 650: {"futex": 2}, 702: {"io_getevents": 1}}
-    assert bench.of_connection(found) == {"recvfrom": 1, "sendto": 1}
+    assert bench.of_connections(found) == {"recvfrom": 1, "sendto": 1}

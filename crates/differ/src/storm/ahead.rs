@@ -40,8 +40,11 @@ pub(super) fn work(shared: &Shared<'_>, number: usize, seed: u64) {
         let Some((mut peer, id)) = open(shared, number, || login(&socket)) else {
             return;
         };
+        let mut is_prepared = false;
         while !shared.over.load(Ordering::Relaxed) {
-            if let Err(error) = batch(shared, &mut peer, id, &mut chance) {
+            let done = prepare(shared, &mut peer, id, &mut is_prepared)
+                .and_then(|()| batch(shared, &mut peer, id, &mut chance));
+            if let Err(error) = done {
                 shared.error(&Error::Io(error), "requests sent ahead", id);
                 shared.note(|found| found.reconnects += 1);
                 break;
@@ -60,12 +63,30 @@ fn login(socket: &Path) -> Result<(Peer, i64), Error> {
     let row = rows(&answer).next();
     let id = row.and_then(|row| std::str::from_utf8(row.get(1..)?).ok()?.parse().ok());
     let id = id.ok_or_else(|| Error::Protocol("no CONNECTION_ID()".to_owned()))?;
-    peer.send(&What::Prepare(
-        SLOT,
-        "SELECT s FROM storm.kv WHERE k = ?".to_owned(),
-    ))?;
-    peer.receive(&mut answer)?;
     Ok((peer, id))
+}
+
+/// Prepare the statement, where a disturbance has not let it be prepared before.
+fn prepare(
+    shared: &Shared<'_>,
+    peer: &mut Peer,
+    id: i64,
+    is_prepared: &mut bool,
+) -> io::Result<()> {
+    if *is_prepared {
+        return Ok(());
+    }
+    let mut answer = Answer::default();
+    let sql = "SELECT s FROM storm.kv WHERE k = ?".to_owned();
+    peer.send(&What::Prepare(SLOT, sql))?;
+    peer.receive(&mut answer)?;
+    match refusal(&answer) {
+        Some(error) => {
+            shared.error(&error, A_STATEMENT, id);
+        }
+        None => *is_prepared = true,
+    }
+    Ok(())
 }
 
 /// Payloads of an answer's rows.
