@@ -21,7 +21,6 @@ from upshift.shell import SystemShell
 pytestmark = only_full
 
 SERIES = CHECKOUT / "server" / "mysql-9.7"
-SEEDS = {"fixed": 1, "fresh": random.SystemRandom().randrange(1 << 32)}
 
 
 def differ() -> Path:
@@ -59,8 +58,11 @@ def test_stock_is_equal_to_itself(tmp_path: Path) -> None:
     assert proof.switches == {}
 
 
-@pytest.mark.parametrize("seed", SEEDS.values(), ids=[f"{name}-{seed}" for name, seed in SEEDS.items()])
-def test_a_patched_server_is_equal_to_stock_and_takes_every_short_path(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seeded", ["fixed", "fresh"])
+def test_a_patched_server_is_equal_to_stock_and_takes_every_short_path(tmp_path: Path, seeded: str) -> None:
+    # Chosen here: two workers that collect the same tests must see the same names.
+    seed = 1 if seeded == "fixed" else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
     asked = Asked(
         stock=server(MYSQLD),
         patched=server(PATCHED_MYSQLD),
