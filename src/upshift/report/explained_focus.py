@@ -16,7 +16,10 @@ def about(each: Focus, load: Explained) -> str:
             else "Neither server has a function of this name, and no sample shows a copy that was inlined. Without line tables "
             "such copies have no names: studies/recipes/line-tables.toml builds with them."
         )
-    said = f"With it on the stack a query spends {before.us:.2f} µs before and {after.us:.2f} µs after."
+    said = (
+        f"With it on the stack a query spends {before.us:.2f} µs before and {after.us:.2f} µs after, by samples, "
+        "without intervals."
+    )
     shares = [side.inlined_us / side.us if side.us else 0.0 for side in (before, after)]
     said += f" Inlined: {shares[0]:.0%} of that time before, {shares[1]:.0%} after."
     if before.callers_known != after.callers_known:
