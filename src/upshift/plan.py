@@ -134,7 +134,15 @@ def prepare_measuring(
 
 
 def prepare_explaining(
-    options: Options, asked: Asked, *, seconds: float, counts: bool, allow_install: bool, say: Say
+    options: Options,
+    asked: Asked,
+    *,
+    seconds: float,
+    counts: bool,
+    simulate: bool = False,
+    functions: tuple[str, ...] = (),
+    allow_install: bool,
+    say: Say,
 ) -> Explaining:
     """What an explanation of two servers needs.
 
@@ -154,6 +162,8 @@ def prepare_explaining(
         tools=find_tools(),
         seconds=seconds,
         counts=counts,
+        simulate=simulate,
+        functions=functions,
     )
 
 

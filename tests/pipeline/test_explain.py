@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,12 @@ volatile unsigned sink;
 """
 CALLEE, CALLERS = "small::(anonymous namespace)::planted", ("small::append_escaped", "small::compare_text")
 QUICK = ("--connections", "4", "--seconds", "4", "--card-seconds", "0", "--no-install")
-PROFILED = 'toolchain = "clang"\nprofile = "ir"\n'
+PROFILED = 'toolchain = "clang"\nscope = "hot"\nprofile = "ir"\n'
+# With line tables, which BOLT moves with the code, and stacks that tell callers.
+TOLD = f"""{PROFILED}post_link = "bolt"
+flags = ["-g1", "-gdwarf-4", "-fdebug-info-for-profiling", "-fno-omit-frame-pointer"]
+post_link_flags = ["-update-debug-sections"]
+"""
 LAID_OUT = 'toolchain = "clang"\npost_link = "bolt"\n'
 
 
@@ -74,8 +81,8 @@ class Lab:
         named = (f"before={before}", f"after={after}")
         return self._cli("explain", *named, "--workload", workload("mix"), *QUICK, *more, "--json")
 
-    def explained(self, before: Path, after: Path) -> Explained:
-        done = self.explain(before, after)
+    def explained(self, before: Path, after: Path, *more: str) -> Explained:
+        done = self.explain(before, after, *more)
         assert done.code == 0, done.stderr
         (load,) = Explanation.model_validate_json(done.stdout).loads
         return load
@@ -98,7 +105,7 @@ def plain(lab: Lab, source: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def profiled(lab: Lab, plain: Path, source: Path) -> Explained:
-    return lab.explained(plain, lab.build("profiled", PROFILED, source))
+    return lab.explained(plain, lab.build("profiled", TOLD, source), "--function", "planted")
 
 
 def test_what_the_profile_alone_inlines_is_named_with_its_callers(profiled: Explained) -> None:
@@ -120,6 +127,19 @@ def test_the_kernels_time_is_told_by_system_call(profiled: Explained) -> None:
     if profiled.before.system_us_per_query is None:
         pytest.skip("perf may not sample the kernel here")
     assert {"sendto", "recvfrom", "read", "write"} & {row.name for row in profiled.rows if row.home == "kernel"}
+
+
+def test_what_the_kernel_was_entered_for_adds_up_to_its_time(profiled: Explained) -> None:
+    if profiled.kernel is None:
+        pytest.skip("perf may not sample the kernel here, or it hides its names")
+    for side, own in (("before", profiled.before), ("after", profiled.after)):
+        assert sum(getattr(each.us, side) for each in profiled.kernel.groups) == pytest.approx(own.system_us_per_query)
+    (network,) = (each for each in profiled.kernel.groups if each.name == "network")
+    assert {"sendto", "recvfrom"} <= set(network.ways)
+    if network.calls is None:
+        pytest.skip("perf may not count system calls here")
+    # A batch of statements is received at once and answered at once, by both servers.
+    assert network.calls.before == pytest.approx(network.calls.after, rel=0.2)
 
 
 def test_what_must_not_be_inlined_is_not_called_inlined(lab: Lab, tmp_path: Path) -> None:
@@ -159,11 +179,49 @@ def test_a_page_and_stacks_for_other_tools_are_left(cli: Cli, profiled: Explaine
     assert any(name.startswith("small::") for name in names)
 
 
-@pytest.mark.parametrize(("env", "said"), [({"UPSHIFT_PERF": "off"}, "there is no perf")])
-def test_without_samples_nothing_is_explained(cli: Cli, plain: Path, env: dict[str, str], said: str) -> None:
+def test_what_a_server_lacks_is_said_of_it_alone(profiled: Explained) -> None:
+    lacking = [note.partition(":")[0] for note in profiled.notes if note.startswith(("before ", "after "))]
+    assert lacking == ["before keeps no frame pointers", "before has no debug information"]
+
+
+def test_line_tables_that_bolt_has_moved_show_inlined_frames_and_source_lines(cli: Cli, profiled: Explained) -> None:
+    (run,) = (run for run in cli.runs() if (run / profiled.stacks[0]).is_file() and _inlined(run / profiled.stacks[2]))
+    assert not _inlined(run / profiled.stacks[0])
+    into = {outer for outer, inner in _inlined(run / profiled.stacks[2]) if inner == f"{CALLEE}_[i]"}
+    assert into & set(CALLERS)
+    files = {row.name: row.file for row in profiled.rows if row.file}
+    assert any("core/text.cc:" in file for file in files.values()), files
+
+
+def test_a_function_that_was_asked_for_is_told_with_its_callers_where_it_was_inlined(profiled: Explained) -> None:
+    (asked,) = profiled.focus
+    before, after = asked.before, asked.after
+    assert before.own_function and before.samples and not before.inlined_us and not before.lines
+    assert after.callers_known and not before.callers_known and not before.callers
+    assert after.samples and after.inlined_us == pytest.approx(after.us)
+    assert {each.name for each in after.callers} <= set(CALLERS) and all("core/text.cc:" in each.line for each in after.callers)
+    assert all("core/text.cc:" in each.line for each in after.lines) and after.lines
+
+
+def _inlined(stacks: Path) -> set[tuple[str, str]]:
+    """Frames of inlined functions, each with the frame around it."""
+    frames = (line.rpartition(" ")[0].split(";") for line in stacks.read_text().splitlines())
+    return {pair for names in frames for pair in itertools.pairwise(names) if pair[1].endswith("_[i]")}
+
+
+def test_without_perf_nothing_is_explained(cli: Cli, plain: Path) -> None:
     before = cli.runs()
-    done = cli("explain", f"a={plain}", "b=/bin/true", "--workload", workload("mix"), env=env)
-    assert done.code in (1, 2) and "hint:" in done.stderr and "Traceback" not in done.stderr
-    again = cli("explain", f"a={plain}", f"b={plain}", "--workload", workload("mix"), env=env)
-    assert again.code == 1 and said in again.stderr
+    named = ("explain", f"a={plain}", f"b={plain}", "--workload", workload("mix"))
+    done = cli(*named, env={"UPSHIFT_PERF": "off"})
+    assert done.code == 1 and "there is no perf" in done.stderr and "hint: install it" in done.stderr
+    assert cli.runs() == before
+
+
+def test_what_cannot_be_compared_is_refused_before_any_work(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    before = cli.runs()
+    bare = tmp_path / "smallserver"
+    subprocess.run(["strip", "-o", bare, plain], check=True)
+    for other, said in (("/bin/true", "they come from different sources"), (str(bare), "is stripped")):
+        done = cli("explain", f"a={plain}", f"b={other}", "--workload", workload("mix"))
+        assert done.code == 2 and said in done.stderr and "hint: " in done.stderr
     assert cli.runs() == before

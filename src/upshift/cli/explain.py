@@ -29,9 +29,21 @@ def explain(
     counts: Annotated[
         bool,
         typer.Option(
-            "--counts", help="Also count each function's instructions and calls, exactly, with valgrind: a minute more."
+            "--counts",
+            help="Also count taken branches, and each function's instructions and calls, with valgrind: a minute more.",
         ),
     ] = False,
+    simulate: Annotated[
+        bool,
+        typer.Option(
+            "--simulate",
+            help="With all of --counts, simulate caches and branch prediction: misses a query, as indications.",
+        ),
+    ] = False,
+    function: Annotated[
+        list[str] | None,
+        typer.Option(help="Show this function by itself, with its callers and source lines, also where inlined; repeatable."),
+    ] = None,
     card_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to measure this machine for the explanation; 0: leave its card out.")
     ] = 10.0,
@@ -62,14 +74,23 @@ def explain(
             "card_s": card_seconds,
         },
     )
+    counts = counts or simulate
     if dry_run:
         show_estimates(explaining(options, seconds, counts=counts), as_json=json)
         return
-    prepared = prepare_explaining(options, named, seconds=seconds, counts=counts, allow_install=not no_install, say=console.say)
+    prepared = prepare_explaining(
+        options,
+        named,
+        seconds=seconds,
+        counts=counts,
+        simulate=simulate,
+        functions=tuple(function or ()),
+        allow_install=not no_install,
+        say=console.say,
+    )
     stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.CARD, Stage.EXPLAIN)) + counts
-    with session(
-        "explain", {**options.model_dump(mode="json"), "seconds": seconds, "counts": counts}, stages=stages, jobs=0
-    ) as at_work:
+    how = {"seconds": seconds, "counts": counts, "simulate": simulate, "functions": function or []}
+    with session("explain", {**options.model_dump(mode="json"), **how}, stages=stages, jobs=0) as at_work:
         explanation = pipeline.explain(at_work.lab, prepared)
     if json:
         console.result_json(explanation.model_dump_json(indent=2))

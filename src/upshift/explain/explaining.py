@@ -9,6 +9,8 @@ from pathlib import Path
 
 from upshift.explain import calls, counted, evidence, figures, inlining, kernel, stacks
 from upshift.explain.evidence import Stacks
+from upshift.explain.focus import focus, symbols_like
+from upshift.explain.inline_frames import Line
 from upshift.explain.inlining import Examined
 from upshift.explain.kernel_time import kernel_time
 from upshift.explain.layout import spreads
@@ -25,6 +27,8 @@ from upshift.measure.variant import Variant
 from upshift.workbench import Workbench
 
 _CODE_ROWS = 200
+_TOLD_SHARE = 0.9
+"""Of the samples in a server's own code, those whose line is known, for nothing to be said of the rest."""
 
 Pair = tuple[Variant, Variant]
 Counts = tuple[Count, Count]
@@ -49,12 +53,13 @@ def explain(
     output: Path,
     with_calls: bool = True,
     counts: Counts | None = None,
+    asked: tuple[str, ...] = (),
 ) -> Explained:
     """Why the second server takes less, or more, CPU time for a query of ``load`` than the first.
 
     Each is sampled for ``seconds``; starting, warming up and reading take about as long again. Stacks are written into
-    ``output``. ``counts`` are what each executes for a query in user mode, where somebody counted it. Raises
-    UsageError for a stripped server, LoadFailed and ServerFailed as the bench does.
+    ``output``. ``counts`` are what each executes for a query in user mode, where somebody counted it; ``asked`` are functions
+    to be shown by themselves. Raises UsageError for a stripped server, LoadFailed and ServerFailed as the bench does.
     """
     tables = symbols_of(pair)
 
@@ -62,7 +67,7 @@ def explain(
         bench.progress.update(done, total, f"{load.workload} x{load.connections}")
 
     recorded = record(bench, servers, pair, tables, load, event, seconds=seconds, with_calls=with_calls, on_block=on_block)
-    return conclude(bench, pair, load, tables, recorded, event, tools, output=output, counts=counts)
+    return conclude(bench, pair, load, tables, recorded, event, tools, output=output, counts=counts, asked=asked)
 
 
 def conclude(
@@ -76,6 +81,7 @@ def conclude(
     *,
     output: Path,
     counts: Counts | None = None,
+    asked: tuple[str, ...] = (),
 ) -> Explained:
     """What follows from blocks that were recorded."""
     blocks = recorded.blocks
@@ -83,7 +89,7 @@ def conclude(
     groups = evidence.groups_of(tables, both)
     found = [sampled(each, groups) for each in blocks]
     before, after = (
-        figures.side(each.name, own, one, event, count.instructions_per_query if count else None, slots)
+        figures.side(each.name, own, one, event, count, slots)
         for each, own, one, count, slots in zip(
             pair, blocks, found, counts or (None, None), recorded.slots or (None, None), strict=True
         )
@@ -96,12 +102,14 @@ def conclude(
     )
     work = counted.works(counts, binaries, groups)
     inlined, code = counted.with_calls(inlining.inlined(old, new, groups), work), inlining.changes(old, new)
+    lines = (
+        evidence.source_lines(bench, tools, binaries[0], tables[0], both[0]),
+        evidence.source_lines(bench, tools, binaries[1], tables[1], both[1]),
+    )
     names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
+    names |= {source_name(each.function) for own in lines for known in own.values() for each in known}
+    names |= {each for own in tables for each in symbols_like(own, asked)}
     shown = demangled(bench.shell, tools.demangler, names)
-    lines = [
-        evidence.source_lines(bench, tools, binary, table, own)
-        for binary, table, own in zip(binaries, tables, both, strict=True)
-    ]
     table, confidence = rows(found[0], found[1], shown)
     common = noise(found[0], found[1])
     files = evidence.files(tables[1], lines[1]) | evidence.files(tables[0], lines[0])
@@ -123,12 +131,15 @@ def conclude(
         system_calls=calls.compared(recorded.calls, (_kernel_us(found[0]), _kernel_us(found[1]))),
         kernel=_kernel(both, (found[0], found[1]), event, recorded),
         executed=counted.rows(work, shown),
+        focus=focus(
+            asked, both, (found[0].us_a_sample, found[1].us_a_sample), tables, shown, lines, (_believed(old), _believed(new))
+        ),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=common.dispersion,
         shared_error=common.shared_error if math.isfinite(common.shared_error) else None,
         confidence=confidence,
         slots_lacking=recorded.slots_lacking,
-        notes=_notes(pair, tables, (old, new), tools, event, recorded),
+        notes=_notes(pair, tables, (old, new), (_told(both[0], lines[0]), _told(both[1], lines[1])), tools, event, recorded),
         stacks=tuple(written),
     )
 
@@ -148,6 +159,18 @@ def _together(blocks: Sequence[Block]) -> Stacks:
     for block in blocks:
         found.update(block.samples.stacks)
     return found
+
+
+def _told(stacks: Stacks, lines: Mapping[int, tuple[Line, ...]]) -> float:
+    """The share of the samples in a server's own code whose source line debug information tells."""
+    own = evidence.addresses(stacks)
+    known = sum(count for address, count in own.items() if lines.get(address) and lines[address][-1].line)
+    return known / max(1, sum(own.values()))
+
+
+def _believed(found: Examined) -> bool:
+    """Whether a server's stacks tell callers, by its code; where nobody read that, they are believed."""
+    return not found.code or evidence.frame_pointers(found.code)
 
 
 def _names(both: tuple[Stacks, Stacks], inlined: Collection[Inlined], code: Collection[CodeChange]) -> set[str]:
@@ -171,9 +194,15 @@ def _shown(each: Inlined, shown: Mapping[str, str]) -> Inlined:
 
 
 def _notes(
-    pair: Pair, tables: Tables, examined: tuple[Examined, Examined], tools: Tools, event: Event, recorded: Recorded
+    pair: Pair,
+    tables: Tables,
+    examined: tuple[Examined, Examined],
+    told: tuple[float, float],
+    tools: Tools,
+    event: Event,
+    recorded: Recorded,
 ) -> tuple[str, ...]:
-    """What this machine and these servers could not tell, and what is lost by it."""
+    """What this machine and these servers could not tell, and what is lost by it. ``told``: see ``_told``."""
     notes = []
     if event != "cpu-clock":
         notes.append("perf may sample user code alone here: time in the kernel has no rows, and shares are of user CPU time")
@@ -181,13 +210,12 @@ def _notes(
         shows = "`sysctl kernel.kptr_restrict=0` shows them"
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
     elif recorded.with_calls and not all(recorded.calls):
-        notes.append(
-            "perf may not count system calls here (it takes root, or CAP_PERFMON and a readable tracefs; perf 5.10 or later)"
-        )
+        takes = "that takes root, or CAP_PERFMON and a readable tracefs, and perf 5.10"
+        notes.append(f"system calls were not counted: {takes}, and a machine on which perf attaches in time")
     if tools.objdump is None:
         notes.append("llvm-objdump is not there: machine code was not read, so no cause is told")
-    for each, table, found in zip(pair, tables, examined, strict=True):
-        if found.code and not evidence.frame_pointers(found.code):
+    for each, table, found, share in zip(pair, tables, examined, told, strict=True):
+        if not _believed(found):
             notes.append(
                 f"{each.name} keeps no frame pointers: its stacks do not tell callers, and its flame graph is flat; "
                 "-fno-omit-frame-pointer keeps them"
@@ -199,4 +227,9 @@ def _notes(
             )
         elif tools.symbolizer is None:
             notes.append(f"llvm-symbolizer is not there: {each.name}'s inlined functions and source lines are not shown")
+        elif share < _TOLD_SHARE:
+            notes.append(
+                f"{each.name}'s debug information tells the lines of {share:.0%} of the samples in its own code: the rest was "
+                "compiled without, or moved by BOLT without -update-debug-sections"
+            )
     return tuple(notes)

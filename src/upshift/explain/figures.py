@@ -10,6 +10,7 @@ from upshift.explain.intervals import log_ratios
 from upshift.explain.model import Change, ChangeMetric, Side, Slots
 from upshift.explain.recording import Block, Event
 from upshift.explain.rows import Sampled
+from upshift.instructions.model import Count
 from upshift.measure.statistics import geometric_mean
 
 CONFIDENCE = 0.95
@@ -20,10 +21,10 @@ def side(
     blocks: Sequence[Block],
     found: Sampled,
     event: Event,
-    instructions: float | None,
+    count: Count | None,
     slots: Slots | None = None,
 ) -> Side:
-    """One server's own figures over all of its blocks."""
+    """One server's own figures over all of its blocks; ``count`` is what it executes for a query, where somebody counted it."""
     total_us = sum(block.cpu_s for block in blocks) * 1e6 / found.queries
     system_us = found.us("kernel")
     return Side(
@@ -38,7 +39,9 @@ def side(
         run_delay_us_per_query=sum(block.run_delay_s for block in blocks) * 1e6 / found.queries or None,
         samples=found.samples,
         lost=sum(block.samples.lost for block in blocks),
-        instructions_per_query=instructions,
+        instructions_per_query=count.instructions_per_query if count else None,
+        taken_branches_per_query=count.taken_branches_per_query if count else None,
+        misses=count.misses if count else None,
         slots=slots,
     )
 

@@ -29,15 +29,11 @@ def expand(
     wanted = folder / "addresses"
     wanted.write_text("".join(f"{address:#x}\n" for address in sorted(addresses)))
     options = (f"--obj={server}", "--output-style=JSON", "--inlines", "--no-demangle")
-    found: dict[int, tuple[Line, ...]] = {}
-
-    def line(text: str) -> None:
-        if text.startswith("{"):
-            told = json.loads(text)
-            found[int(told["Address"], 16)] = tuple(
-                Line(each["FunctionName"], each["FileName"], each["Line"]) for each in told.get("Symbol", ())
-            )
-
-    shell.run(Command((str(symbolizer), *options, f"@{wanted}")), timeout_s=_TIMEOUT_S, on_line=line)
+    said = shell.run(Command((str(symbolizer), *options, f"@{wanted}")), timeout_s=_TIMEOUT_S).stdout
     wanted.unlink()
-    return found
+    return {
+        int(told["Address"], 16): tuple(
+            Line(each["FunctionName"], each["FileName"], each["Line"]) for each in told.get("Symbol", ())
+        )
+        for told in json.loads(said)
+    }

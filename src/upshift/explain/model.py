@@ -7,6 +7,7 @@ from typing import Literal
 from upshift.card.model import Card
 from upshift.explain.layout import Spread
 from upshift.explain.origin import Origin
+from upshift.instructions.model import MissCount
 from upshift.machine import Machine
 from upshift.measure.variant import Variant
 from upshift.values import Value
@@ -60,6 +61,10 @@ class Side(Value):
     """Samples that the kernel dropped."""
     instructions_per_query: float | None = None
     """In user mode; None where nobody counted them."""
+    taken_branches_per_query: float | None = None
+    """Jumps that did not go on with what follows, without calls and returns; None where nobody counted them."""
+    misses: MissCount | None = None
+    """None where nobody simulated them."""
     slots: Slots | None = None
     """None where they cannot be counted."""
 
@@ -226,6 +231,55 @@ class FunctionWork(Value):
     calls_after: float
 
 
+class FocusLine(Value):
+    """A line of the source at which a function was sampled: it ran there, or what was called there did."""
+
+    line: str
+    """FILE:LINE."""
+    us: float
+    """CPU microseconds a query."""
+
+
+class FocusCaller(Value):
+    """Who called a function, or took it in."""
+
+    name: str
+    line: str
+    """FILE:LINE of the call; empty where debug information does not tell it."""
+    inlined: bool
+    """Whether the function's code lies in its caller's, or in that of a caller of it."""
+    us: float
+    """CPU microseconds a query with the function on the stack under this caller."""
+
+
+class FocusSide(Value):
+    """A function in one server."""
+
+    own_function: bool
+    """Whether the server has a function of this name to be called; if not, it was inlined wherever it runs, or is not there."""
+    callers_known: bool
+    """Whether the server keeps frame pointers; if not, its samples are those in the function itself alone."""
+    samples: int
+    """With the function on the stack."""
+    us: float
+    """CPU microseconds a query, with what it called."""
+    own_us: float
+    """In the function itself."""
+    inlined_us: float
+    """The part of ``us`` in which its code was inlined."""
+    lines: tuple[FocusLine, ...]
+    """Those with most time first; empty without debug information."""
+    callers: tuple[FocusCaller, ...]
+
+
+class Focus(Value):
+    """A function that was asked for by name."""
+
+    name: str
+    before: FocusSide
+    after: FocusSide
+
+
 class Explained(Value):
     """Why one server takes less CPU time than the other for a query of one load."""
 
@@ -245,6 +299,8 @@ class Explained(Value):
     """None where perf may not sample the kernel, or it hides its functions' names, and in results of an earlier Upshift."""
     executed: tuple[FunctionWork, ...] = ()
     """The largest differences first; they add up to the instructions of a query. Empty where functions were not counted."""
+    focus: tuple[Focus, ...] = ()
+    """The functions that were asked for."""
     layout: tuple[Spread, Spread]
     dispersion: float
     """How much more functions' shares vary between blocks than Poisson's; their intervals are wider by its root."""

@@ -15,12 +15,21 @@ _ADDED = re.compile(
     r"(?:\.[0-9a-f]+)*|/.*)+$"
 )
 _COLD = re.compile(r"\.(?:cold|warm|eh)(?:\.\d+)*$")
+_BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 _AT_ONCE = 500
 
 
 def source_name(symbol: str) -> str:
     """The linkage name that the source's function has, without what was added for a copy or a part of it."""
     return _ADDED.sub("", symbol) or symbol
+
+
+def plain_name(shown: str) -> str:
+    """A name for people without template arguments, parameters, what a template returns, and unnamed namespaces."""
+    name = shown.replace("(anonymous namespace)::", "")
+    while (bare := _BRACKETS.sub("", name)) != name:
+        name = bare
+    return name if "operator " in name else name.rpartition(" ")[2]
 
 
 def is_cold(symbol: str) -> bool:

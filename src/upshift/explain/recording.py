@@ -36,6 +36,8 @@ SHORTEST_S = 4.0
 _BLOCK_S = 2.0
 _FEWEST_ROUNDS = 4
 _READING_TIMEOUT_S = 600.0
+_ATTACHING_S = (ATTACH_S, 5 * ATTACH_S, 20 * ATTACH_S)
+"""How long a load leaves perf to attach, the first time and when that was too short."""
 _SWITCHES = re.compile(r"^(non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
 
 Event = Literal["cpu-clock", "cpu-clock:u"]
@@ -165,14 +167,22 @@ def _block(
     block_s: float,
     seed: int,
 ) -> Block:
+    """Once more, with a longer load, when perf does not come to its end: perf 6.1 fails without a word when a thread that it
+    samples ends, and so when it took so long to attach that the load ended first. Raises CommandFailed.
+    """
     data = bench.folder / "samples.perf"
-    handle = servers.begin(running, load, LEAD_S + ATTACH_S + block_s, seed)
-    time.sleep(LEAD_S)
-    with _recorder(bench, running.pid, data, event, block_s) as recorder:
-        first = handle.answered(), usage(running.pid), _switches(running.pid)
-        recorder.wait(block_s + ATTACH_TIMEOUT_S)
-        last = handle.answered(), usage(running.pid), _switches(running.pid)
-    handle.finish()
+    for attach_s in _ATTACHING_S:
+        handle = servers.begin(running, load, LEAD_S + attach_s + block_s, seed)
+        time.sleep(LEAD_S)
+        with _recorder(bench, running.pid, data, event, block_s) as recorder:
+            first = handle.answered(), usage(running.pid), _switches(running.pid)
+            recorder.wait(block_s + ATTACH_TIMEOUT_S)
+            last = handle.answered(), usage(running.pid), _switches(running.pid)
+        handle.finish()
+        if recorder.poll() == 0:
+            break
+    else:
+        raise CommandFailed("perf does not come to the end of a recording", f"its output is in {bench.log}")
     used = last[1] - first[1]
     user_share = used.user_cpu_s / ((used.user_cpu_s + used.system_cpu_s) or 1.0)
     reader = Reader(variant.program.binary.resolve(), table)
@@ -180,7 +190,7 @@ def _block(
     # The log keeps the lines from piling up in memory; each is read as it comes.
     bench.shell.run(script_command(data), log=lines, timeout_s=_READING_TIMEOUT_S, on_line=reader.line)
     lines.unlink()
-    data.unlink()
+    data.unlink(missing_ok=True)
     return Block(
         queries=last[0] - first[0],
         cpu_s=used.total_cpu_s,
@@ -194,7 +204,7 @@ def _block(
 
 @contextlib.contextmanager
 def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: float) -> Iterator[Process]:
-    """perf, attached to all threads of a server; stopped at the end. Raises CommandFailed when it ends early."""
+    """perf, attached to all threads of a server; stopped at the end."""
     options = ("-e", event, "-g", "-F", str(SAMPLE_HZ), "-p", str(pid), "-o", str(data))
     process = bench.shell.spawn(Command(("perf", "record", *options, "--", "sleep", f"{seconds:.1f}")), log=bench.log)
     begun(process, ATTACH_TIMEOUT_S)
@@ -202,8 +212,6 @@ def _recorder(bench: Workbench, pid: int, data: Path, event: Event, seconds: flo
     if process.wait(seconds) is None:
         process.signal(2)
         process.wait(ATTACH_TIMEOUT_S)
-    if not data.is_file() or not data.stat().st_size:
-        raise CommandFailed("perf recorded nothing", f"its output is in {bench.log}")
 
 
 def _switches(pid: int) -> Switches:

@@ -13,8 +13,7 @@ from upshift.shell import Process
 
 # The other server has slept and its caches have cooled: the first moments of a turn are not those of a steady load.
 LEAD_S = 1.0
-# perf attaches to each thread by itself: some tenths of a second, or longer on a busy machine. A load that ends while a block
-# is sampled costs samples, and no figure is wrong for it: queries and CPU time are counted over the same time.
+# perf attaches to each thread by itself: some tenths of a second, or longer on a busy machine.
 ATTACH_S = 1.0
 ATTACH_TIMEOUT_S = 15.0
 

@@ -8,28 +8,41 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from upshift.errors import CommandFailed, CountFailed
-from upshift.instructions.executed import Cost, Executed, Function
+from upshift.instructions.executed import Cost, Executed, Function, Misses
 from upshift.shell import Command, Shell
 
 _CONTROL_TIMEOUT_S = 120.0
 _OUT = "counts"
-_EVENTS = re.compile(r"^events: Ir$", re.M)
-_TOTAL = re.compile(r"^(?:totals|summary): (\d+)$", re.M)
+_EVENTS = re.compile(r"^events: (Ir(?: \w+)*)$", re.M)
+_POSITIONS = re.compile(r"^positions: (\w+(?: \w+)*)$", re.M)
+_TOTAL = re.compile(r"^(?:totals|summary): (\d+(?: \d+)*)$", re.M)
+_CACHE = re.compile(r"^desc: (I1|D1|LL) cache: (\d+) B", re.M)
 _NAME = re.compile(r"(c?ob|c?fn)=\((\d+)\)(?: (.*))?$")
-_COST = re.compile(r"[-+*\d]\S* (\d+)$")
+_POSITION = r"[-+*\d]\S* "
+_JUMP = re.compile(r"(?:jump=|jcnd=)(\d+)")
 _DUMPED = re.compile(rf"^{_OUT}\.(\d+)-(\d+)$")
 
 
-def command(folder: Path) -> tuple[str, ...]:
-    """What stands before a server's command; ``folder`` gets the counts."""
+Detail = Literal["jumps", "misses"]
+_DETAILS: Mapping[Detail, tuple[str, ...]] = {
+    # A jump within a line of the source, or without line numbers, shows by its instruction's address alone.
+    "jumps": ("--collect-jumps=yes", "--dump-instr=yes"),
+    "misses": ("--cache-sim=yes", "--branch-sim=yes"),
+}
+
+
+def command(folder: Path, details: Collection[Detail] = ()) -> tuple[str, ...]:
+    """What stands before a server's command; ``folder`` gets the counts, with these details."""
     return (
         *("valgrind", "--quiet", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"),
         "--demangle=no",
+        *(word for each in details for word in _DETAILS[each]),
         f"--callgrind-out-file={folder / _OUT}",
         f"--vgdb-prefix={folder / 'vgdb'}",
     )
@@ -79,14 +92,38 @@ class Callgrind:
 def read(file: Path) -> Executed:
     """A thread's counts from a file that callgrind dumped. Raises CountFailed when it is not one, or was cut short."""
     text = file.read_text(errors="replace")
-    total = _TOTAL.search(text)
-    if not _EVENTS.search(text) or total is None:
+    events, total, positions = _EVENTS.search(text), _TOTAL.search(text), _POSITIONS.search(text)
+    if not events or not total:
         raise CountFailed(f"{file} does not hold callgrind's counts")
-    found = _functions(text)
-    return Executed(int(total[1]), sum(cost.calls for cost in found.values()), found)
+    counted = dict(zip(events[1].split(), map(int, total[1].split()), strict=False))
+    found = _functions(text, len(positions[1].split()) if positions else 1)
+    jumps = [int(each[1]) for line in text.splitlines() if (each := _JUMP.match(line))]
+    return Executed(
+        counted["Ir"],
+        sum(cost.calls for cost in found.values()),
+        found,
+        # A file without jumps is one of a run that did not collect them: no thread serves a query without a jump.
+        taken_branches=sum(jumps) if jumps else None,
+        misses=_misses(counted, text),
+    )
 
 
-def _functions(text: str) -> Mapping[Function, Cost]:
+def _misses(counted: Mapping[str, int], text: str) -> Misses | None:
+    """callgrind leaves zeros at a line's end out."""
+    if not _CACHE.search(text):
+        return None
+    one = Counter(counted)
+    sizes = ", ".join(f"{name} {int(size) // 1024} KiB" for name, size in _CACHE.findall(text))
+    return Misses(
+        caches=sizes,
+        code=one["I1mr"],
+        data=one["D1mr"] + one["D1mw"],
+        last_level=one["ILmr"] + one["DLmr"] + one["DLmw"],
+        branches=one["Bcm"] + one["Bim"],
+    )
+
+
+def _functions(text: str, positions: int) -> Mapping[Function, Cost]:
     """Each function's own instructions, and the calls of it.
 
     A name is written once, with a number that stands for it from then on; programs and functions are numbered apart.
@@ -96,6 +133,7 @@ def _functions(text: str) -> Mapping[Function, Cost]:
     own: Counter[Function] = Counter()
     calls: Counter[Function] = Counter()
     called = False
+    costs = re.compile(rf"(?:{_POSITION}){{{positions}}}(\d+)(?: \d+)*$")
     for line in text.splitlines():
         if name := _NAME.match(line):
             field, number = name[1], name[2]
@@ -108,7 +146,7 @@ def _functions(text: str) -> Mapping[Function, Cost]:
             calls[_function(now["cob"] or now["ob"], now["cfn"])] += int(line[6:].split()[0])
             now["cob"] = ""
             called = True
-        elif cost := _COST.match(line):
+        elif cost := costs.match(line):
             # The line after a call has what the call executed, which is the callee's.
             if not called:
                 own[_function(now["ob"], now["fn"])] += int(cost[1])

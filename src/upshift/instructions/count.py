@@ -14,9 +14,9 @@ from pathlib import Path
 
 from upshift.errors import CountFailed
 from upshift.instructions.by_bolt import Instrumented, count_twice
-from upshift.instructions.executed import Cost, Executed
+from upshift.instructions.executed import Cost, Executed, Misses
 from upshift.instructions.loads import LONGER, load_fixed
-from upshift.instructions.model import Count, FunctionCount
+from upshift.instructions.model import Count, FunctionCount, MissCount
 from upshift.instructions.tools import Counting, Tool
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
@@ -80,6 +80,9 @@ def count(
             load(server, LONGER * transactions)
             counting = tool.on(shell, server.pid, folder, log)
             counting.begin()
+            if "misses" in tool.details:
+                # Simulated caches are empty at first: what fills them is in no query's figure.
+                load(server, transactions)
             short, long = (
                 _executed(server, workload.unit, counting, lambda many=many: load(server, many))  # type: ignore[misc]
                 for many in (transactions, LONGER * transactions)
@@ -109,6 +112,7 @@ def slope(
         instructions_per_query=(many.instructions - few.instructions) / queries,
         calls_per_query=_per_query(few.calls, many.calls, queries),
         taken_branches_per_query=_per_query(few.taken_branches, many.taken_branches, queries),
+        misses=_misses(few.misses, many.misses, queries),
         queries=queries,
         functions=_functions(few, many, queries) if by_function else (),
     )
@@ -116,6 +120,18 @@ def slope(
 
 def _per_query(few: int | None, many: int | None, queries: int) -> float | None:
     return None if many is None or few is None else (many - few) / queries
+
+
+def _misses(few: Misses | None, many: Misses | None, queries: int) -> MissCount | None:
+    if few is None or many is None:
+        return None
+    return MissCount(
+        caches=many.caches,
+        code=(many.code - few.code) / queries,
+        data=(many.data - few.data) / queries,
+        last_level=(many.last_level - few.last_level) / queries,
+        branches=(many.branches - few.branches) / queries,
+    )
 
 
 def _functions(few: Executed, many: Executed, queries: int) -> tuple[FunctionCount, ...]:

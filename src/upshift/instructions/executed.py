@@ -25,6 +25,21 @@ class Cost(NamedTuple):
     """Of it, by anyone."""
 
 
+class Misses(NamedTuple):
+    """What a simulated processor did not find, or guessed wrongly."""
+
+    caches: str
+    """Their sizes."""
+    code: int
+    """In the first cache for code."""
+    data: int
+    """In the first cache for data, read or written."""
+    last_level: int
+    """In the last cache, code and data."""
+    branches: int
+    """Predicted wrongly."""
+
+
 @dataclass(frozen=True)
 class Executed:
     """Of one thread, or of a whole server, while a load ran."""
@@ -36,3 +51,5 @@ class Executed:
     """Empty where what counted does not say."""
     taken_branches: int | None = None
     """Of its branches and jumps, those that did not go on with what follows; None: what counts them does not say."""
+    misses: Misses | None = None
+    """None where nobody simulated them."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from upshift.values import Value
+from pydantic import Field
+
+from upshift.values import Value, is_empty
 
 
 class FunctionCount(Value):
@@ -17,6 +19,24 @@ class FunctionCount(Value):
     instructions: float
     """Its own and those of what was inlined into it."""
     calls: float
+
+
+class MissCount(Value):
+    """What a processor that valgrind simulates does not find in its caches for a query, or predicts wrongly.
+
+    Its caches have the sizes of this processor's. It fetches nothing ahead, and the kernel and other threads take no room.
+    """
+
+    caches: str
+    """Their sizes: ``I1 32 KiB, D1 48 KiB, LL 32768 KiB``."""
+    code: float
+    """Instruction fetches that miss the first cache."""
+    data: float
+    """Reads and writes that miss the first cache."""
+    last_level: float
+    """Of both, those that miss the last cache."""
+    branches: float
+    """Branches that are predicted wrongly."""
 
 
 class Count(Value):
@@ -32,6 +52,8 @@ class Count(Value):
     """Calls of functions; a function that is inlined is not called. None: what counted does not say."""
     taken_branches_per_query: float | None = None
     """None: what counted does not say."""
+    misses: Annotated[MissCount | None, Field(exclude_if=is_empty)] = None
+    """None: nobody asked for them."""
     queries: int
     """By the server's own counter: how many the long run had more than the short one."""
     functions: tuple[FunctionCount, ...] = ()

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
@@ -45,12 +45,14 @@ class Tool(Value):
     version: str
     toolchain: Toolchain | None = Field(default=None, exclude_if=is_empty)
     """Of ``bolt``."""
+    details: Annotated[tuple[callgrind.Detail, ...], Field(exclude_if=is_empty)] = ()
+    """What callgrind counts beside instructions and calls."""
 
     def before_server(self, folder: Path) -> tuple[str, ...]:
         """What stands before a server's command: addresses that are the same at each start, and callgrind; ``folder`` gets its
         counts.
         """
-        return ("setarch", "-R", *(callgrind.command(folder) if self.source == "callgrind" else ()))
+        return ("setarch", "-R", *(callgrind.command(folder, self.details) if self.source == "callgrind" else ()))
 
     def on(self, shell: Shell, pid: int, folder: Path, log: Path) -> Counting:
         """For the server ``pid``, which was started behind ``before_server``. BOLT's counts itself."""

@@ -33,6 +33,12 @@ SLOTS: Mapping[str, str] = {
     "backend_bound": "empty: waiting for data or a unit",
     "smt_contention": "taken by the core's other thread",
 }
+MISSES: Mapping[str, str] = {
+    "code": "misses of the first cache for code a query",
+    "data": "misses of the first cache for data a query",
+    "last_level": "misses of the last cache a query",
+    "branches": "branches predicted wrongly a query",
+}
 FIRST_TLB_PAGES = 64
 """Entries of the first TLB for code in AMD's Zen (Software Optimization Guide); Intel's have more."""
 PAGE_FILE = "explanation.html"
@@ -91,6 +97,13 @@ def further(load: Explained) -> list[tuple[str, str, str]]:
         rows.append(("of these to wait: for a statement, a lock, a disk", f"{waits[0]:.2f}", f"{waits[1]:.2f}"))
     if delays := _both(before.run_delay_us_per_query, after.run_delay_us_per_query):
         rows.append(("ready to run, and waiting for a CPU, a query", f"{delays[0]:.1f} µs", f"{delays[1]:.1f} µs"))
+    if jumps := _both(before.taken_branches_per_query, after.taken_branches_per_query):
+        rows.append(("taken branches a query, in user mode", f"{jumps[0]:,.0f}", f"{jumps[1]:,.0f}"))
+    if before.misses and after.misses:
+        rows += [
+            (f"{shown}, simulated", f"{getattr(before.misses, name):,.1f}", f"{getattr(after.misses, name):,.1f}")
+            for name, shown in MISSES.items()
+        ]
     rows.append(("samples", f"{before.samples:,}", f"{after.samples:,}"))
     if before.slots and after.slots:
         for name, shown in SLOTS.items():
@@ -108,6 +121,17 @@ def about_slots(load: Explained) -> str:
             "turn of their own, without intervals."
         )
     return f"Top-down figures are not available here: {load.slots_lacking}." if load.slots_lacking else ""
+
+
+def about_misses(load: Explained) -> str:
+    """What simulated misses are worth; empty where nobody simulated them."""
+    if not load.before.misses or not load.after.misses:
+        return ""
+    return (
+        "Misses are of a processor that valgrind simulates, with caches as large as this one's "
+        f"({load.after.misses.caches}). It fetches nothing ahead, predicts branches simply, and shares its caches with nobody: "
+        "its misses are indications of where to look, and no verdict on speed."
+    )
 
 
 def interval(change: Change) -> str:
@@ -174,6 +198,11 @@ def short(name: str, most: int = 70) -> str:
         depth -= letter == ">" and depth > 0
     text = "".join(kept)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def place(line: str) -> str:
+    """FILE:LINE with the file's last folder alone."""
+    return "/".join(line.rsplit("/", 2)[-2:])
 
 
 def about_pages(load: Explained, card: Card | None = None) -> str:

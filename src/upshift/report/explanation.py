@@ -13,7 +13,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.explain import stacks
 from upshift.explain.model import Explained, Explanation
-from upshift.report import explained, explained_kernel, words
+from upshift.report import explained, explained_focus, explained_kernel, words
 from upshift.run.directory import write_json
 
 EXPLANATION_FILE = "explanation.json"
@@ -41,6 +41,7 @@ def render(explanation: Explanation, folder: Path) -> str:
         explanation=explanation,
         told=explained,
         in_kernel=explained_kernel,
+        in_focus=explained_focus,
         words=words,
         card_rows=rows,
         card_sentences=sentences(explanation.card) if explanation.card else (),

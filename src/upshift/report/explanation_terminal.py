@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from upshift.explain.model import Explained, Explanation
+from upshift.explain.model import Explained, Explanation, Focus
 from upshift.report import explained as told
+from upshift.report import explained_focus as in_focus
 from upshift.report import explained_kernel as in_kernel
 from upshift.report import words
 from upshift.report.card import show_card
 
-_ROWS, _CALLS, _BRIEF_ROWS = 20, 12, 8
+_ROWS, _CALLS, _BRIEF_ROWS, _FOCUS_ROWS = 20, 12, 8, 5
 _STYLES = {"less": "green", "more": "red", "not told apart": "dim"}
 
 
@@ -34,9 +35,11 @@ def show(explanation: Explanation, console: Console) -> None:
             if table.row_count:
                 console.print()
                 console.print(table, soft_wrap=False)
+        for each in load.focus:
+            _show_focus(each, load, console)
         if load.kernel:
             console.print(Text(in_kernel.about_kernel(load.kernel)), soft_wrap=False)
-        if said := told.about_slots(load):
+        for said in filter(None, (told.about_slots(load), told.about_misses(load))):
             console.print(Text(said), soft_wrap=False)
         console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)
         for said in told.unsure(load):
@@ -56,6 +59,21 @@ def show_briefly(explanation: Explanation, console: Console) -> None:
         for table in (_families(load, _BRIEF_ROWS), _rows(load, _BRIEF_ROWS)):
             if table.row_count:
                 console.print(table, soft_wrap=False)
+
+
+def _show_focus(focus: Focus, load: Explained, console: Console) -> None:
+    console.print()
+    console.print(Text(f"{focus.name}. {in_focus.about(focus, load)}"), soft_wrap=False)
+    for server, side in ((load.before.server, focus.before), (load.after.server, focus.after)):
+        console.print(Text(f"{server}: {in_focus.about_side(side)}."), soft_wrap=False)
+        table = _table("", "caller", "at", "", "µs a query")
+        for each in side.callers[:_FOCUS_ROWS]:
+            how = "inlined" if each.inlined else "called"
+            table.add_row(told.short(each.name, 36), told.place(each.line), how, f"{each.us:.2f}")
+        for line in side.lines[:_FOCUS_ROWS]:
+            table.add_row("its own line", told.place(line.line), "", f"{line.us:.2f}")
+        if table.row_count:
+            console.print(table, soft_wrap=False)
 
 
 def _headline(explanation: Explanation, console: Console) -> None:

@@ -14,7 +14,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import OPTIMISED, PATCHED, Comparison, Load, Metric
 from upshift.measure.variant import Variant
-from upshift.report import charts, explained, explained_kernel, instructions, words
+from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
@@ -56,6 +56,7 @@ def render(result: Result) -> str:
         words=words,
         told=explained,
         in_kernel=explained_kernel,
+        in_focus=explained_focus,
         card_rows=rows,
         card_sentences=sentences(result.card) if result.card else (),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),

@@ -24,10 +24,12 @@ def count_instructions(
     *,
     by_function: bool = False,
     by_bolt: bool = False,
+    simulate: bool = False,
 ) -> Instructions:
     """What each arm executes for a query of each workload, ``by_function`` as well; the first arm is the baseline.
 
-    ``by_bolt``: servers that BOLT has instrumented count themselves.
+    ``by_bolt``: servers that BOLT has instrumented count themselves. By function, taken branches are counted, too, and with
+    ``simulate`` what a simulated processor misses.
 
     Other than a time, a count belongs to what was counted: a later run takes it when nothing that it depends on has changed.
     Where nothing counts, or a server does not run under valgrind, the result says so.
@@ -35,6 +37,8 @@ def count_instructions(
     asked = measuring.train_on + measuring.hold_out
     workloads = tuple(each for each in asked if each.fixed is not None)
     tool = find_bolt(lab.shell) if by_bolt else find_tool(lab.shell, by_function=by_function)
+    if tool and by_function:
+        tool = tool.model_copy(update={"details": ("jumps", "misses") if simulate else ("jumps",)})
     why_nothing = NO_BOLT if by_bolt else NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
 
     kind = lab.kind_of(arms[0].program)

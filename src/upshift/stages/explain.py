@@ -45,6 +45,10 @@ class Explaining(Value):
     seconds: float
     counts: bool = False
     """Whether functions are counted, too: instructions and calls, exact."""
+    simulate: bool = False
+    """Whether caches and branch prediction are simulated as well; with ``counts``."""
+    functions: tuple[str, ...] = ()
+    """Those to be shown by themselves."""
 
 
 class Loads(Value):
@@ -72,7 +76,10 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None, carded: 
     explained = Loads(loads=())
     if data is not None:
         filled = templates(lab, pair, data, workloads)
-        counted = count_instructions(lab, pair, filled, explaining.measuring, by_function=True) if explaining.counts else None
+        counted = None
+        if explaining.counts:
+            simulate = explaining.simulate
+            counted = count_instructions(lab, pair, filled, explaining.measuring, by_function=True, simulate=simulate)
 
         def action(bench: Workbench) -> Loads:
             loads = _explained(lab, bench, explaining, pair, filled, workloads, counted, with_calls=True)
@@ -82,6 +89,7 @@ def explain_pair(lab: Lab, explaining: Explaining, data: Filled | None, carded: 
             **_inputs(explaining.measuring, pair, workloads, explaining.seconds),
             "data": {name: template.sha256 for name, template in filled.items()},
             "instructions": counted.counts if counted else (),
+            "functions": explaining.functions,
         }
         explained = lab.stages.run(Stage.EXPLAIN, Loads, action, inputs=inputs, keep=False)
     return _published(lab, explaining, pair, explained.loads, carded)
@@ -158,6 +166,7 @@ def _explained(
                 seconds=explaining.seconds,
                 output=lab.run.path,
                 with_calls=with_calls,
+                asked=explaining.functions,
                 counts=_counts(counted, pair, each.name) if counted else None,
             )
             for each in workloads

@@ -22,6 +22,10 @@ from upshift.explain.model import (
     Explanation,
     Family,
     Figure,
+    Focus,
+    FocusCaller,
+    FocusLine,
+    FocusSide,
     Inlined,
     KernelGroup,
     KernelTime,
@@ -87,7 +91,7 @@ def test_what_other_commands_print_is_named(model: type[Value]) -> None:
     "model",
     [
         *(Explanation, Explained, Origin, Side, Slots, Change, Row, Inlined, Family, CodeChange, SystemCall, Spread),
-        *(KernelTime, KernelGroup, Figure),
+        *(KernelTime, KernelGroup, Figure, Focus, FocusSide, FocusLine, FocusCaller),
     ],
 )
 def test_every_key_of_an_explanation_is_named(model: type[Value]) -> None:

@@ -13,14 +13,28 @@ from upshift.explain.model import Change
 from upshift.explain.recording import Block
 from upshift.explain.rows import sampled
 from upshift.explain.symbols import Groups
+from upshift.instructions.model import Count, MissCount
 
 BEFORE = [block({on("run"): 60, in_call("futex"): 40}, 1000, cpu_s) for cpu_s in (0.10, 0.11, 0.10)]
 AFTER = [block({on("run"): 20, in_call("futex"): 40}, 1000, cpu_s) for cpu_s in (0.06, 0.06, 0.06)]
 
 
+def count(instructions: float) -> Count:
+    misses = MissCount(caches="I1 32 KiB", code=1, data=2, last_level=0, branches=3)
+    return Count(
+        arm="a",
+        workload="mix",
+        instructions_per_query=instructions,
+        calls_per_query=7,
+        taken_branches_per_query=instructions / 10,
+        misses=misses,
+        queries=10,
+    )
+
+
 def found(before: list[Block], after: list[Block], instructions: tuple[float, float] | None = None) -> dict[str, Change]:
     first, second = (
-        side(name, blocks, sampled(blocks, Groups()), "cpu-clock", counted)
+        side(name, blocks, sampled(blocks, Groups()), "cpu-clock", count(counted) if counted else None)
         for name, blocks, counted in zip(("a", "b"), (before, after), instructions or (None, None), strict=True)
     )
     return {each.metric: each for each in changes((before, after), first, second)}
@@ -63,3 +77,10 @@ def test_without_the_kernels_samples_its_part_is_not_told() -> None:
     assert told.system_us_per_query is None
     assert told.cpu_us_per_query == pytest.approx(100) and told.user_us_per_query == pytest.approx(60)
     assert [each.metric for each in changes((only_user, only_user), told, told)] == ["cpu"]
+
+
+def test_what_was_counted_stands_with_its_server() -> None:
+    told = side("a", BEFORE, sampled(BEFORE, Groups()), "cpu-clock", count(9000))
+    assert (told.instructions_per_query, told.taken_branches_per_query) == (9000, 900)
+    assert told.misses and told.misses.branches == 3
+    assert side("a", BEFORE, sampled(BEFORE, Groups()), "cpu-clock", None).misses is None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from explained_example import block, on, variant
-from fakes import FakeProgress, FakeShell, Output
+from fakes import FakeProcess, FakeProgress, FakeShell, Output
 
-from upshift.errors import LoadFailed, MissingTool
+from upshift.errors import CommandFailed, LoadFailed, MissingTool
 from upshift.explain import recording
 from upshift.explain.recording import Block, Switches, record, recording_s, rounds_of, sampling_event, switches
 from upshift.explain.symbols import SymbolTable
+from upshift.measure.bench import RunningArm
 from upshift.measure.model import Load
 from upshift.workbench import Workbench
 
@@ -50,7 +52,7 @@ class Server:
     """Runs, or is stopped."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.runs = name, True
+        self.name, self.runs, self.pid = name, True, os.getpid()
 
     def pause(self) -> None:
         self.runs = False
@@ -107,6 +109,46 @@ def test_a_server_that_was_idle_is_no_explanation(monkeypatch: pytest.MonkeyPatc
         recorded(monkeypatch, tmp_path, block({}))
     with pytest.raises(LoadFailed, match="no queries"):
         recorded(monkeypatch, tmp_path, block({on("run"): 5}, queries=0))
+
+
+class Loaded(Bench):
+    """A load that answers ten queries between two looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self.answers = 0
+
+    def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
+        self.seconds.append(seconds)
+        return self
+
+    def answered(self) -> int:
+        self.answers += 10
+        return self.answers
+
+
+def one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> tuple[Block, Loaded]:
+    monkeypatch.setattr(recording, "LEAD_S", 0.0)
+    shell = FakeShell(processes=(FakeProcess(polls_before_end=0, code_at_end=code) for code in codes))
+    bench, running = Loaded(), cast(RunningArm, Server("a"))
+    place = Workbench(tmp_path, shell, tmp_path / "log", FakeProgress())
+    table = SymbolTable([], [])
+    return recording._block(place, bench, running, variant("a"), table, LOAD, "cpu-clock", 1.0, 1), bench
+
+
+def test_a_recording_whose_load_ended_first_is_made_again_under_a_longer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, bench = one_block(tmp_path, monkeypatch, [0])
+    assert (found.queries, len(bench.seconds)) == (10, 1)
+    found, bench = one_block(tmp_path, monkeypatch, [255, 0])
+    assert found.queries == 10 and bench.seconds[0] < bench.seconds[1] and len(bench.seconds) == 2
+
+
+def test_a_perf_that_never_comes_to_its_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandFailed, match="does not come to the end of a recording"):
+        one_block(tmp_path, monkeypatch, [255, 255, 255])
 
 
 def test_switches_are_told_apart_by_who_wanted_them() -> None:

@@ -9,7 +9,7 @@ from fakes import FakeShell, Output
 
 from upshift.errors import CountFailed
 from upshift.instructions.callgrind import Callgrind, command, read
-from upshift.instructions.executed import Cost, Function
+from upshift.instructions.executed import Cost, Function, Misses
 from upshift.shell import Command
 
 DUMPED = """# callgrind format
@@ -139,3 +139,49 @@ def test_nothing_is_counted_before_it_is_asked_for() -> None:
     words = command(Path("/folder"))
     assert words[0] == "valgrind"
     assert {"--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=/folder/counts"} <= set(words)
+
+
+# With --dump-instr, --collect-jumps, --cache-sim and --branch-sim: two positions a line, and zeros at its end left out.
+DETAILED = """# callgrind format
+desc: I1 cache: 65536 B, 64 B, 16-way associative
+desc: D1 cache: 49152 B, 64 B, 12-way associative
+desc: LL cache: 503316480 B, 64 B, 30-way associative
+positions: instr line
+events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw Bc Bcm Bi Bim
+summary: 3000 700 60 5 4 3 2 1 1 900 80 7 6
+
+ob=(1) /bin/server
+fl=(1) ???
+fn=(1) _Z3runv
+0x1149 0 1
+jump=1 +11 0
+* 0
++2 0 750 0 0 0 0 0 0 0 0 750 1
+jcnd=1/750 +18 0
+* 0
++3 0 1000
+jcnd=750/1000 -11 0
+* 0
+cfn=(2) _Z4leafv
+calls=4 0x2000 0
+* 0 400 10
+
+fn=(2)
+0x2000 0 849
+
+totals: 3000 700 60 5 4 3 2 1 1 900 80 7 6
+"""
+
+
+def test_taken_branches_and_simulated_misses_are_read(tmp_path: Path) -> None:
+    found = read(written(tmp_path, DETAILED))
+    assert (found.instructions, found.calls, found.taken_branches) == (3000, 4, 752)
+    assert found.functions == {Function("server", "_Z3runv"): Cost(1751, 0), Function("server", "_Z4leafv"): Cost(849, 4)}
+    assert found.misses == Misses("I1 64 KiB, D1 48 KiB, LL 491520 KiB", code=5, data=7, last_level=4, branches=86)
+
+
+def test_what_was_not_asked_for_is_not_there(tmp_path: Path) -> None:
+    found = read(written(tmp_path, FUNCTIONS))
+    assert found.taken_branches is None and found.misses is None
+    assert not {"--cache-sim=yes", "--collect-jumps=yes"} & set(command(tmp_path))
+    assert {"--cache-sim=yes", "--branch-sim=yes", "--collect-jumps=yes"} <= set(command(tmp_path, ("jumps", "misses")))

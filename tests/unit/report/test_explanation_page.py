@@ -16,7 +16,9 @@ from rich.console import Console
 from upshift.card.model import Card
 from upshift.explain.model import Explanation, Slots
 from upshift.explain.origin import Origin
+from upshift.instructions.model import MissCount
 from upshift.report.explained import PAGE_FILE, about_pages, about_sources, short, unsure
+from upshift.report.explained_focus import about, about_side
 from upshift.report.explained_kernel import about_kernel, why_kernel
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
@@ -39,6 +41,13 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "Where",
         "walk.cc:12",
         "100.0 100.0",
+        "With it on the stack a query spends 30.00 µs before and 5.00 µs after, by samples, "
+        "without intervals. Inlined: 0% of that time before, 100% after.",
+        "plain : it is a function of its own; 30.00 µs a query in 300 samples, 25.00 in itself",
+        "walk<…> core/walk.cc:12 called 30.00",
+        "core/walk.cc:7 30.00",
+        "new : it is no function of its own",
+        "walk<…> core/walk.cc:12 inlined 5.00",
         "What is executed",
         "60,000 0 -60,000 19.5 0.00",
         "90,000 60,000 20.5 1.00",
@@ -243,6 +252,37 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
     assert "caches" not in unclear and "counted in turns" in unclear
     assert "counted" not in uncounted
     assert "fewer calls, dearer calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
+
+
+def test_a_function_that_ran_nowhere_is_said_to_be_there_or_not(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    (asked,) = load.focus
+    idle = asked.after.model_copy(update={"samples": 0, "lines": (), "callers": ()})
+    absent = asked.model_copy(update={"before": idle, "after": idle})
+    assert about(absent, load).startswith("Neither server has a function of this name")
+    there = absent.model_copy(update={"before": idle.model_copy(update={"own_function": True})})
+    assert about(there, load).startswith("It was on no stack in either server")
+    alone = asked.model_copy(update={"before": asked.before.model_copy(update={"callers_known": False})})
+    assert "not to be compared" in about(alone, load) and "not to be compared" not in about(asked, load)
+    assert "30.00 µs a query in 300 samples, without what it called" in about_side(alone.before)
+    said = " ".join(terminal_of(explanation(tmp_path)).split())
+    assert "step. With it on the stack" in said and "walk<…> core/walk.cc:12 inlined 5.00" in said
+
+
+def test_taken_branches_and_simulated_misses_are_shown_as_indications(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    (load,) = made.loads
+    misses = MissCount(caches="I1 32 KiB, LL 1024 KiB", code=1234.5, data=20, last_level=3, branches=40)
+    sides = {
+        name: getattr(load, name).model_copy(update={"misses": misses, "taken_branches_per_query": 6479.3})
+        for name in ("before", "after")
+    }
+    counted = made.model_copy(update={"loads": (load.model_copy(update=sides),)})
+    for told in (text_of(render(counted, tmp_path)), " ".join(terminal_of(counted).split())):
+        assert "taken branches a query, in user mode 6,479 6,479" in told
+        assert "misses of the first cache for code a query, simulated 1,234.5 1,234.5" in told
+        assert "(I1 32 KiB, LL 1024 KiB)" in told and "no verdict on speed" in told
+    assert "simulate" not in text_of(render(made, tmp_path))
 
 
 def test_long_names_are_cut_where_least_is_lost() -> None:

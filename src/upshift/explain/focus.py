@@ -1,0 +1,144 @@
+"""Functions that were asked for by name: their time, their source lines and their callers, also where they were inlined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from upshift.explain.inline_frames import Line
+from upshift.explain.model import Focus, FocusCaller, FocusLine, FocusSide
+from upshift.explain.names import plain_name, source_name
+from upshift.explain.script import Frame, Stack
+from upshift.explain.symbols import SymbolTable
+
+_MOST = 12
+"""Lines and callers that are kept of each function."""
+
+
+class At(NamedTuple):
+    """A function on a stack, where debug information tells it as the source has it."""
+
+    name: str
+    inlined: bool
+    line: str
+    """FILE:LINE that runs, or that the next inner function was called from; empty where nothing tells."""
+
+
+T = TypeVar("T", str, At)
+
+
+@dataclass
+class _Seen:
+    """What was sampled of one function in one server."""
+
+    total: int = 0
+    own: int = 0
+    inlined: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
+    callers: Counter[At] = field(default_factory=Counter)
+
+
+def expanded(stack: Stack, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]]) -> list[At]:
+    """A stack's functions, the innermost first, those that were inlined among them."""
+    return [each for frame in stack for each in _expanded(frame, shown, lines)]
+
+
+def focus(
+    names: Iterable[str],
+    stacks: tuple[Mapping[Stack, int], Mapping[Stack, int]],
+    us_a_sample: tuple[float, float],
+    tables: tuple[SymbolTable, SymbolTable],
+    shown: Mapping[str, str],
+    lines: tuple[Mapping[int, tuple[Line, ...]], Mapping[int, tuple[Line, ...]]],
+    callers_known: tuple[bool, bool] = (True, True),
+) -> tuple[Focus, ...]:
+    """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``."""
+    stacks_of = [
+        [(expanded(stack if whole else _innermost(stack), shown, known), count) for stack, count in own.items()]
+        for own, known, whole in zip(stacks, lines, callers_known, strict=True)
+    ]
+    found = []
+    for name in names:
+        sides = [
+            _side(_seen(name, own), us, own_function=has_function(table, name, shown), callers_known=whole)
+            for own, us, table, whole in zip(stacks_of, us_a_sample, tables, callers_known, strict=True)
+        ]
+        found.append(Focus(name=name, before=sides[0], after=sides[1]))
+    return tuple(found)
+
+
+def symbols_like(table: SymbolTable, names: Iterable[str]) -> set[str]:
+    """Source names of a server's functions that may be one of these: linkage names hold the last part of the source's name."""
+    last = tuple(name.rpartition("::")[2] for name in names)
+    return {source_name(symbol) for part in table.parts for symbol in part.symbols if any(each in symbol for each in last)}
+
+
+def has_function(table: SymbolTable, name: str, shown: Mapping[str, str]) -> bool:
+    """Whether a server has a function of its own by this name."""
+    return any(is_named(shown.get(symbol, symbol), name) for symbol in symbols_like(table, (name,)))
+
+
+def is_named(shown: str, name: str) -> bool:
+    """Whether a function is meant by a name."""
+    return f"::{plain_name(shown)}".endswith(f"::{plain_name(name)}")
+
+
+def _innermost(stack: Stack) -> Stack:
+    """A stack up to its first frame in the server: without frame pointers what follows is not to be believed."""
+    own = next((number for number, frame in enumerate(stack) if not frame.home), len(stack))
+    return stack[: own + 1]
+
+
+def _expanded(frame: Frame, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]]) -> list[At]:
+    if frame.home:
+        return [At("", False, "")]
+    known = lines.get(frame.address, ())
+    outer = At(_named(frame.symbol, shown), False, _line(known[-1]) if known else "")
+    return [*(At(_named(each.function, shown), True, _line(each)) for each in known[:-1]), outer]
+
+
+def _named(symbol: str, shown: Mapping[str, str]) -> str:
+    return shown.get(source_name(symbol), symbol)
+
+
+def _line(each: Line) -> str:
+    return f"{each.file}:{each.line}" if each.file and each.line else ""
+
+
+def _seen(name: str, stacks: Iterable[tuple[list[At], int]]) -> _Seen:
+    """The innermost of a recursion counts."""
+    seen = _Seen()
+    for stack, count in stacks:
+        at = next((number for number, each in enumerate(stack) if is_named(each.name, name)), None)
+        if at is None:
+            continue
+        seen.total += count
+        seen.own += count if at == 0 else 0
+        seen.inlined += count if stack[at].inlined else 0
+        seen.lines[stack[at].line] += count
+        caller = next((each for each in stack[at + 1 :] if each.name and not is_named(each.name, name)), None)
+        if caller:
+            seen.callers[caller._replace(inlined=stack[at].inlined)] += count
+    return seen
+
+
+def _side(seen: _Seen, us: float, *, own_function: bool, callers_known: bool) -> FocusSide:
+    return FocusSide(
+        own_function=own_function,
+        callers_known=callers_known,
+        samples=seen.total,
+        us=seen.total * us,
+        own_us=seen.own * us,
+        inlined_us=seen.inlined * us,
+        lines=tuple(FocusLine(line=line, us=count * us) for line, count in _most(seen.lines) if line),
+        callers=tuple(
+            FocusCaller(name=each.name, line=each.line, inlined=each.inlined, us=count * us)
+            for each, count in _most(seen.callers)
+        ),
+    )
+
+
+def _most(counts: Counter[T]) -> list[tuple[T, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST]

@@ -1,0 +1,38 @@
+"""What an explanation says of a function that was asked for, in words."""
+
+from __future__ import annotations
+
+from upshift.explain.model import Explained, Focus, FocusSide
+
+
+def about(each: Focus, load: Explained) -> str:
+    """What became of it, in a sentence."""
+    before, after = each.before, each.after
+    if not before.samples and not after.samples:
+        known = before.own_function or after.own_function
+        return (
+            "It was on no stack in either server: nothing that was sampled ran it."
+            if known
+            else "Neither server has a function of this name, and no sample shows a copy that was inlined. Without line tables "
+            "such copies have no names: studies/recipes/line-tables.toml builds with them."
+        )
+    said = (
+        f"With it on the stack a query spends {before.us:.2f} µs before and {after.us:.2f} µs after, by samples, "
+        "without intervals."
+    )
+    shares = [side.inlined_us / side.us if side.us else 0.0 for side in (before, after)]
+    said += f" Inlined: {shares[0]:.0%} of that time before, {shares[1]:.0%} after."
+    if before.callers_known != after.callers_known:
+        return f"{said} The two times are not to be compared: one server keeps no frame pointers."
+    return said
+
+
+def about_side(side: FocusSide) -> str:
+    """Where its code is."""
+    where = "it is a function of its own" if side.own_function else "it is no function of its own"
+    if not side.samples:
+        return f"{where}, and was on no stack"
+    said = f"{where}; {side.us:.2f} µs a query in {side.samples:,} samples"
+    if not side.callers_known:
+        return f"{said}, without what it called: the server keeps no frame pointers"
+    return f"{said}, {side.own_us:.2f} in itself"

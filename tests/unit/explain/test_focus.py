@@ -1,0 +1,114 @@
+"""Functions that were asked for: found by name, as functions of their own and where they were inlined."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from upshift.explain.focus import focus, is_named, symbols_like
+from upshift.explain.inline_frames import Line
+from upshift.explain.model import Focus
+from upshift.explain.script import KERNEL, Frame, Stack
+from upshift.explain.symbols import Part, SymbolTable
+
+SHOWN = {"_Z6commitv": "commit", "_ZN3log4waitEv": "log::wait", "_Z5writev": "write"}
+WITH_WAIT = SymbolTable([Part(0x10, 0x20, ("_Z6commitv",)), Part(0x20, 0x30, ("_ZN3log4waitEv.cold.0",))], [])
+WITHOUT = SymbolTable([Part(0x10, 0x20, ("_Z6commitv",))], [])
+BEFORE: Counter[Stack] = Counter(
+    {
+        (Frame("", "_ZN3log4waitEv", 0x21), Frame("", "_Z6commitv", 0x12)): 6,
+        (
+            Frame(KERNEL, "schedule", 0),
+            Frame("libc.so.6", "wait", 0),
+            Frame("", "_ZN3log4waitEv", 0x22),
+            Frame("", "_Z6commitv", 0x12),
+        ): 2,
+        (Frame("", "_Z6commitv", 0x13),): 5,
+    }
+)
+AFTER: Counter[Stack] = Counter({(Frame("", "_Z6commitv", 0x14),): 3, (Frame("", "_Z6commitv", 0x15),): 5})
+LINES_BEFORE = {
+    0x21: (Line("_ZN3log4waitEv", "/src/log.cc", 30),),
+    0x22: (Line("_ZN3log4waitEv", "/src/log.cc", 31),),
+    0x12: (Line("_Z6commitv", "/src/trx.cc", 7),),
+}
+LINES_AFTER = {
+    0x14: (
+        Line("_ZN3log4waitEv", "/src/log.cc", 30),
+        Line("_Z5writev", "/src/log.cc", 50),
+        Line("_Z6commitv", "/src/trx.cc", 7),
+    ),
+    0x15: (Line("_Z6commitv", "/src/trx.cc", 9),),
+}
+
+
+def found(name: str, *, lines: bool = True) -> Focus:
+    known = (LINES_BEFORE, LINES_AFTER) if lines else ({}, {})
+    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, known)
+    return one
+
+
+def test_a_function_is_told_with_its_lines_and_callers_before() -> None:
+    before = found("log::wait").before
+    assert before.own_function
+    assert (before.samples, before.us, before.own_us, before.inlined_us) == (8, 4.0, 3.0, 0.0)
+    assert [(each.line, each.us) for each in before.lines] == [("/src/log.cc:30", 3.0), ("/src/log.cc:31", 1.0)]
+    ((caller),) = before.callers
+    assert (caller.name, caller.line, caller.inlined, caller.us) == ("commit", "/src/trx.cc:7", False, 4.0)
+
+
+def test_after_it_was_inlined_it_is_told_from_line_tables() -> None:
+    after = found("wait").after
+    assert not after.own_function
+    assert (after.samples, after.us, after.own_us, after.inlined_us) == (3, 0.75, 0.75, 0.75)
+    ((caller),) = after.callers
+    assert (caller.name, caller.line, caller.inlined) == ("write", "/src/log.cc:50", True)
+
+
+def test_without_line_tables_what_was_inlined_is_seen_nowhere() -> None:
+    one = found("wait", lines=False)
+    assert one.before.samples == 8 and one.before.lines == () and one.before.callers[0].line == ""
+    assert one.after.samples == 0 and one.after.callers == ()
+
+
+def test_without_frame_pointers_only_what_runs_in_the_function_is_its_own() -> None:
+    both = (LINES_BEFORE, LINES_AFTER)
+    (one,) = focus(("commit",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, (False, True))
+    assert (one.before.callers_known, one.before.samples, one.before.own_us) == (False, 5, 2.5)
+    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, (False, False))
+    assert one.before.samples == 8 and one.before.callers == ()
+    assert [each.name for each in one.after.callers] == ["write"]
+
+
+def test_a_function_that_nobody_has_is_told_as_such() -> None:
+    one = found("nosuch")
+    assert not one.before.own_function and not one.after.own_function and one.before.samples == 0
+
+
+def test_recursion_counts_a_stack_once_and_names_who_began_it() -> None:
+    stack = (Frame("", "_Z6commitv", 0x12), Frame("", "_Z6commitv", 0x12), Frame("", "_Z5writev", 0x40))
+    (one,) = focus(("commit",), (Counter({stack: 4}), Counter()), (1.0, 1.0), (WITHOUT, WITHOUT), SHOWN, ({}, {}))
+    assert one.before.samples == 4 and [each.name for each in one.before.callers] == ["write"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "name", "meant"),
+    [
+        ("log_wait_for_flush", "log_wait_for_flush", True),
+        ("small::BTree::find", "find", True),
+        ("small::BTree::find", "BTree::find", True),
+        ("small::BTree::refind", "find", False),
+        ("(anonymous namespace)::run", "run", True),
+        ("bool os_event_wait_for<log_wait(log_t const&)::$_0>", "os_event_wait_for", True),
+        ("log_wait(log_t const&)::$_0::operator()", "log_wait", False),
+        ("Vector<int>::push<long>(long)", "Vector::push", True),
+    ],
+)
+def test_which_functions_a_name_means(shown: str, name: str, meant: bool) -> None:
+    assert is_named(shown, name) == meant
+
+
+def test_only_symbols_that_may_be_it_are_looked_at() -> None:
+    assert symbols_like(WITH_WAIT, ("log::wait",)) == {"_ZN3log4waitEv"}
+    assert symbols_like(WITH_WAIT, ()) == set()
