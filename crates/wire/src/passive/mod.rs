@@ -1,5 +1,5 @@
-//! Both sides of a connection, read as they pass and never spoken: a proxy, a packet capture and a client put the same bytes in and get
-//! the same exchanges out.
+//! Both sides of a connection, read as they pass and never spoken: a proxy and a packet capture put the same bytes in and get the same
+//! exchanges out.
 //!
 //! [`Stream`] takes the bytes of one connection and tells what it [`Observed`]. It holds no more of a message than what an
 //! [`Exchange`] keeps, however long the message is, and takes any bytes: what it cannot read it says once ([`Observed::Broken`]) and
