@@ -14,7 +14,7 @@ mod transactions;
 pub use exchange::{
     Counted, Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
 };
-pub use mysql::names_a_user;
+pub use mysql::{character_set, names_a_user};
 pub use session::{Compression, SessionFacts, Totals, Why};
 pub use transactions::Transactions;
 
@@ -47,7 +47,7 @@ impl Side {
 pub enum Observed {
     /// What is known of the session, once: when its login has ended, when encryption begins, or with the first request of a
     /// connection that was joined late.
-    Session(SessionFacts),
+    Session(Box<SessionFacts>),
     /// A request with its complete answer.
     Exchange(Box<Exchange>),
     /// From here on the stream is passed through unread, and counted in [`Totals`]. Nothing else comes after it.
