@@ -48,11 +48,13 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
 def replays(result: dict[str, Any]) -> Iterator[str]:
     """A row a replay of tests/benches/tpcc_replay.py: what was answered, counted and ended otherwise, where order is known."""
     asked, first = result["asked"], result["replays"][0]
+    options = ", ".join(f"`{option}`" for option in result["other_options"]) or "none"
+    has_other = any(each["server"] == "other" for each in result["replays"])
+    other = f" Options of the other server: {options}." if has_other else ""
     yield (
         f"{table.machine(result)}; MySQL {result['version']['version']}; {first['transactions']} transactions recorded with "
         f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {asked['warehouses']} warehouses; "
-        f"{first['overlapped']} of them overlapped another one. Options of the other server: "
-        f"{', '.join(f'`{option}`' for option in result['other_options']) or 'none'}."
+        f"{first['overlapped']} of them overlapped another one.{other}"
     )
     yield ""
     yield from table.head(

@@ -49,6 +49,7 @@ class Bench:
     folder: Path
     transactions: int
     rate_per_s: float
+    options: tuple[str, ...]
 
     def load(self, socket: Path, *words: str) -> dict[str, Any]:
         """The result of the load client, which exits with 1 where answers differ."""
@@ -68,9 +69,9 @@ class Bench:
 
     def prepare(self, server: Path, warehouses: int) -> None:
         saved = self.folder / "saved"
-        initialise = (str(server), "--no-defaults", *AS_ROOT, f"--datadir={saved}", "--initialize-insecure")
+        initialise = (str(server), "--no-defaults", *AS_ROOT, *self.options, f"--datadir={saved}", "--initialize-insecure")
         subprocess.run(initialise, check=True, capture_output=True)
-        with started(str(server), saved, OPTIONS) as running:
+        with started(str(server), saved, (*OPTIONS, *self.options)) as running:
             running.run(f"CREATE DATABASE {DATABASE}")
             self.load(running.socket, "tpcc", "prepare", "--warehouses", str(warehouses))
 
@@ -78,11 +79,11 @@ class Bench:
         trace = str(self.folder / "trace")
         words = ("tpcc", "run", "--warehouses", "any", "-c", "8", "--rate", str(self.rate_per_s), "--arrivals", "uniform")
         bounds = ("--max-transactions", str(self.transactions), "--seconds", "1200")
-        with started(str(server), self.copied(), OPTIONS) as running:
+        with started(str(server), self.copied(), (*OPTIONS, *self.options)) as running:
             return self.load(running.socket, *words, *bounds, "--record", trace, "--json")
 
     def replay(self, server: Path, options: tuple[str, ...], order: str, *words: str) -> dict[str, Any]:
-        with started(str(server), self.copied(), (*OPTIONS, *options)) as running:
+        with started(str(server), self.copied(), (*OPTIONS, *self.options, *options)) as running:
             asked = ("replay", str(self.folder / "trace"), "-c", "8", "--order", order, "--json")
             return self.load(running.socket, *asked, *words)
 
@@ -107,6 +108,12 @@ def main() -> int:
     parser.add_argument(
         "--other-option", action="append", default=[], help="an option of its server, such as --name=ON; repeatable"
     )
+    parser.add_argument(
+        "--server-option",
+        action="append",
+        default=[],
+        help="an option of each server, such as --lc-messages-dir=FOLDER of one that is not installed; repeatable",
+    )
     parser.add_argument("--transactions", type=int, default=5000)
     parser.add_argument("--rate", type=float, default=40.0, help="transactions a second in the recording")
     parser.add_argument("--warehouses", type=int, default=2)
@@ -114,7 +121,7 @@ def main() -> int:
     given = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="upshift-tpcc-") as place:
-        bench = Bench(Path(place), given.transactions, given.rate)
+        bench = Bench(Path(place), given.transactions, given.rate, tuple(given.server_option))
         bench.prepare(given.server, given.warehouses)
         recorded = bench.record(given.server)
         digest = str(bench.folder / "digest")

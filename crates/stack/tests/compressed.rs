@@ -30,8 +30,12 @@ fn client(kind: Kind) -> Option<OsString> {
     if kind == Kind::MariaDb {
         return Some("mariadb".into());
     }
-    let built = Path::new(&std::env::var_os(MYSQLD)?).with_file_name("mysql");
-    built.exists().then(|| built.into_os_string())
+    let built = std::env::var_os(MYSQLD).map(|server| Path::new(&server).with_file_name("mysql"));
+    let built = built.filter(|client| client.exists());
+    if built.is_none() {
+        eprintln!("NOT RUN: there is no client beside a MySQL that {MYSQLD} names");
+    }
+    built.map(Into::into)
 }
 
 /// What a client's session and its exchanges are in the trace, without times, and the bytes that crossed the network.

@@ -24,7 +24,7 @@ const EXCHANGES: &str = "exchange:INT64 connection:INT64 transaction:INT64 kind:
     in_transaction_after:BOOLEAN autocommit_after:BOOLEAN no_index_used:BOOLEAN no_good_index_used:BOOLEAN answer:TEXT \
     rows_examined:INT64 lock_us:INT64 full_scan:BOOLEAN sort_rows:INT64 temporary_tables:INT64 temporary_disk_tables:INT64";
 const SESSIONS: &str = "connection:INT64 began_us:INT64 ended_us:INT64 joined_late:BOOLEAN client:TEXT client_version:TEXT \
-    attributes:TEXT server_version:TEXT user_hash:TEXT tls:BOOLEAN compressed:BOOLEAN login_round_trips:INT64";
+    database:TEXT character_set:TEXT attributes:TEXT server_version:TEXT user_hash:TEXT tls:BOOLEAN compressed:BOOLEAN login_round_trips:INT64";
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -258,7 +258,7 @@ fn what_passed_stands_in_the_tables() {
     );
     assert_eq!(
         (&lines[0]["record"], &lines[0]["version"]),
-        (&"begin".into(), &6.into())
+        (&"begin".into(), &7.into())
     );
     assert_eq!(lines[lines.len() - 1]["whole"], true);
 }
@@ -363,7 +363,7 @@ fn no_login_and_no_password_is_in_a_trace_or_a_table() {
     let response = [
         &b"\x09\x82\x18\0\0\0\0\x01\x2d"[..],
         &[0; 23],
-        b"geheim\0\x06geheimgeheim\0mysql_native_password\0",
+        b"geheim\0\x06geheimshop\0mysql_native_password\0",
         &attributes[..],
     ];
     let ok = b"\0\0\0\x02\0\0\0";
@@ -433,7 +433,7 @@ fn no_login_and_no_password_is_in_a_trace_or_a_table() {
         lines.as_bytes(),
     ] {
         let has = |part: &[u8]| all.windows(part.len()).any(|window| window == part);
-        assert!(has(b"seen") && has(b"ALTER USER u IDENTIFIED BY ?"));
+        assert!(has(b"shop") && has(b"seen") && has(b"ALTER USER u IDENTIFIED BY ?"));
         assert!(!has(SECRET), "{}", String::from_utf8_lossy(all));
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -221,6 +221,24 @@ fn clients_see_an_end_when_the_capture_ends() {
     assert!(answer.is_empty() && !setting.listen.exists());
 }
 
+/// What comes up to the end, and whether that is an ordinary one. What is no end of the connection, or none within a minute, fails.
+fn heard(stream: &mut UnixStream) -> (Vec<u8>, bool) {
+    let patience = Some(Duration::from_secs(60));
+    stream.set_read_timeout(patience).expect("a limit");
+    let mut heard = Vec::new();
+    let ended = stream.read_to_end(&mut heard);
+    if let Err(error) = &ended {
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    }
+    (heard, ended.is_ok())
+}
+
+/// As the system does with a program that has no chance to say goodbye; it is gone then.
+fn kill(capture: Capture) {
+    capture.signal(libc::SIGKILL);
+    assert_eq!(capture.wait().code, None);
+}
+
 #[test]
 fn killed_at_once_all_sides_see_an_end() {
     let (tell, told) = std::sync::mpsc::channel();
@@ -230,22 +248,78 @@ fn killed_at_once_all_sides_see_an_end() {
     let capture = setting.capture(&[]);
     let mut client = setting.client();
     client.write_all(&noise(100_000, 1)).expect("sent");
-    until("the bytes pass", || {
-        let mut unsent = 0;
-        // SAFETY: the request takes a pointer to an int, which outlives the call.
-        let done = unsafe {
-            use std::os::fd::AsRawFd;
-            libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut unsent)
-        };
-        done == 0 && unsent == 0
-    });
+    until("the bytes pass", || unsent(&client) == 0);
     std::thread::sleep(Duration::from_millis(100));
-    capture.signal(libc::SIGKILL);
-    let mut answer = Vec::new();
-    let ended = client.read_to_end(&mut answer);
-    assert!(matches!(ended, Ok(0) | Err(_)));
+    kill(capture);
+    // All that it had said was taken: that is an ordinary end, as of a server that has ended.
+    assert_eq!(heard(&mut client), (Vec::new(), true));
     assert_eq!(told.recv().expect("the server sees an end"), 100_000);
-    assert_eq!(capture.wait().code, None);
+}
+
+/// Bytes that the other side has not taken.
+fn unsent(client: &UnixStream) -> i32 {
+    let mut unsent = 0;
+    // SAFETY: the request takes a pointer to an int, which outlives the call.
+    let done = unsafe {
+        use std::os::fd::AsRawFd;
+        libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut unsent)
+    };
+    assert_eq!(done, 0);
+    unsent
+}
+
+#[test]
+fn killed_within_an_answer_a_client_has_its_beginning_and_an_end() {
+    const ANSWER_BYTES: usize = 8_000_000;
+    let setting = Setting::new(|mut stream| {
+        let _ = stream.read(&mut [0; 1]);
+        let _ = stream.write_all(&noise(ANSWER_BYTES, 3));
+    });
+    let capture = setting.capture(&[]);
+    let mut client = setting.client();
+    client.write_all(b"x").expect("sent");
+    let mut answer = vec![0; 100_000];
+    client.read_exact(&mut answer).expect("its beginning");
+    kill(capture);
+    let (rest, _) = heard(&mut client);
+    answer.extend(rest);
+    // Never more than what the kernel held, and nothing in the place of what is missing.
+    assert!(answer.len() < ANSWER_BYTES);
+    assert!(answer == noise(ANSWER_BYTES, 3)[..answer.len()]);
+}
+
+#[test]
+fn killed_within_a_request_neither_side_takes_it_for_whole() {
+    const REQUEST_BYTES: usize = 8_000_000;
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = std::sync::Arc::new(std::sync::Mutex::new(gone));
+    let (tell, told) = std::sync::mpsc::channel();
+    let setting = Setting::new(move |mut stream| {
+        // It does not read before the proxy is gone.
+        let _ = gone.lock().expect("no panic").recv();
+        tell.send(heard(&mut stream).0).expect("the test waits");
+    });
+    let capture = setting.capture(&[]);
+    let mut client = setting.client();
+    let mut writer = client.try_clone().expect("a second descriptor");
+    let writing = std::thread::spawn(move || writer.write_all(&noise(REQUEST_BYTES, 9)));
+    until("the proxy can take no more", || {
+        let held = unsent(&client);
+        std::thread::sleep(Duration::from_millis(100));
+        held > 0 && unsent(&client) == held
+    });
+    kill(capture);
+    let error = writing
+        .join()
+        .expect("writer")
+        .expect_err("nobody takes it");
+    let kinds = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
+    assert!(kinds.contains(&error.kind()), "{error}");
+    assert!(heard(&mut client).0.is_empty());
+    go.send(()).expect("the server waits");
+    let request = told.recv().expect("the server sees an end");
+    assert!(!request.is_empty() && request.len() < REQUEST_BYTES);
+    assert!(request == noise(REQUEST_BYTES, 9)[..request.len()]);
 }
 
 #[test]

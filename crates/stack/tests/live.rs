@@ -15,7 +15,7 @@ fn on_loopback(arguments: &[&str]) -> Option<Capture> {
     match Capture::try_start(&all) {
         Ok(capture) => Some(capture),
         Err(Ended { stderr, .. }) if stderr.contains("not on PATH") || stderr.contains("permi") => {
-            eprintln!("skipped: {stderr}");
+            eprintln!("NOT RUN: packets of loopback are not captured: {stderr}");
             None
         }
         Err(Ended { stderr, .. }) => panic!("{stderr}"),
@@ -180,5 +180,7 @@ fn what_cannot_be_captured_is_refused_with_a_hint() {
         let nope = ["--interface", "nope0"];
         let message = "tcpdump does not capture on nope0: ";
         refused(&path, &nope, 1, message, "hint: ");
+    } else {
+        eprintln!("NOT RUN: tcpdump is not on PATH");
     }
 }

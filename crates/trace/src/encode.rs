@@ -127,6 +127,8 @@ pub(crate) fn put_session(out: &mut Vec<u8>, facts: &SessionFacts) {
     put_bytes(out, facts.server_version.as_bytes());
     put_text_option(out, facts.client.as_ref());
     put_text_option(out, facts.client_version.as_ref());
+    put_text_option(out, facts.database.as_ref());
+    put_text_option(out, facts.character_set.as_ref());
     put_number(out, facts.attributes.len() as u64);
     for (name, value) in &facts.attributes {
         put_bytes(out, name.as_bytes());
@@ -152,12 +154,15 @@ pub(crate) fn put_session(out: &mut Vec<u8>, facts: &SessionFacts) {
 pub(crate) fn session(bytes: &mut Bytes<'_>) -> Result<SessionFacts, Malformed> {
     let server_version = bytes.text()?;
     let (client, client_version) = (text_option(bytes)?, text_option(bytes)?);
+    let (database, character_set) = (text_option(bytes)?, text_option(bytes)?);
     let count = bytes.number()?;
     let attributes = (0..count).map(|_| Ok((bytes.text()?, bytes.text()?)));
     Ok(SessionFacts {
         server_version,
         client,
         client_version,
+        database,
+        character_set,
         attributes: attributes.collect::<Result<_, _>>()?,
         tls: bytes.flag()?,
         compression: from_number(&COMPRESSIONS, bytes.byte()?)?,

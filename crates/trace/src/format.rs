@@ -1,7 +1,5 @@
 //! Blocks, and what a trace begins and ends with.
 
-use std::ops::RangeInclusive;
-
 use serde::{Deserialize, Serialize};
 use wire::Family;
 use xxhash_rust::xxh3::Xxh3;
@@ -9,11 +7,9 @@ use xxhash_rust::xxh3::Xxh3;
 /// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes; below [`LOAD_FROM`].
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Files of the load client begin with the same bytes, and have versions from here on.
 pub const LOAD_FROM: u32 = 20;
-/// What is read: a trace of version 5 has no server's counts, and is the same otherwise.
-pub const VERSIONS: RangeInclusive<u32> = 5..=VERSION;
 
 /// Kind, stored length, length and checksum stand before a block's payload.
 pub(crate) const BLOCK_HEAD_BYTES: usize = 1 + 4 + 4 + 8;

@@ -1,4 +1,4 @@
-//! The trace file of a capture, version 6: written as it happens, readable after a kill. docs/reference/trace.md has it byte by byte.
+//! The trace file of a capture: written as it happens, readable after a kill. docs/reference/trace.md has it byte by byte.
 //!
 //! [`TraceWriter`] takes what [`wire::passive`] observed, from any thread; [`TraceReader`] gives it back as [`Record`]s.
 
@@ -16,7 +16,7 @@ mod values;
 mod writer;
 
 pub use error::TraceError;
-pub use format::{Begin, Capture, Ending, LOAD_FROM, Lack, Log, MAGIC, VERSION, VERSIONS};
+pub use format::{Begin, Capture, Ending, LOAD_FROM, Lack, Log, MAGIC, VERSION};
 pub use reader::TraceReader;
 pub use record::Record;
 pub use writer::{Summary, TraceWriter};

@@ -13,8 +13,7 @@ use crate::encode::{
     totals, why,
 };
 use crate::format::{
-    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, LOAD_FROM, MAGIC, RECORDS, VERSION, VERSIONS,
-    checksum,
+    BEGIN, BLOCK_BYTES_MAX, BLOCK_HEAD_BYTES, END, LOAD_FROM, MAGIC, RECORDS, VERSION, checksum,
 };
 use crate::{Begin, Ending, Record, TraceError};
 
@@ -53,7 +52,7 @@ impl TraceReader {
             return Err(no_trace());
         }
         let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
-        if !VERSIONS.contains(&version) {
+        if version != VERSION {
             let (wrote, hint) = match version {
                 LOAD_FROM.. => (
                     "which `upshift load ... run --record` writes",
@@ -67,9 +66,8 @@ impl TraceReader {
             };
             return Err(TraceError::new(
                 format!(
-                    "{} is a trace of version {version}, {wrote}; this reads versions {} to {VERSION}",
-                    path.display(),
-                    VERSIONS.start()
+                    "{} is a trace of version {version}, {wrote}; this reads version {VERSION}",
+                    path.display()
                 ),
                 hint,
             ));
@@ -187,7 +185,7 @@ fn of_connection(
         },
         SESSION => Record::Session {
             connection,
-            facts: session(bytes)?,
+            facts: Box::new(session(bytes)?),
         },
         EXCHANGE => {
             let (mut exchange, text) = exchange(bytes, base_ns)?;

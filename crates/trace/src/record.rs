@@ -19,7 +19,7 @@ pub enum Record {
         /// Whose.
         connection: u32,
         /// What.
-        facts: SessionFacts,
+        facts: Box<SessionFacts>,
     },
     /// A request with its answer.
     Exchange {

@@ -118,6 +118,8 @@ fn facts() -> SessionFacts {
         server_version: "9.7.4".to_owned(),
         client: Some("libmysql".to_owned()),
         client_version: None,
+        database: Some("shop".to_owned()),
+        character_set: Some("latin1".to_owned()),
         attributes: vec![("_os".to_owned(), "Linux".to_owned())],
         tls: true,
         compression: Compression::Zstd,
@@ -165,7 +167,7 @@ fn everything_comes_back_as_it_was() {
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(writer.connected(1500, true), 1);
     assert_eq!(writer.connected(1400, false), 2);
-    writer.observed(2, &Observed::Session(facts()));
+    writer.observed(2, &Observed::Session(Box::new(facts())));
     writer.observed(1, &Observed::Exchange(Box::new(full(5000))));
     writer.observed(2, &Observed::Exchange(Box::new(full(3000))));
     writer.gap(1, Side::Server, 99, 6000);
@@ -203,11 +205,11 @@ fn everything_comes_back_as_it_was() {
         },
         Record::Session {
             connection: 2,
-            facts: SessionFacts {
+            facts: Box::new(SessionFacts {
                 began_ns: 0,
                 ready_ns: 1000,
                 ..facts()
-            },
+            }),
         },
         Record::Exchange {
             connection: 1,
@@ -372,10 +374,11 @@ fn other_files_are_refused_with_what_wrote_them() {
     for (bytes, word) in [
         (&b""[..], "is no trace"),
         (b"SELECT 1; and so on", "is no trace"),
-        (b"UPSHTRCE\x05\0\0\0", "is no trace"),
+        (b"UPSHTRCE\x07\0\0\0", "is no trace"),
         (b"UPSHTRCE\x14\0\0\0", "--record"),
         (b"UPSHTRCE\x03\0\0\0", "older"),
-        (b"UPSHTRCE\x07\0\0\0", "newer"),
+        (b"UPSHTRCE\x06\0\0\0", "older"),
+        (b"UPSHTRCE\x08\0\0\0", "newer"),
     ] {
         std::fs::write(&place.0, bytes).expect("room");
         let error = TraceReader::open(&place.0).err().expect("refused");

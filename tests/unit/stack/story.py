@@ -60,6 +60,8 @@ SESSIONS = {
     "joined_late": "BOOLEAN",
     "client": "VARCHAR",
     "client_version": "VARCHAR",
+    "database": "VARCHAR",
+    "character_set": "VARCHAR",
     "attributes": "VARCHAR",
     "server_version": "VARCHAR",
     "user_hash": "VARCHAR",

@@ -49,8 +49,13 @@ impl Target {
     ///
     /// # Errors
     /// A URL that cannot be used, and what the server's protocol does not have.
-    pub(super) fn new(server: &ServerOptions, mut knobs: Knobs) -> Result<Self, Usage> {
-        let mut url = parse(server)?;
+    pub(super) fn new(server: &ServerOptions, knobs: Knobs) -> Result<Self, Usage> {
+        Self::of(parse(server)?, knobs)
+    }
+
+    /// # Errors
+    /// What the server's protocol does not have.
+    pub(super) fn of(mut url: ServerUrl, mut knobs: Knobs) -> Result<Self, Usage> {
         knobs.metadata &= url.metadata;
         url.metadata = knobs.metadata;
         knobs.binary_results |= url.binary_results;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use wire::{Family, ServerUrl};
 
-use super::load::{Target, interrupt_flag, perform, verdict};
+use super::load::{Target, interrupt_flag, parse, perform, verdict};
 use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus, seconds};
 use super::server::look;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
-use crate::failure::Failure;
+use crate::failure::{Failure, Usage};
 use crate::output::{self, About};
 use crate::replay::{
     Answers, Choices, Differences, DigestHead, DigestReader, DigestWriter, Earlier, Loop, Order,
@@ -155,6 +156,7 @@ impl ReplayOptions {
             lenient: self.lenient,
             chatter: !self.no_chatter,
             reconnect: self.reconnect,
+            follows: false,
         }
     }
 }
@@ -164,15 +166,21 @@ impl ReplayOptions {
 /// # Errors
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
-    let target = Target::new(&options.server, options.knobs.replay_knobs())?;
+    let mut url = parse(&options.server)?;
+    let names_none = url.database.is_empty();
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
+    let follows = follows(&mut url, &trace)?;
+    let target = Target::of(url, options.knobs.replay_knobs())?;
     let open = |file: &Option<PathBuf>| file.as_deref().map(DigestReader::open).transpose();
     let (earlier, again) = (open(&options.compare)?, open(&options.again)?);
     let replay = Arc::new(Replay::new(
         &trace,
         target.family,
         options.connections,
-        options.choices(),
+        Choices {
+            follows,
+            ..options.choices()
+        },
     )?);
     let plan = options.plan(&trace);
     let server = look(&target, &*replay, &plan)?;
@@ -209,6 +217,13 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     let found_now = found.as_ref().ok().and_then(Option::as_ref);
     let mut about = About::from(&*driven);
     about.options.extend(options.files());
+    let databases = trace.meta.databases();
+    if names_none && !databases.is_empty() {
+        let note = "--server names no database: statements ran in those of the capture";
+        about
+            .notes
+            .push(format!("{note}, {}", databases.join(", ")));
+    }
     about.notes.extend(ended_early(options, &replay, finished));
     let mut result = ran.result(&about, server, &options.output);
     result.replay = Some(output::replay(&trace, &replay, found_now)?);
@@ -224,6 +239,30 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
         judge(found?, &replay, complete)?;
     }
     Ok(code)
+}
+
+/// Where the URL names no database: log in to the capture's, where it has one alone. Whether connections have to go from one to another.
+fn follows(url: &mut ServerUrl, trace: &Trace) -> Result<bool, Usage> {
+    if !url.database.is_empty() {
+        return Ok(false);
+    }
+    let databases = trace.meta.databases();
+    match databases[..] {
+        [] => Ok(false),
+        [only] => {
+            only.clone_into(&mut url.database);
+            Ok(false)
+        }
+        _ if url.family == Family::Mysql => Ok(true),
+        _ => Err(Usage::new(
+            format!(
+                "the capture has statements of {} databases ({}), and a connection to PostgreSQL stays in one",
+                databases.len(),
+                databases.join(", ")
+            ),
+            "name the database in --server whose statements are to be replayed there: postgres://.../DATABASE",
+        )),
+    }
 }
 
 /// What to know of a replay whose trace was over before its time; nobody else has seen it end.

@@ -24,9 +24,11 @@ impl Names {
     pub const PING: u16 = 5;
     /// Sessions made as they were after their login.
     pub const RESET: u16 = 6;
+    /// USE, where statements ran in several databases.
+    pub const USE: u16 = 7;
 
     /// The names of the load client's own requests, which no statement of a workload has.
-    pub const FIXED: [&str; 7] = [
+    pub const FIXED: [&str; 8] = [
         "connect",
         "prepare",
         "begin",
@@ -34,6 +36,7 @@ impl Names {
         "rollback",
         "com_ping",
         "com_reset_connection",
+        "use",
     ];
 
     /// The names of a workload's statements, after the fixed ones.

@@ -71,6 +71,8 @@ pub struct Choices {
     pub chatter: bool,
     /// A recorded connection begins with a login of its own.
     pub reconnect: bool,
+    /// Connections go to the database that each statement ran in.
+    pub follows: bool,
 }
 
 #[cfg(test)]

@@ -87,6 +87,19 @@ impl Meta {
             _ => Family::Mysql,
         }
     }
+
+    /// The databases that its statements ran in, as far as that is known.
+    #[must_use]
+    pub fn databases(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        let databases = self.statements.iter();
+        for database in databases.filter_map(|each| each.database.as_deref()) {
+            if !found.contains(&database) {
+                found.push(database);
+            }
+        }
+        found
+    }
 }
 
 /// A [`StatementSpec`] in a file.
@@ -96,6 +109,9 @@ pub struct RecordedStatement {
     pub name: String,
     /// With `?` for parameters.
     pub sql: String,
+    /// The database that the application's connection was in, of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
     /// Types of the parameters on `PostgreSQL`, by `pg_type`'s oid, as the application or its server gave them; 0 for what nobody said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<u32>,
@@ -113,6 +129,7 @@ impl From<&StatementSpec> for RecordedStatement {
         Self {
             name: spec.name.clone(),
             sql: spec.sql.clone(),
+            database: spec.database.clone(),
             types: spec.types.clone(),
             first_row: spec.rows == RowsWanted::First,
             of_session: spec.of_session,
@@ -127,6 +144,7 @@ impl RecordedStatement {
     pub fn spec(&self, family: Family) -> StatementSpec {
         let mut spec = StatementSpec {
             way: self.way,
+            database: self.database.clone(),
             ..StatementSpec::new(&self.name, &self.sql)
         };
         if family == Family::Postgres {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use wire::{BatchWay, Connection, Done, Error, Family};
+use wire::{BatchWay, Connection, Done, Error, Family, Fetch};
 
 use super::answers::Answers;
 use super::canonical::ResultHash;
@@ -104,7 +104,12 @@ impl Replay {
         Ok(Self {
             name: format!("replay of {}", trace.meta.workload),
             trace: Arc::clone(trace),
-            statements: statements.map(|one| one.spec(family)).collect(),
+            statements: statements
+                .map(|one| StatementSpec {
+                    database: one.database.clone().filter(|_| choices.follows),
+                    ..one.spec(family)
+                })
+                .collect(),
             // A handful of names, once a process.
             kinds: kinds.map(|kind| &*kind.clone().leak()).collect(),
             connections,
@@ -177,8 +182,17 @@ impl Workload for Replay {
 
     /// Whether the server takes every statement of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
+        let mut at = None;
         for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
-            match connection.prepare_typed(&spec.sql, &spec.types) {
+            let prepared = match spec.use_sql() {
+                Some(sql) if at != spec.database => {
+                    at.clone_from(&spec.database);
+                    connection.query(&sql, Fetch::ALL, &mut ()).map(|_| ())
+                }
+                _ => Ok(()),
+            };
+            let prepared = prepared.and_then(|()| connection.prepare_typed(&spec.sql, &spec.types));
+            match prepared {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {
                     let message = format!(
@@ -220,6 +234,7 @@ impl Workload for Replay {
             lenient,
             chatter,
             reconnect,
+            follows: _,
         } = self.shared.choices;
         let mut options = Map::new();
         options.insert(

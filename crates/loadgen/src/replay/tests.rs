@@ -33,6 +33,7 @@ pub(super) fn meta() -> Meta {
     let statement = |name: &str| RecordedStatement {
         name: name.into(),
         sql: "SELECT ?".into(),
+        database: None,
         types: Vec::new(),
         first_row: name == "b",
         of_session: name == "b",
@@ -246,11 +247,11 @@ fn other_files_are_refused_with_what_they_are() {
     let mut newer = bytes.clone();
     newer[8] = 9;
     let mut captured = bytes.clone();
-    captured[8] = 6;
+    captured[8] = ::trace::VERSION as u8;
     let meta_cut = bytes[..40].to_vec();
     for (content, said) in [
         (newer, "version 9"),
-        (captured, "version 6"),
+        (captured, "version 7"),
         (b"SELECT 1;\n".to_vec(), "is not a trace"),
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),

@@ -386,7 +386,7 @@ impl Blocks {
         }
         if version != VERSION {
             let hint = match version {
-                _ if ::trace::VERSIONS.contains(&version) => {
+                ::trace::VERSION => {
                     "`upshift stack capture` wrote it: `upshift load import` makes a trace of it that can be replayed"
                 }
                 _ => {

@@ -40,6 +40,8 @@ pub struct Session {
     shared: Shared,
     connection: Option<Box<dyn Connection>>,
     family: Family,
+    /// Where it went; none before it has gone anywhere, and where nobody knows.
+    database: Option<String>,
     /// By `StatementId`; prepared when first used, because servers limit how many there are at once.
     prepared: Vec<Option<Statement>>,
     recorder: Recorder,
@@ -64,6 +66,7 @@ impl Session {
             shared,
             connection: None,
             family: Family::Mysql,
+            database: None,
             prepared,
             recorder,
             begun: false,
@@ -125,7 +128,12 @@ impl Session {
         parameters: &[Value],
         sink: &mut dyn RowSink,
     ) -> Result<Done, Error> {
+        self.enter(id)?;
         let spec = &self.shared.statements[usize::from(id.0)];
+        if spec.way.is_some_and(|way| way.several) {
+            // One of them may be a USE.
+            self.database = None;
+        }
         let (protocol, fetch) = self.shared.knobs.way(spec, self.family);
         let name = self.shared.names.of(id);
         match protocol {
@@ -183,6 +191,7 @@ impl Session {
         rows: &[Vec<Value>],
         way: BatchWay,
     ) -> Result<Done, Error> {
+        self.enter(id)?;
         let statement = self.take_prepared(id)?;
         let name = self.shared.names.of(id);
         let done = self.measured(name, |connection, _| {
@@ -190,6 +199,20 @@ impl Session {
         });
         self.put_back(id, statement);
         done
+    }
+
+    /// Go to the database of a statement.
+    fn enter(&mut self, id: StatementId) -> Result<(), Error> {
+        let spec = &self.shared.statements[usize::from(id.0)];
+        if spec.database.is_none() || spec.database == self.database {
+            return Ok(());
+        }
+        let database = spec.database.clone();
+        if let Some(sql) = spec.use_sql() {
+            self.simple(Names::USE, &sql)?;
+        }
+        self.database = database;
+        Ok(())
     }
 
     /// What the answer to a statement or batch was.
@@ -318,6 +341,7 @@ impl Session {
     /// Any [`Error`]: there is no connection then.
     pub fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = None;
+        self.database = None;
         self.prepared.fill(None);
         let began_ns = self.shared.clock.now_ns();
         let connected = (self.shared.connector)().and_then(|mut connection| {

@@ -24,6 +24,8 @@ pub struct StatementSpec {
     pub of_session: bool,
     /// How an application sent it, where that is known.
     pub way: Option<Way>,
+    /// The session goes to this database before it; none: it stays where it is. MySQL's alone.
+    pub database: Option<String>,
 }
 
 /// How an application sent a statement.
@@ -50,7 +52,15 @@ impl StatementSpec {
             rows: RowsWanted::All,
             of_session: false,
             way: None,
+            database: None,
         }
+    }
+
+    /// What goes to its database.
+    #[must_use]
+    pub fn use_sql(&self) -> Option<String> {
+        let database = self.database.as_ref()?;
+        Some(format!("USE `{}`", database.replace('`', "``")))
     }
 
     /// Whether a server can prepare it: not several statements, nor all that is about the session.

@@ -31,6 +31,13 @@ impl User {
         }
     }
 
+    /// Somebody else, for tests.
+    #[cfg(test)]
+    pub const NOBODY: Self = Self {
+        uid: 65534,
+        gid: 65534,
+    };
+
     /// Whether it may act as anybody.
     #[must_use]
     pub fn is_root(self) -> bool {
@@ -159,13 +166,9 @@ mod tests {
     #[test]
     fn this_thread_acts_as_another_user_and_is_itself_again() {
         let own = User::own();
-        let nobody = User {
-            uid: 65534,
-            gid: 65534,
-        };
-        let acted = nobody.acting(|| Ok(User::own()));
+        let acted = User::NOBODY.acting(|| Ok(User::own()));
         if own.is_root() {
-            assert_eq!(acted.expect("root may"), nobody);
+            assert_eq!(acted.expect("root may"), User::NOBODY);
         } else {
             assert!(acted.is_err());
         }

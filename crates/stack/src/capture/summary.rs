@@ -67,6 +67,8 @@ pub struct Packets {
     pub segments: u64,
     /// Segments that brought nothing new: sent again, or captured twice.
     pub repeated: u64,
+    /// Connections whose end was not seen, and that were not waited for.
+    pub given_up: u64,
     /// Packets that could not be read, by reason.
     pub unread_packets: BTreeMap<&'static str, u64>,
     /// Packets of an interface that were dropped before they could be captured; null for a file, which does not say.
@@ -137,6 +139,7 @@ impl Summary {
             packets: read.packets,
             segments: read.segments,
             repeated: read.repeated,
+            given_up: read.given_up,
             unread_packets: read.unread_packets,
             dropped,
             broken,
@@ -215,6 +218,12 @@ impl Summary {
                     why_unread(why)
                 ));
             }
+            if packets.given_up > 0 {
+                say(format!(
+                    "{} connections were given up: they were silent, and their end was not seen",
+                    packets.given_up
+                ));
+            }
             if let Some(dropped @ 1..) = packets.dropped {
                 say(format!(
                     "{dropped} packets were dropped before they could be captured: what they held is among the gaps"
@@ -283,6 +292,7 @@ mod tests {
         let summary = Summary::new(trace, &url, &counts, seen, None, &ending);
         let read = Read {
             unread_packets: [("cut", 7)].into(),
+            given_up: 9,
             ..Read::default()
         };
         let summary = summary.of_packets(read, Some(11), Some("it is cut off".to_owned()));
@@ -302,6 +312,7 @@ mod tests {
             "4 clients came while the server could not be reached",
             "2 connections broke in TLS; the first: TLS with a client: received fatal alert: UnknownCa",
             "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
+            "9 connections were given up: they were silent, and their end was not seen",
             "11 packets were dropped before they could be captured: what they held is among the gaps",
             "the packets are not whole: it is cut off",
             "next: upshift stack examine /no/app.trace --server mysql://db:3307",

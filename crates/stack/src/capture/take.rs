@@ -269,6 +269,29 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_of_somebody_else_is_not_taken() {
+        if !User::own().is_root() {
+            eprintln!("NOT RUN: only root can act as another user");
+            return;
+        }
+        let (folder, path) = folder("other");
+        let _server = UnixListener::bind(&path).expect("a server");
+        let check_as_nobody = || User::NOBODY.acting(|| Ok(check(&path))).expect("root may");
+        let failure = check_as_nobody().expect_err("root's");
+        assert_eq!(failure.exit_code, 1);
+        assert!(
+            failure.message.contains("belongs to user 0")
+                && failure.hint.contains("as that user or as root"),
+            "{failure:?}"
+        );
+        assert!(is_alive(&path) && !aside(&path).exists());
+        chown(&path, Some(65534), Some(65534)).expect("root may");
+        assert!(check_as_nobody().is_ok(), "its own");
+        assert!(check(&path).is_ok(), "root's right");
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
     fn what_is_no_socket_is_not_taken() {
         let (folder, path) = folder("file");
         assert_eq!(check(&path).expect_err("nothing there").exit_code, 1);

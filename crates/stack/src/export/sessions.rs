@@ -8,13 +8,15 @@ use wire::passive::{Compression, SessionFacts};
 
 use super::table::{Table, Type, Value};
 
-const COLUMNS: [(&str, Type); 12] = [
+const COLUMNS: [(&str, Type); 14] = [
     ("connection", Type::Int),
     ("began_us", Type::Int),
     ("ended_us", Type::Int),
     ("joined_late", Type::Bool),
     ("client", Type::Text),
     ("client_version", Type::Text),
+    ("database", Type::Text),
+    ("character_set", Type::Text),
     ("attributes", Type::Text),
     ("server_version", Type::Text),
     ("user_hash", Type::Text),
@@ -49,7 +51,7 @@ impl Sessions {
                 session.joined_late = *joined_late;
             }
             Record::Session { connection, facts } => {
-                self.0.entry(*connection).or_default().facts = facts.clone();
+                self.0.entry(*connection).or_default().facts = (**facts).clone();
             }
             Record::Closed {
                 connection, at_ns, ..
@@ -78,6 +80,8 @@ impl Sessions {
                 Value::Bool(session.joined_late || facts.joined_late),
                 Value::option(facts.client, Value::text),
                 Value::option(facts.client_version, Value::text),
+                Value::option(facts.database, Value::text),
+                Value::option(facts.character_set, Value::text),
                 Value::text(serde_json::to_string(&attributes)?),
                 Value::option(version, Value::text),
                 Value::Null,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use trace::{Begin, Ending, Record, TraceWriter, VERSION, VERSIONS};
+use trace::{Begin, Ending, Record, TraceWriter, VERSION};
 use wire::Family;
 use wire::passive::Observed;
 
@@ -67,9 +67,8 @@ fn begin(options: &Options, first: Option<Vec<u8>>) -> Result<Begin, Failure> {
     let first = first.unwrap_or_default();
     // A later version may have other keys.
     let json: serde_json::Value = serde_json::from_slice(&first).unwrap_or_default();
-    let is_read = |version: u64| VERSIONS.map(u64::from).any(|read| read == version);
     if let (Some("begin"), Some(version)) = (json["record"].as_str(), json["version"].as_u64())
-        && !is_read(version)
+        && version != u64::from(VERSION)
     {
         let (release, hint) = match version < u64::from(VERSION) {
             true => ("an older", "print the trace again with this release's dump"),
@@ -77,8 +76,7 @@ fn begin(options: &Options, first: Option<Vec<u8>>) -> Result<Begin, Failure> {
         };
         return Err(Failure::failed(
             format!(
-                "{log} has lines of version {version}, of {release} release; this reads versions {} to {VERSION}",
-                VERSIONS.start()
+                "{log} has lines of version {version}, of {release} release; this reads version {VERSION}"
             ),
             hint,
         ));

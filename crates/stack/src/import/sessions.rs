@@ -142,7 +142,8 @@ impl<'a> Sessions<'a> {
                         ..SessionFacts::default()
                     };
                     let number = known.number;
-                    self.writer.observed(number, &Observed::Session(facts));
+                    self.writer
+                        .observed(number, &Observed::Session(Box::new(facts)));
                 }
             }
             Event::Request { session, request } => self.request(session, request),
@@ -160,7 +161,8 @@ impl<'a> Sessions<'a> {
             ready_ns: at_ns,
             ..SessionFacts::default()
         };
-        self.writer.observed(number, &Observed::Session(facts));
+        self.writer
+            .observed(number, &Observed::Session(Box::new(facts)));
         self.connections += 1;
         self.last_ns = self.last_ns.max(at_ns);
         self.open.insert(

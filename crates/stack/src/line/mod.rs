@@ -63,6 +63,8 @@ pub struct Session {
     server_version: String,
     client: Option<String>,
     client_version: Option<String>,
+    database: Option<String>,
+    character_set: Option<String>,
     attributes: Map<String, Value>,
     tls: bool,
     compression: Name<Compression>,

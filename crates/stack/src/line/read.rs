@@ -27,7 +27,7 @@ impl Line {
             },
             Self::Session(session) => Record::Session {
                 connection: session.connection,
-                facts: facts(*session)?,
+                facts: Box::new(facts(*session)?),
             },
             Self::Exchange(line) => Record::Exchange {
                 connection: line.connection,
@@ -88,6 +88,8 @@ fn facts(session: Session) -> Option<SessionFacts> {
         server_version: session.server_version,
         client: session.client,
         client_version: session.client_version,
+        database: session.database,
+        character_set: session.character_set,
         attributes: attributes.collect::<Option<_>>()?,
         tls: session.tls,
         compression: session.compression.0,

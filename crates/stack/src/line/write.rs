@@ -72,6 +72,8 @@ fn session(connection: u32, facts: &SessionFacts) -> Session {
         server_version: facts.server_version.clone(),
         client: facts.client.clone(),
         client_version: facts.client_version.clone(),
+        database: facts.database.clone(),
+        character_set: facts.character_set.clone(),
         attributes: attributes
             .map(|(name, value)| (name.clone(), value.clone().into()))
             .collect(),

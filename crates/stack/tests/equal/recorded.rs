@@ -16,14 +16,16 @@ type Statement = (String, u64, u64);
 
 /// All statements of some loads, each as often as it was answered so.
 pub struct Recorded {
+    family: Family,
     pub transactions: u64,
     loads: u64,
     statements: BTreeMap<Statement, u64>,
 }
 
 impl Recorded {
-    pub fn of(recordings: &[PathBuf]) -> Self {
+    pub fn of(family: Family, recordings: &[PathBuf]) -> Self {
         let mut recorded = Self {
+            family,
             transactions: 0,
             loads: 0,
             statements: BTreeMap::new(),
@@ -49,7 +51,7 @@ impl Recorded {
                     }
                     other => panic!("no load of this test sends {other:?}"),
                 };
-                let statement = (digest(sql), counts.rows, counts.affected);
+                let statement = (digest(self.family, sql), counts.rows, counts.affected);
                 *self.statements.entry(statement).or_default() += 1;
             }
         }
@@ -66,8 +68,9 @@ impl Recorded {
         let (mut seen, mut connections, mut said) = (BTreeMap::new(), 0, Vec::new());
         for records in proxied.0.values() {
             let exchanges = records.iter().filter(|each| each["record"] == "exchange");
-            let exchanges: Vec<(&Value, Statement)> =
-                exchanges.map(|each| (each, statement(each))).collect();
+            let exchanges: Vec<(&Value, Statement)> = exchanges
+                .map(|each| (each, statement(self.family, each)))
+                .collect();
             let is_recorded = |(each, statement): &&(&Value, Statement)| {
                 is_statement(each) && digests.contains(&*statement.0)
             };
@@ -102,12 +105,12 @@ impl Recorded {
     }
 }
 
-fn statement(exchange: &Value) -> Statement {
+fn statement(family: Family, exchange: &Value) -> Statement {
     let sql = exchange["sql"].as_str().unwrap_or_default();
     let [rows, affected] = ["rows", "affected"].map(|key| number(exchange, key));
-    (digest(sql), rows, affected)
+    (digest(family, sql), rows, affected)
 }
 
-fn digest(sql: &str) -> String {
-    digest_text(Family::Mysql, sql)
+fn digest(family: Family, sql: &str) -> String {
+    digest_text(family, sql)
 }

@@ -1,5 +1,5 @@
-//! Both sides of a connection, read as they pass and never spoken: a proxy, a packet capture and a client put the same bytes in and get
-//! the same exchanges out.
+//! Both sides of a connection, read as they pass and never spoken: a proxy and a packet capture put the same bytes in and get the same
+//! exchanges out.
 //!
 //! [`Stream`] takes the bytes of one connection and tells what it [`Observed`]. It holds no more of a message than what an
 //! [`Exchange`] keeps, however long the message is, and takes any bytes: what it cannot read it says once ([`Observed::Broken`]) and
@@ -14,7 +14,7 @@ mod transactions;
 pub use exchange::{
     Counted, Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
 };
-pub use mysql::names_a_user;
+pub use mysql::{character_set, names_a_user};
 pub use session::{Compression, SessionFacts, Totals, Why};
 pub use transactions::Transactions;
 
@@ -47,7 +47,7 @@ impl Side {
 pub enum Observed {
     /// What is known of the session, once: when its login has ended, when encryption begins, or with the first request of a
     /// connection that was joined late.
-    Session(SessionFacts),
+    Session(Box<SessionFacts>),
     /// A request with its complete answer.
     Exchange(Box<Exchange>),
     /// From here on the stream is passed through unread, and counted in [`Totals`]. Nothing else comes after it.

@@ -11,6 +11,10 @@ pub struct SessionFacts {
     pub client: Option<String>,
     /// MySQL's connection attribute `_client_version`.
     pub client_version: Option<String>,
+    /// The database that the client asks for. `PostgreSQL` takes the user's name where it asks for none: a trace has no such name.
+    pub database: Option<String>,
+    /// In which the client sends texts: of MySQL the set of the collation that its login names, `PostgreSQL`'s `client_encoding`.
+    pub character_set: Option<String>,
     /// Connection attributes, or PostgreSQL's parameters at startup, without those that name a user.
     pub attributes: Vec<(String, String)>,
     /// Whether the client asked for TLS and the server agreed.

@@ -2,12 +2,14 @@
 
 mod bind;
 mod bytes;
+mod database;
 mod digest;
 mod mask;
 mod token;
 mod verb;
 
 pub use bind::{bind_literals, positional};
+pub use database::used_database;
 pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
 pub use mask::{has_secret, mask};

@@ -85,7 +85,10 @@ fn script(server: &Server, options: &[&str]) -> Option<Told> {
     let built = std::env::var_os(MYSQLD).map(|path| PathBuf::from(path).with_file_name("mysql"));
     let client = match (server.kind(), built) {
         (Kind::MySql, Some(built)) if built.exists() => built,
-        (Kind::MySql, _) => return None,
+        (Kind::MySql, _) => {
+            eprintln!("NOT RUN: there is no client beside the MySQL that {MYSQLD} names");
+            return None;
+        }
         _ => "mariadb".into(),
     };
     let relay = Relay::start(server);
@@ -97,6 +100,7 @@ fn script(server: &Server, options: &[&str]) -> Option<Told> {
                 "--no-defaults",
                 "--local-infile=1",
                 "--force",
+                "--default-character-set=latin1",
                 "-u",
                 "root",
                 "-N",
@@ -132,6 +136,8 @@ fn learned(told: &Told) {
     );
     let version = facts.client_version.as_deref().unwrap_or_default();
     assert!(version.starts_with(char::is_numeric), "{facts:?}");
+    assert_eq!(facts.database.as_deref(), Some("passive"));
+    assert_eq!(facts.character_set.as_deref(), Some("latin1"));
     assert!(facts.attributes.iter().any(|(name, _)| name == "_os"));
     assert!(
         facts
@@ -184,7 +190,8 @@ pub fn postgres(server: &Server) {
         Command::new("psql")
             .args(["-X", "-A", "-t", "-U", "postgres", "-d", "passive", "-h"])
             .arg(relay.folder())
-            .env("PGAPPNAME", "shop"),
+            .env("PGAPPNAME", "shop")
+            .env("PGCLIENTENCODING", "latin1"),
         "CREATE TABLE f (id int);\nCOPY f FROM STDIN;\n1\n2\n3\n\\.\nCOPY f TO STDOUT;\nSELECT 1\\; SELECT 2, 3\\; SELECT 4;\n\
          SELEC 1;\nBEGIN;\nDO $$ BEGIN RAISE NOTICE 'hm'; END $$;\nSELECT 1/0;\nROLLBACK;\n\
          COPY f FROM STDIN;\nx\n\\.\nALTER ROLE postgres PASSWORD 'geheim';\n;\n",
@@ -192,6 +199,10 @@ pub fn postgres(server: &Server) {
     assert!(said.contains('3'), "{said}");
     let told = only(&relay);
     assert_eq!(told.sessions[0].client.as_deref(), Some("shop"));
+    assert_eq!(told.sessions[0].database.as_deref(), Some("passive"));
+    // The server's name for it.
+    let character_set = told.sessions[0].character_set.as_deref();
+    assert_eq!(character_set, Some("LATIN1"));
     assert!(
         told.sessions[0]
             .attributes

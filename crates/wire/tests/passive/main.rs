@@ -27,7 +27,7 @@ struct Told {
 impl Told {
     fn add(&mut self, observed: Observed) {
         match observed {
-            Observed::Session(facts) => self.sessions.push(facts),
+            Observed::Session(facts) => self.sessions.push(*facts),
             Observed::Exchange(exchange) => self.exchanges.push(*exchange),
             Observed::Broken { why, .. } => self.broken = Some(why),
         }
@@ -104,6 +104,7 @@ fn mariadb() {
     drop(server.create("passive"));
     ours::everything(&server, "passive");
     raw::everything(&server, false);
+    ours::character_sets(&server);
     foreign::mysql(&server);
 }
 
@@ -115,6 +116,7 @@ fn mysql() {
     drop(server.create("passive"));
     ours::everything(&server, "passive");
     raw::everything(&server, true);
+    ours::character_sets(&server);
     foreign::mysql(&server);
 }
 

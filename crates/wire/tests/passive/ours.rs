@@ -1,7 +1,7 @@
 //! Our own client through a relay: each of its calls beside what was seen of it.
 
 use testserver::{Kind, Server};
-use wire::passive::{Kind as Request, ParameterValue};
+use wire::passive::{Kind as Request, ParameterValue, character_set};
 use wire::{
     BatchWay, Connection, Counters, Done, Family, Fetch, RowsWanted, ServerUrl, Value, connect,
 };
@@ -227,6 +227,26 @@ pub fn everything(server: &Server, database: &str) {
     );
     assert_eq!(told.round_trips(), counters.round_trips);
     transactions(&told);
+    let facts = &told.sessions[0];
+    let character_set = match family {
+        Family::Mysql => "utf8mb4",
+        Family::Postgres => "UTF8",
+    };
+    assert_eq!(facts.database.as_deref(), Some(database));
+    assert_eq!(facts.character_set.as_deref(), Some(character_set));
+}
+
+/// The server's own list of collations has the numbers of logins, and the character sets that they stand for.
+pub fn character_sets(server: &Server) {
+    let mut on = server.connect("information_schema").expect("login");
+    let sql = "SELECT id, character_set_name FROM collations WHERE id BETWEEN 1 AND 255";
+    let rows = testserver::rows(&mut *on, sql);
+    assert!(rows.len() > 150);
+    for row in rows {
+        let id = row[0].as_deref().expect("a number");
+        let known = character_set(id.parse().expect("eight bits"));
+        assert_eq!(known, row[1].as_deref(), "{id}");
+    }
 }
 
 /// BEGIN, five inserts, the refused one and ROLLBACK are one transaction.

@@ -4,6 +4,7 @@
 //! (requests of one connection, put together) -> [`super::TraceWriter`]. The capture is read twice: a trace names its statements first.
 
 mod about_session;
+mod databases;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use trace::{Lack, Record, TraceReader};
 use wire::Family;
 use wire::passive::Exchange;
 
+use self::databases::Databases;
 use self::request::{Request, Sent, request};
 use self::transactions::{KINDS, Transactions};
 use self::ways::{Sort, Ways};
@@ -60,13 +62,17 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let mut capture = open(from)?;
     let pauses = !capture.begin().lacks(Lack::Gaps);
     let mut transactions = Transactions::new(&writer, pauses);
+    let mut databases = Databases::default();
     while let Some(record) = next(&mut capture)? {
         match record {
+            Record::Session { connection, facts } => databases.logged_in(connection, &facts),
             Record::Exchange {
                 connection,
                 exchange,
             } => {
                 transactions.passed(connection, &exchange);
+                let database = databases.of(connection).cloned();
+                databases.passed(connection, &exchange);
                 let asked = match request(known.family, &exchange) {
                     Request::Leave(why) => {
                         *left_out.entry(why).or_insert(0) += 1;
@@ -74,14 +80,19 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
                     }
                     asked => asked,
                 };
-                let id_of = |sent: &Sent| known.ids[&(sent.sql.clone(), sent.sort)];
+                let id_of =
+                    |sent: &Sent| known.ids[&(sent.sql.clone(), sent.sort, database.clone())];
                 if !transactions.take(connection, &exchange, asked, id_of) {
                     *left_out.entry(LeftOut::Refused).or_insert(0) += 1;
                 }
             }
-            Record::Closed { connection, .. }
-            | Record::Unread { connection, .. }
-            | Record::Gap { connection, .. } => transactions.lose(connection),
+            Record::Closed { connection, .. } => {
+                transactions.lose(connection);
+                databases.closed(connection);
+            }
+            Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
+                transactions.lose(connection);
+            }
             _ => {}
         }
     }
@@ -99,11 +110,12 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
 struct Known {
     family: Family,
     version: String,
-    /// Numbers of statements: one that was sent in two ways is two.
-    ids: HashMap<(String, Sort), StatementId>,
+    /// Numbers of statements: one that was sent in two ways or databases is two.
+    ids: HashMap<(String, Sort, Option<String>), StatementId>,
     /// In the order of their numbers, with the text as it was sent.
     statements: Vec<(RecordedStatement, Sort, Box<[u8]>)>,
     ways: Ways,
+    databases: Databases,
     connections: u32,
 }
 
@@ -126,13 +138,18 @@ impl Known {
             ids: HashMap::new(),
             statements: Vec::new(),
             ways: Ways::default(),
+            databases: Databases::default(),
             connections: 0,
         };
         while let Some(record) = next(&mut capture)? {
             match record {
-                Record::Session { facts, .. } if known.version.is_empty() => {
-                    known.version = facts.server_version;
+                Record::Session { connection, facts } => {
+                    known.databases.logged_in(connection, &facts);
+                    if known.version.is_empty() {
+                        known.version = facts.server_version;
+                    }
                 }
+                Record::Closed { connection, .. } => known.databases.closed(connection),
                 Record::Connected { .. } => known.connections += 1,
                 Record::Exchange {
                     connection,
@@ -161,12 +178,14 @@ impl Known {
 
     fn add(&mut self, connection: u32, exchange: &Exchange) {
         self.ways.learn(connection, exchange);
+        let database = self.databases.of(connection).cloned();
+        self.databases.passed(connection, exchange);
         let (Request::Statement(sent), Some(text)) =
             (request(self.family, exchange), exchange.text.as_ref())
         else {
             return;
         };
-        let key = (sent.sql, sent.sort);
+        let key = (sent.sql, sent.sort, database);
         if self.ids.contains_key(&key) {
             return;
         }
@@ -176,6 +195,7 @@ impl Known {
         let statement = RecordedStatement {
             name: format!("{}_{}", sent.verb, number + 1),
             sql: key.0.clone(),
+            database: key.2.clone(),
             types: sent.types,
             first_row: false,
             of_session: sent.of_session,

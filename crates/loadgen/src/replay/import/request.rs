@@ -23,8 +23,8 @@ pub enum LeftOut {
     UnknownText,
     /// Text that is not UTF-8 where no value stands, or the binary form of one of `PostgreSQL`'s types that is not read.
     Binary,
-    /// It switches the database. A connection of a replay runs transactions of several captured ones, and the database of that name may
-    /// be the application's own.
+    /// It switches the database. A connection of a replay runs transactions of several captured ones, and goes itself to where a
+    /// statement ran, or stays in the database that it was told.
     Database,
     /// It changes the session: `autocommit` beside other variables, another user.
     Session,
@@ -42,7 +42,9 @@ impl LeftOut {
             Self::NotCaptured => "have values that the capture does not keep",
             Self::UnknownText => "were prepared before the capture began",
             Self::Binary => "have text that is not UTF-8, or values of types that are not read",
-            Self::Database => "switch the database: a replay stays in the one of --server",
+            Self::Database => {
+                "switch the database: a replay goes there by itself where --server names none"
+            }
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",

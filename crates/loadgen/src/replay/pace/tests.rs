@@ -80,6 +80,7 @@ fn replayed(name: &str, asks: Asks, clock: Arc<dyn Clock>) -> (Finished, Arc<Ask
         lenient: false,
         chatter: asks.chatter,
         reconnect: false,
+        follows: false,
     };
     let replay = Replay::new(&trace, wire::Family::Mysql, 1, choices).expect("replays");
     let time = Duration::from_secs(asks.seconds);

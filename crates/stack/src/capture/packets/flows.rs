@@ -11,6 +11,14 @@ use super::half::{Half, Part};
 
 /// Ended connections that are remembered, so that what is sent again after the end begins no new one.
 const REMEMBERED: usize = 65_536;
+/// Open connections that are held. A server has fewer: the others' ends were not seen.
+const OPEN: usize = 65_536;
+/// Where there are more, so large a part of them is given up at once: those that were silent for the longest.
+const PART: usize = 8;
+/// A connection that is silent for a day is given up, too. What it says later is joined late.
+const SILENT_NS: u64 = 24 * HOUR_NS;
+/// So often are the silent ones looked for.
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Client, then server.
 type Ports = (SocketAddr, SocketAddr);
@@ -21,6 +29,8 @@ struct Flow {
     client: Half,
     server: Half,
     ended: bool,
+    /// When its last segment came.
+    seen_ns: u64,
 }
 
 /// All connections of a server's port.
@@ -31,7 +41,11 @@ pub struct Flows {
     ended: usize,
     /// Segments that brought nothing new.
     repeated: u64,
+    /// Connections whose end was not seen, and that are not waited for.
+    given_up: u64,
     at_ns: u64,
+    /// When the silent ones are looked for next.
+    look_ns: u64,
 }
 
 impl Flows {
@@ -44,7 +58,9 @@ impl Flows {
             number: 0,
             ended: 0,
             repeated: 0,
+            given_up: 0,
             at_ns: 0,
+            look_ns: 0,
         }
     }
 
@@ -58,6 +74,12 @@ impl Flows {
     #[must_use]
     pub fn repeated(&self) -> u64 {
         self.repeated
+    }
+
+    /// Connections that were given up because nothing came of them any more.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// The next segment of the capture; whether it is one of ours.
@@ -86,6 +108,7 @@ impl Flows {
         if flow.ended {
             return true;
         }
+        flow.seen_ns = at_ns;
         let number = flow.number;
         let (own, other) = match side {
             Side::Client => (&mut flow.client, &mut flow.server),
@@ -158,10 +181,36 @@ impl Flows {
         }
     }
 
+    /// Before one more connection: give up those of which nothing will come any more.
+    fn make_room(&mut self, taker: &mut dyn Taker) {
+        let open = self.flows.len() - self.ended;
+        let is_full = open >= OPEN;
+        if !is_full && self.at_ns < self.look_ns {
+            return;
+        }
+        self.look_ns = self.at_ns.saturating_add(HOUR_NS);
+        let flows = self.flows.iter().filter(|(_, flow)| !flow.ended);
+        let mut silent: Vec<(u64, u32, Ports)> = flows
+            .map(|(ports, flow)| (flow.seen_ns, flow.number, *ports))
+            .collect();
+        silent.sort_unstable();
+        let part = if is_full { open / PART } else { 0 };
+        let long = silent.partition_point(|(seen_ns, ..)| self.at_ns - seen_ns >= SILENT_NS);
+        silent.truncate(part.max(long));
+        self.given_up += silent.len() as u64;
+        for (.., ports) in silent {
+            if let Some(mut flow) = self.flows.remove(&ports) {
+                flow.end(self.at_ns, taker, false);
+            }
+        }
+    }
+
     fn begin(&mut self, ports: Ports, segment: &Segment, taker: &mut dyn Taker) {
+        self.make_room(taker);
         self.number += 1;
         let mut flow = Flow {
             number: self.number,
+            seen_ns: self.at_ns,
             ..Flow::default()
         };
         let is_server = segment.from == ports.1;
@@ -181,25 +230,27 @@ impl Flows {
         let Some(flow) = self.flows.get_mut(&ports) else {
             return;
         };
-        let (number, at_ns) = (flow.number, self.at_ns);
-        for (half, side) in [
-            (&mut flow.client, Side::Client),
-            (&mut flow.server, Side::Server),
-        ] {
-            half.flush(&mut passing(taker, number, side, at_ns));
-        }
-        taker.end(number, at_ns, closed);
-        *flow = Flow {
-            number,
-            ended: true,
-            client: std::mem::take(&mut flow.client).remembered(),
-            server: std::mem::take(&mut flow.server).remembered(),
-        };
+        flow.end(self.at_ns, taker, closed);
         self.ended += 1;
         if self.ended > REMEMBERED {
             self.flows.retain(|_, flow| !flow.ended);
             self.ended = 0;
         }
+    }
+}
+
+impl Flow {
+    /// Hand on what is held, and say that nothing more comes.
+    fn end(&mut self, at_ns: u64, taker: &mut dyn Taker, closed: bool) {
+        for (half, side) in [
+            (&mut self.client, Side::Client),
+            (&mut self.server, Side::Server),
+        ] {
+            half.flush(&mut passing(taker, self.number, side, at_ns));
+            *half = std::mem::take(half).remembered();
+        }
+        taker.end(self.number, at_ns, closed);
+        self.ended = true;
     }
 }
 
@@ -222,3 +273,6 @@ fn passing<'a>(
         Part::Gap(missing) => taker.gap(number, side, missing, at_ns),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,8 @@ pub struct Read {
     pub segments: u64,
     /// Segments that brought nothing new: sent again, or captured twice.
     pub repeated: u64,
+    /// Connections whose end was not seen, and that were not waited for.
+    pub given_up: u64,
     /// Packets sent in pieces, cut within their headers, or of a kind of frames that is not read here, by reason.
     pub unread_packets: BTreeMap<&'static str, u64>,
 }
@@ -88,6 +90,7 @@ impl Reading {
     /// There are no more packets.
     pub fn finish(mut self, taker: &mut dyn Taker) -> Read {
         self.read.repeated = self.flows.repeated();
+        self.read.given_up = self.flows.given_up();
         self.flows.finish(taker);
         self.read
     }

@@ -1,5 +1,6 @@
 //! What the handshake says of both sides. Names of users, passwords and proofs are read over.
 
+use super::character_set::character_set;
 use crate::mysql::field::Fields;
 use crate::passive::{Compression, SessionFacts, Why};
 
@@ -81,11 +82,13 @@ pub(super) fn response(
     let mut fields = Fields(payload);
     let mut head = || {
         let low = fields.u32()?;
-        fields.bytes(4 + 1 + 19)?;
+        fields.bytes(4)?;
+        let collation = fields.u8()?;
+        fields.bytes(19)?;
         let high = fields.u32()?;
-        Ok::<_, crate::Error>(u64::from(low) | u64::from(high) << 32)
+        Ok::<_, crate::Error>((u64::from(low) | u64::from(high) << 32, collation))
     };
-    let Ok(asked) = head() else {
+    let Ok((asked, collation)) = head() else {
         return Err(Why::NotTheProtocol);
     };
     if asked & PROTOCOL_41 == 0 {
@@ -105,6 +108,7 @@ pub(super) fn response(
     };
     let wants_tls = asked & SSL != 0 && length == SSL_REQUEST_BYTES;
     if !wants_tls {
+        facts.character_set = character_set(collation).map(ToOwned::to_owned);
         // What attributes there are is worth nothing more than that.
         let _ = rest(fields, both, facts);
     }
@@ -122,7 +126,8 @@ fn rest(mut fields: Fields<'_>, both: u64, facts: &mut SessionFacts) -> Result<(
         fields.zero_ended();
     }
     if both & CONNECT_WITH_DB != 0 {
-        fields.zero_ended();
+        let database = String::from_utf8_lossy(fields.zero_ended());
+        facts.database = Some(database.into_owned()).filter(|name| !name.is_empty());
     }
     if both & PLUGIN_AUTH != 0 {
         fields.zero_ended();

@@ -1,6 +1,7 @@
 //! MySQL's and MariaDB's protocol, read from outside: requests in a queue, answers to the first of them.
 
 mod answer;
+mod character_set;
 mod frames;
 mod login;
 mod packed;
@@ -14,6 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::transactions::Transactions;
 use super::{Exchange, Kind, Observed, SessionFacts, Side, Why};
+pub use character_set::character_set;
 use frames::{Frames, Message, Piece};
 use login::Agreed;
 pub use login::names_a_user;
@@ -271,7 +273,7 @@ impl Mysql {
     fn tell(&mut self, at_ns: u64, out: Out<'_>) {
         if !std::mem::replace(&mut self.is_told, true) {
             self.facts.ready_ns = at_ns;
-            out(Observed::Session(std::mem::take(&mut self.facts)));
+            out(Observed::Session(Box::new(std::mem::take(&mut self.facts))));
         }
     }
 

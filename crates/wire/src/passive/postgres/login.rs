@@ -67,8 +67,11 @@ impl Postgres {
             }
             Some(version) if version >> 16 == VERSION => {
                 for (name, value) in startup(fields) {
-                    if name == "application_name" {
-                        self.facts.client = Some(value.clone());
+                    match name.as_str() {
+                        "application_name" => self.facts.client = Some(value.clone()),
+                        "database" => self.facts.database = Some(value.clone()),
+                        "client_encoding" => self.facts.character_set = Some(value.clone()),
+                        _ => {}
                     }
                     if !names_a_user(&name) {
                         self.facts.attributes.push((name, value));
@@ -144,6 +147,10 @@ impl Postgres {
         match name {
             b"server_version" if !self.is_told => {
                 self.facts.server_version = String::from_utf8_lossy(value).into_owned();
+            }
+            // What the server makes of what the client asked for, or has for itself.
+            b"client_encoding" if !self.is_told => {
+                self.facts.character_set = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"standard_conforming_strings" => self.backslash_escapes = value == b"off",
             _ => {}

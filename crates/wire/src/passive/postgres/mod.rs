@@ -239,7 +239,7 @@ impl Postgres {
     fn tell(&mut self, at_ns: u64, out: Out<'_>) {
         if !std::mem::replace(&mut self.is_told, true) {
             self.facts.ready_ns = at_ns;
-            out(Observed::Session(std::mem::take(&mut self.facts)));
+            out(Observed::Session(Box::new(std::mem::take(&mut self.facts))));
         }
     }
 

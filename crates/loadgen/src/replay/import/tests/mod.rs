@@ -1,5 +1,6 @@
 //! Captured requests, put together, are the transactions that a replay sends.
 
+mod databases;
 mod pauses;
 
 use std::collections::HashMap;
@@ -54,6 +55,7 @@ fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch
                 statements.push(RecordedStatement {
                     name: sent.verb.to_owned(),
                     sql: sent.sql,
+                    database: None,
                     types: sent.types,
                     first_row: false,
                     of_session: sent.of_session,
@@ -368,6 +370,7 @@ fn parameters_keep_the_types_that_they_were_given() {
     let statement = RecordedStatement {
         name: "update".into(),
         sql: "SELECT ?".into(),
+        database: None,
         types: vec![23],
         first_row: false,
         of_session: false,
