@@ -40,6 +40,9 @@ OPTIONS = (
 AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 TIMEOUT_S = 1800.0
 COUNTED = ("differences", "counted_otherwise", "ended_otherwise")
+SHOWN = ("request", "statement", "sql", "cell", "earlier", "now")
+LISTED_MAX = 5
+"""Differences in order that a row of the result lists."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,9 @@ def row(server: str, order: str, result: dict[str, Any]) -> dict[str, Any]:
     counted = {name: told[name] - told[f"{name}_overlapped"] for name in COUNTED}
     overlapped = {f"{name}_overlapped": told[f"{name}_overlapped"] for name in COUNTED}
     done = sum(each["count"] + each["rolled_back"] for each in result["transactions"].values())
-    return {"server": server, "order": order, "transactions": done, "overlapped": told["overlapped"], **counted, **overlapped}
+    shown = [{name: each[name] for name in SHOWN} for each in told["differing"] if not each["overlapped"]]
+    told_of = {"server": server, "order": order, "transactions": done, "overlapped": told["overlapped"]}
+    return told_of | counted | overlapped | {"differing": shown[:LISTED_MAX]}
 
 
 def said(each: dict[str, Any]) -> str:

@@ -5,9 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use super::digest::{Answer, Difference, Differences, DigestReader, DigestWriter, Likeness};
 
-/// So many requests that were answered differently are kept to be listed; the others are counted.
-const LISTED_MAX: usize = 100;
-
 /// What answers are compared with.
 pub struct Earlier {
     /// An earlier replay's.
@@ -120,13 +117,11 @@ impl State {
         if differs {
             self.found.count += 1;
             self.found.overlapped += u64::from(overlapped);
-            if self.found.listed.len() < LISTED_MAX {
-                self.found.listed.push(Difference {
-                    earlier: before,
-                    now,
-                    overlapped,
-                });
-            }
+            self.found.list(Difference {
+                earlier: before,
+                now,
+                overlapped,
+            });
         }
         Ok(())
     }
@@ -215,5 +210,27 @@ mod tests {
         let listed: Vec<u64> = found.listed.iter().map(|one| one.now.ordinal).collect();
         assert_eq!(listed, [2, 4]);
         assert_eq!((found.count, found.overlapped, found.unsteady), (2, 1, 2));
+    }
+
+    #[test]
+    fn a_difference_in_order_is_listed_however_many_overlapped_before_it() {
+        let before: Vec<Answer> = (1..=204).map(|each| answer(each, 1, 1)).collect();
+        let now: Vec<Answer> = (1..=204).map(|each| answer(each, 1, 2)).collect();
+        let (_scratch, before) = digest("answers-listed", &before);
+        let earlier = Earlier {
+            digest: before,
+            again: None,
+            likeness: Likeness::OneFamily,
+        };
+        let answers = Answers::new(None, Some(earlier));
+        answers.add(1, true, now[..101].to_vec());
+        answers.add(102, false, now[101..103].to_vec());
+        answers.add(104, true, now[103..104].to_vec());
+        answers.add(105, false, now[104..].to_vec());
+        let found = answers.finish().expect("reads").expect("compared");
+        assert_eq!((found.count, found.overlapped), (204, 102));
+        let listed: Vec<u64> = found.listed.iter().map(|one| one.now.ordinal).collect();
+        let expected: Vec<u64> = [102, 103].into_iter().chain(105..=202).collect();
+        assert_eq!(listed, expected);
     }
 }

@@ -189,8 +189,26 @@ pub struct Differences {
     pub overlapped: u64,
     /// Requests that two replays of the earlier kind answered differently already: they differ by themselves, and are no difference.
     pub unsteady: u64,
-    /// The first of them.
+    /// The first of them. Those that did not overlap displace the others.
     pub listed: Vec<Difference>,
+}
+
+/// So many differences are kept to be listed; the others are counted.
+const LISTED_MAX: usize = 100;
+
+impl Differences {
+    /// Keep one more, if it belongs to the list.
+    pub(super) fn list(&mut self, one: Difference) {
+        let listed = &mut self.listed;
+        if listed.len() == LISTED_MAX {
+            let may_be_timing = listed.iter().rposition(|each| each.overlapped);
+            match may_be_timing.filter(|_| !one.overlapped) {
+                Some(place) => listed.remove(place),
+                None => return,
+            };
+        }
+        listed.push(one);
+    }
 }
 
 /// A digest that is being written; there is no file of its name before it is complete.
