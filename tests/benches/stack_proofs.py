@@ -109,6 +109,8 @@ def proven(mysqld: Path, case: Case, given: argparse.Namespace) -> dict[str, Any
             dump = dumped(server, mysqld, folder / "before.sql")
             trace = capture(server, folder, case, given.capture_seconds)
             examined = upshift("examine", trace, "--server", f"mysql://root@/shop?socket={server.socket}")
+        if not examined.stdout:
+            raise SystemExit(f"upshift stack examine: exit {examined.returncode}\n{examined.stderr[-2000:]}")
         (report := folder / "report.json").write_text(examined.stdout)
         named = [each["suspect"] for each in json.loads(examined.stdout)["findings"]]
         change: tuple[str | Path, ...] = ()
