@@ -108,15 +108,4 @@ def _proof(said: dict[str, Any]) -> str:
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 
-def stack_proofs(result: dict[str, Any]) -> Iterator[str]:
-    """A row a client of tests/benches/stack_proofs.py: whom `examine` named, the change that `prove` tried, and its verdict."""
-    yield f"{table.machine(result)}:"
-    yield ""
-    yield from table.head("client", "named by `examine`", "proven", "change", "expected", "verdict, gain")
-    for one in result["proofs"]:
-        change = f"`{one['sql']}`" if one["sql"] else "the finding's own fix"
-        verdict = _proof(one) if "verdict" in one else "no result"
-        yield table.row(one["case"], " ".join(one["named"]), one["suspect"], change, one["expected"], verdict)
-
-
-KINDS = (investigated, innocents, replays, same_engine, stack_proofs)
+KINDS = (investigated, innocents, replays, same_engine)
