@@ -79,4 +79,28 @@ def layout(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
 
 
-KINDS = (explained, where, families, calls, layout)
+def focus(result: dict[str, Any]) -> Iterator[str]:
+    """A row a server of each function that was asked for: its time, who holds most of it, and the line with most time."""
+    (load,) = Explanation.model_validate(result).loads
+    yield from table.head(
+        "function",
+        "server",
+        "a function of its own",
+        "samples",
+        "µs a query",
+        "of it inlined",
+        "most under",
+        "at",
+        "its line with most",
+    )
+    for each in load.focus:
+        for server, side in ((load.before.server, each.before), (load.after.server, each.after)):
+            own = "yes" if side.own_function else "no"
+            inlined = f"{side.inlined_us / side.us:.0%}" if side.us else ""
+            caller = side.callers[0] if side.callers else None
+            under, at = (f"`{told.short(caller.name, 40)}`", told.place(caller.line)) if caller else ("", "")
+            line = told.place(side.lines[0].line) if side.lines else ""
+            yield table.row(f"`{each.name}`", server, own, f"{side.samples:,}", f"{side.us:.2f}", inlined, under, at, line)
+
+
+KINDS = (explained, where, families, focus, calls, layout)

@@ -122,6 +122,7 @@ def main() -> int:
     parser.add_argument("--transactions", type=int, default=5000)
     parser.add_argument("--rate", type=float, default=40.0, help="transactions a second in the recording")
     parser.add_argument("--warehouses", type=int, default=2)
+    parser.add_argument("--replays", type=int, default=1, help="of each server with --order commit")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = []
@@ -134,6 +135,7 @@ def main() -> int:
         runs = [("recorded on", given.server, (), "commit")]
         if given.other:
             runs.append(("other", given.other, tuple(given.other_option), "commit"))
+        runs *= given.replays
         runs.append(("recorded on", given.server, (), "off"))
         for name, server, options, order in runs:
             rows.append(row(name, order, bench.replay(server, options, order, "--compare", digest)))
