@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from examples import option_file
 from marks import only_full
-from real_server import READS, changes_of, checked, started
+from real_server import OF_THE_MACHINE, READS, changes_of, checked, started
 from served import WELL
 
 from upshift.cli.test import MYSQLD
@@ -100,7 +100,7 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Pat
         server.run("CREATE USER checker@localhost", "GRANT SELECT, PROCESS ON *.* TO checker@localhost")
         assert checked(server.url.replace("root@", "checker@"))["unseen"] == report["unseen"]
     assert "Com_select" in ran and all(each.startswith(READS) for each in ran), ran
-    assert [each["id"] for each in report["findings"]] == []
+    assert {each["id"] for each in report["findings"]} <= OF_THE_MACHINE
     assert report["on_this_machine"] and len(report["well"]) > 70
     reasons = ("the counters cover", "disk", "no machine card")
     assert all(any(reason in each["why"] for reason in reasons) for each in report["not_judged"])
@@ -115,7 +115,7 @@ def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -
         server.run(*(each for name in sorted(of_tables) for each in findings[name]["sql"]))
         left = {each["id"] for each in checked(server.url)["findings"]}
     planted = {*OPTIONS, *TABLES, *LATER}
-    assert findings.keys() - planted == set()
+    assert findings.keys() - planted <= OF_THE_MACHINE
     assert planted - findings.keys() == set()
     assert not left & of_tables
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_server import started
+from real_server import OF_THE_MACHINE, started
 
 from upshift.paths import CHECKOUT
 
@@ -31,8 +31,6 @@ SMALL = (
     "--character-set-server=utf8mb4",
 )
 LARGE = ("--innodb-buffer-pool-size=512M", "--max-connections=2000")
-OF_THE_KERNEL = {"huge-pages-always"}
-"""What the machine of the tests may have, and no setting of the server mends."""
 ROWS = "INSERT INTO orders SELECT seq, REPEAT(MD5(seq), 30) FROM seq_1_to_90000"
 
 
@@ -115,7 +113,7 @@ def test_a_server_that_is_set_for_its_container_hears_nothing(data: Path, group:
         server.run("ANALYZE TABLE shop.orders")
         (size,) = server.run("SELECT data_length FROM information_schema.tables WHERE table_name = 'orders'")
         assert size[0] > 64 * MIB
-        assert found(server.url, sys.executable).keys() <= OF_THE_KERNEL
+        assert found(server.url, sys.executable).keys() <= OF_THE_MACHINE
 
 
 def test_a_server_that_is_set_for_more_than_its_container_is_told(data: Path, group: Group, tmp_path: Path) -> None:

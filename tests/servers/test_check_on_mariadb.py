@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from examples import option_file
-from real_server import READS, changes_of, checked, started
+from real_server import OF_THE_MACHINE, READS, changes_of, checked, started
 from served import MARIADB
 
 WELL_SET = (
@@ -79,7 +79,7 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(data: Path) -> None:
         server.run("CREATE USER checker@localhost", "GRANT SELECT, PROCESS ON *.* TO checker@localhost")
         assert checked(server.url.replace("root@", "checker@"))["unseen"] == report["unseen"]
     assert "Com_select" in ran and all(each.startswith(READS) for each in ran), ran
-    assert [each["id"] for each in report["findings"]] == []
+    assert {each["id"] for each in report["findings"]} <= OF_THE_MACHINE
     assert report["on_this_machine"] and report["family"] == "mariadb"
     assert len(report["well"]) > 40
     reasons = ("the counters cover", "performance_schema", "disk", "no machine card")
@@ -95,7 +95,7 @@ def test_planted_faults_are_named(data: Path) -> None:
         found = {each["id"] for each in checked(server.url)["findings"]}
         server.run("CREATE USER nobody@localhost")
         little = checked(server.url.replace("root@", "nobody@"))
-    assert found - PLANTED == set()
+    assert found - PLANTED <= OF_THE_MACHINE
     assert PLANTED - found == set()
     assert {"all tables", "transactions", "statistics"} <= little["unseen"].keys()
     assert "GRANT SELECT" in little["unseen"]["all tables"]

@@ -80,6 +80,20 @@ def _answers(server: RealServer) -> bool:
     return True
 
 
+OF_THE_MACHINE = frozenset(
+    (
+        "barriers-off",
+        "data-in-memory",
+        "data-on-network",
+        "disk-nearly-full",
+        "huge-pages-always",
+        "io-scheduler",
+        "server-swapped",
+        "somaxconn",
+        "swappiness",
+    )
+)
+"""Findings that the machine of the tests may deserve, and that no setting of the server mends."""
 READS = ("Com_select", "Com_show_", "Com_set_option")
 
 
