@@ -132,7 +132,14 @@ def conclude(
         kernel=_kernel(both, (found[0], found[1]), event, recorded),
         executed=counted.rows(work, shown),
         focus=focus(
-            asked, both, (found[0].us_a_sample, found[1].us_a_sample), tables, shown, lines, (_believed(old), _believed(new))
+            asked,
+            both,
+            (found[0].us_a_sample, found[1].us_a_sample),
+            tables,
+            shown,
+            lines,
+            common,
+            (_believed(old), _believed(new)),
         ),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=common.dispersion,

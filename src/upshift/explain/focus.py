@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from upshift.explain import intervals
 from upshift.explain.inline_frames import Line
+from upshift.explain.intervals import Counts, Noise
 from upshift.explain.model import Focus, FocusCaller, FocusLine, FocusSide
 from upshift.explain.names import plain_name, source_name
 from upshift.explain.script import Frame, Stack
 from upshift.explain.symbols import SymbolTable
+from upshift.measure.statistics import LEVEL
 
 _MOST = 12
 """Lines and callers that are kept of each function."""
@@ -52,9 +56,13 @@ def focus(
     tables: tuple[SymbolTable, SymbolTable],
     shown: Mapping[str, str],
     lines: tuple[Mapping[int, tuple[Line, ...]], Mapping[int, tuple[Line, ...]]],
+    common: Noise,
     callers_known: tuple[bool, bool] = (True, True),
 ) -> tuple[Focus, ...]:
-    """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``."""
+    """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``.
+
+    ``common`` is what moves the counts of all rows of these servers.
+    """
     stacks_of = [
         [(expanded(stack if whole else _innermost(stack), shown, known), count) for stack, count in own.items()]
         for own, known, whole in zip(stacks, lines, callers_known, strict=True)
@@ -65,8 +73,22 @@ def focus(
             _side(_seen(name, own), us, own_function=has_function(table, name, shown), callers_known=whole)
             for own, us, table, whole in zip(stacks_of, us_a_sample, tables, callers_known, strict=True)
         ]
-        found.append(Focus(name=name, before=sides[0], after=sides[1]))
+        found.append(_compared(Focus(name=name, before=sides[0], after=sides[1]), us_a_sample[0] / us_a_sample[1], common))
     return tuple(found)
+
+
+def _compared(each: Focus, exposure: float, common: Noise) -> Focus:
+    """With its ratio and interval, where both servers tell callers, or both do not."""
+    counts = Counts(each.before.samples, each.after.samples)
+    if each.before.callers_known != each.after.callers_known or not sum(counts):
+        return each
+    found = intervals.ratio(counts, exposure, 1 - LEVEL, common)
+    update = {
+        "ratio": found.value if counts.before else None,
+        "ci_low": found.low,
+        "ci_high": found.high if math.isfinite(found.high) else None,
+    }
+    return each.model_copy(update=update)
 
 
 def symbols_like(table: SymbolTable, names: Iterable[str]) -> set[str]:

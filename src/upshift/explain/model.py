@@ -278,6 +278,13 @@ class Focus(Value):
     name: str
     before: FocusSide
     after: FocusSide
+    ratio: float | None = None
+    """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, or where one
+    server alone keeps frame pointers."""
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """With 95 % confidence for each function by itself: it was named before anybody sampled. None where nothing can be
+    compared; a ``ci_low`` without ``ci_high`` has no upper limit."""
 
 
 class Explained(Value):

@@ -16,15 +16,19 @@ def about(each: Focus, load: Explained) -> str:
             else "Neither server has a function of this name, and no sample shows a copy that was inlined. Without line tables "
             "such copies have no names: studies/recipes/line-tables.toml builds with them."
         )
-    said = (
-        f"With it on the stack a query spends {before.us:.2f} µs before and {after.us:.2f} µs after, by samples, "
-        "without intervals."
-    )
+    said = f"With it on the stack a query spends {before.us:.2f} µs before and {after.us:.2f} µs after{_ratio(each)}."
     shares = [side.inlined_us / side.us if side.us else 0.0 for side in (before, after)]
     said += f" Inlined: {shares[0]:.0%} of that time before, {shares[1]:.0%} after."
     if before.callers_known != after.callers_known:
         return f"{said} The two times are not to be compared: one server keeps no frame pointers."
     return said
+
+
+def _ratio(each: Focus) -> str:
+    if each.ratio is None or each.ci_low is None:
+        return ""
+    above = f"{each.ci_low:.2f} to {each.ci_high:.2f}" if each.ci_high is not None else f"{each.ci_low:.2f} and more"
+    return f", a ratio of {each.ratio:.2f} ({above} with 95 % confidence)"
 
 
 def about_side(side: FocusSide) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from upshift.explain.focus import focus, is_named, symbols_like
 from upshift.explain.inline_frames import Line
+from upshift.explain.intervals import Noise
 from upshift.explain.model import Focus
 from upshift.explain.script import KERNEL, Frame, Stack
 from upshift.explain.symbols import Part, SymbolTable
@@ -45,7 +46,7 @@ LINES_AFTER = {
 
 def found(name: str, *, lines: bool = True) -> Focus:
     known = (LINES_BEFORE, LINES_AFTER) if lines else ({}, {})
-    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, known)
+    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, known, Noise())
     return one
 
 
@@ -74,11 +75,40 @@ def test_without_line_tables_what_was_inlined_is_seen_nowhere() -> None:
 
 def test_without_frame_pointers_only_what_runs_in_the_function_is_its_own() -> None:
     both = (LINES_BEFORE, LINES_AFTER)
-    (one,) = focus(("commit",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, (False, True))
+    (one,) = focus(("commit",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, Noise(), (False, True))
     assert (one.before.callers_known, one.before.samples, one.before.own_us) == (False, 5, 2.5)
-    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, (False, False))
+    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, Noise(), (False, False))
     assert one.before.samples == 8 and one.before.callers == ()
     assert [each.name for each in one.after.callers] == ["write"]
+
+
+def test_its_time_is_compared_with_an_interval() -> None:
+    """Three samples of 0.25 µs beside eight of 0.5 µs: the limits are Clopper and Pearson's on 3 of 11."""
+    one = found("wait")
+    assert one.ratio == pytest.approx(3 * 0.25 / (8 * 0.5))
+    assert [one.ci_low, one.ci_high] == pytest.approx([0.0320, 0.7812], abs=1e-4)
+    both = (LINES_BEFORE, LINES_AFTER)
+    shaken = Noise(shared_error=0.2, freedom=4)
+    (wider,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, shaken)
+    assert wider.ci_low and wider.ci_high and one.ci_low and one.ci_high
+    assert wider.ci_low < one.ci_low and wider.ci_high > one.ci_high
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "compared"),
+    [
+        (("nosuch",), (True, True), (None, None, None)),
+        (("wait",), (False, True), (None, None, None)),
+        (("write",), (True, True), (None, pytest.approx(0.2066, abs=1e-4), None)),
+    ],
+)
+def test_what_cannot_be_compared_has_no_ratio(
+    names: tuple[str, ...], known: tuple[bool, bool], compared: tuple[object, ...]
+) -> None:
+    """A function that nobody ran, one whose callers one server alone tells, and one that ran after alone."""
+    lines = (LINES_BEFORE, LINES_AFTER)
+    (one,) = focus(names, (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, lines, Noise(), known)
+    assert (one.ratio, one.ci_low, one.ci_high) == compared
 
 
 def test_a_function_that_nobody_has_is_told_as_such() -> None:
@@ -88,7 +118,7 @@ def test_a_function_that_nobody_has_is_told_as_such() -> None:
 
 def test_recursion_counts_a_stack_once_and_names_who_began_it() -> None:
     stack = (Frame("", "_Z6commitv", 0x12), Frame("", "_Z6commitv", 0x12), Frame("", "_Z5writev", 0x40))
-    (one,) = focus(("commit",), (Counter({stack: 4}), Counter()), (1.0, 1.0), (WITHOUT, WITHOUT), SHOWN, ({}, {}))
+    (one,) = focus(("commit",), (Counter({stack: 4}), Counter()), (1.0, 1.0), (WITHOUT, WITHOUT), SHOWN, ({}, {}), Noise())
     assert one.before.samples == 4 and [each.name for each in one.before.callers] == ["write"]
 
 

@@ -41,8 +41,8 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "Where",
         "walk.cc:12",
         "100.0 100.0",
-        "With it on the stack a query spends 30.00 µs before and 5.00 µs after, by samples, "
-        "without intervals. Inlined: 0% of that time before, 100% after.",
+        "With it on the stack a query spends 30.00 µs before and 5.00 µs after, a ratio of 0.17 (0.12 to 0.22 with 95 % "
+        "confidence). Inlined: 0% of that time before, 100% after.",
         "plain : it is a function of its own; 30.00 µs a query in 300 samples, 25.00 in itself",
         "walk<…> core/walk.cc:12 called 30.00",
         "core/walk.cc:7 30.00",
