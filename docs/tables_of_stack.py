@@ -103,9 +103,23 @@ def same_engine(result: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def stack_proofs(result: dict[str, Any]) -> Iterator[str]:
+    """A row a case of tests/benches/stack_proofs.py: whom `examine` named, what was changed, and what `prove` came to."""
+    asked = result["asked"]
+    yield (
+        f"{table.machine(result)}; MySQL {result['server']}; a capture of {asked['capture_seconds']:g} s with "
+        f"{table.connections(asked['connections'])}, and at most {asked['budget']} of measuring a proof."
+    )
+    yield ""
+    yield from table.head("case", "named by `examine`", "proven", "change", "expected", "verdict, throughput with the change")
+    for one in result["stack_proofs"]:
+        change = f"`{one['sql']}`" if one["sql"] else f"`{' '.join(one['change']['client'])}`"
+        yield table.row(one["case"], " ".join(one["named"]), one["suspect"], change, one["expected"], _proof(one))
+
+
 def _proof(said: dict[str, Any]) -> str:
     ratios = (f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})" for one in said["measured"] or ())
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 
-KINDS = (investigated, innocents, replays, same_engine)
+KINDS = (investigated, innocents, replays, same_engine, stack_proofs)

@@ -5,8 +5,8 @@
 A shop's orders have no index on their customer. A client reads them on eight connections through the capturing proxy,
 and `upshift stack examine` judges the trace. Then `prove` measures what it named with the fix that the finding wants,
 and with an index that no statement can use: the first has to be proven, the second refuted. A client that prepares
-each statement anew has a proof of its own. Each proof measures for ``--budget`` at most. Nothing else should run
-meanwhile.
+each statement anew has a proof of its own. Each proof measures for ``--budget`` at most. The file is
+written anew after each case. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -66,7 +66,12 @@ CASES = (
         "the index that is missing", (SCAN, BY_KEY), "prepared", "P2", "CREATE INDEX by_customer ON orders (customer)", "proven"
     ),
     Case(
-        "an index that no statement uses", (SCAN, BY_KEY), "prepared", "P2", "CREATE INDEX by_note ON orders (note)", "refuted"
+        "an index that no statement uses",
+        (SCAN, BY_KEY),
+        "prepared",
+        "P2",
+        "CREATE INDEX by_note ON orders (note)",
+        "refuted",
     ),
     Case("prepared once a connection", (BY_KEY,), "prepare-per-request", "C1", None, "proven"),
 )
@@ -140,28 +145,28 @@ def said(row: dict[str, Any]) -> str:
     return f"{row['case']}: {row['verdict']}, expected {row['expected']}: {ratios}; named: {' '.join(row['named'])}\n"
 
 
+def result(given: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    asked = {"until": given.until, "budget": given.budget, "capture_seconds": given.capture_seconds, "connections": 8}
+    version = subprocess.run((given.server, "--no-defaults", "--version"), check=True, capture_output=True, text=True).stdout
+    machine, server = describe_machine().model_dump(mode="json"), version.split(" Ver ")[-1].strip()
+    return {"schema_version": 1, "server": server, "machine": machine, "asked": asked, "stack_proofs": rows}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", type=Path, required=True)
     parser.add_argument("--capture-seconds", type=float, default=10.0)
     parser.add_argument("--until", default="3%")
-    parser.add_argument("--budget", default="60s")
+    parser.add_argument("--budget", default="180s")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for case in CASES:
         rows.append(proven(given.server.resolve(), case, given))
         sys.stdout.write(said(rows[-1]))
         sys.stdout.flush()
-    if given.json:
-        asked = {"until": given.until, "budget": given.budget, "capture_seconds": given.capture_seconds, "connections": 8}
-        version = subprocess.run(
-            (given.server, "--no-defaults", "--version"), check=True, capture_output=True, text=True
-        ).stdout
-        machine = describe_machine().model_dump(mode="json")
-        server = version.split(" Ver ")[-1].strip()
-        result = {"schema_version": 1, "server": server, "machine": machine, "asked": asked, "stack_proofs": rows}
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+        if given.json:
+            given.json.write_text(json.dumps(result(given, rows), indent=1) + "\n")
     return 0 if all(each.get("verdict") == each["expected"] for each in rows) else 1
 
 

@@ -86,10 +86,10 @@ def shop() -> Iterator[Captured]:
             subprocess.run(tool, check=True)
             with captured(started.socket, trace := folder / "app.trace", postgres=True) as proxy:
                 clients = [threading.Thread(target=selling, args=(address(proxy, "shop"), first)) for first in (0, 500)]
-                for each in clients:
-                    each.start()
-                for each in clients:
-                    each.join()
+                for client in clients:
+                    client.start()
+                for client in clients:
+                    client.join()
             with psycopg.connect(address(started.socket, "shop")) as session:
                 assert session.execute("SELECT COUNT(*), SUM(item) > 0 FROM line").fetchone() == (2 * ORDERS, True)
         yield Captured(folder, dump, trace)

@@ -18,12 +18,15 @@ SCHEMA_VERSION = 1
 
 Word = Literal["proven", "refuted", "not settled", "answers differ", "not provable here"]
 
-WORDS: Mapping[Verdict, Word] = {
+_WORDS: Mapping[Verdict, Word] = {
     "faster": "proven",
     "slower": "refuted",
     "equivalent": "refuted",
     "inconclusive": "not settled",
 }
+_NEXT_TO_NOTHING = 0.1
+"""Of the expected gain, in logarithms. An interval that holds 1 and ends below it refutes what the finding says of its time: an
+index that no statement uses need not be told from 1 to a percent, where a whole table scan was expected to go."""
 _STATUSES: Mapping[Word, Status] = {"proven": "proven", "refuted": "refuted", "not provable here": "not provable here"}
 
 
@@ -93,6 +96,17 @@ def not_provable(suspect: str, why: NotProvableError) -> Proof:
     )
 
 
+def expected_ratio(finding: Finding) -> float:
+    """What the finding's share of the time comes to as throughput, were that time simply gone."""
+    return 1 / max(1e-9, 1 - finding.share)
+
+
+def word_of(each: Comparison, finding: Finding) -> Word:
+    """What one number of connections says of the finding."""
+    nothing = each.verdict == "inconclusive" and each.ci_high <= expected_ratio(finding) ** _NEXT_TO_NOTHING
+    return "refuted" if nothing else _WORDS[each.verdict]
+
+
 def change_of(as_sent: Variant, changed: Variant) -> Change:
     """What the second has and the first has not."""
     return Change(
@@ -116,13 +130,13 @@ def proof_of(
     measured = tuple(
         Measured(
             connections=each.connections,
-            verdict=WORDS[each.verdict],
+            verdict=(word := word_of(each, finding)),
             ratio=each.ratio,
             ci_low=each.ci_low,
             ci_high=each.ci_high,
             confidence=each.confidence,
             trials=each.trials,
-            trials_needed=each.trials_needed,
+            trials_needed=each.trials_needed if word == "not settled" else None,
         )
         for each in comparisons
     )
@@ -143,7 +157,7 @@ def proof_of(
         change=change,
         answers=answers,
         measured=measured,
-        expected_ratio=1 / max(1e-9, 1 - finding.share),
+        expected_ratio=expected_ratio(finding),
         finding=finding.model_copy(update={"status": status}),
         result=result,
     )

@@ -17,7 +17,7 @@ from upshift.stack.answers import Answers
 from upshift.stack.change import CHANGED, Given, refuse_unprovable, refuse_unshown, variants_of
 from upshift.stack.evidence import Chat, Evidence, Statement
 from upshift.stack.laboratory import Laboratory, laboratory_of, program_of
-from upshift.stack.proof import DIFFER_HINT, WORDS, NotProvableError
+from upshift.stack.proof import DIFFER_HINT, NotProvableError, expected_ratio, word_of
 from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 
@@ -232,8 +232,8 @@ def told(
     if spoilt:
         return (spoilt.message, spoilt.hint)
     return tuple(
-        f"{title}: {WORDS[each.verdict]}: with the change, the throughput is {each.ratio:.2f}x "
+        f"{title}: {word_of(each, finding)}: with the change, the throughput is {each.ratio:.2f}x "
         f"at {count(each.connections, 'connection')}, {measured(each)}; "
-        f"its share of the time alone comes to {1 / max(1e-9, 1 - finding.share):.2f}x"
+        f"its share of the time alone comes to {expected_ratio(finding):.2f}x"
         for each in of_suspect(comparisons)
     )

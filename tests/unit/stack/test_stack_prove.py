@@ -300,6 +300,20 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
     assert proof.expected_ratio and proof.expected_ratio > 2
 
 
+@pytest.mark.parametrize(
+    ("share", "ci_high", "word"),
+    [(0.9, 1.25, "refuted"), (0.9, 1.27, "not settled"), (0.2, 1.02, "refuted"), (0.2, 1.03, "not settled")],
+)
+def test_next_to_nothing_of_what_was_expected_is_a_refutation(tmp_path: Path, share: float, ci_high: float, word: str) -> None:
+    """Nine tenths of the time are expected to bring 10x, and a tenth of that is 1.26x; a fifth of it 1.25x, and 1.0226x."""
+    found = finding(scanning(tmp_path), "P2").model_copy(update={"share": share})
+    wide = {"ratio": 1.0, "ci_low": 0.98, "ci_high": ci_high, "trials_needed": 40}
+    comparison = compared("inconclusive").model_copy(update=wide)
+    assert told(found, (comparison,), EQUAL)[0].startswith(f"P2 (no index): {word}: ")
+    proof = proof_of(found, (comparison,), None, Change(), EQUAL)
+    assert proof.verdict == word and proof.measured[0].trials_needed == (40 if word == "not settled" else None)
+
+
 def test_a_trace_that_writes_has_no_warm_up_that_takes_its_keys(tmp_path: Path) -> None:
     story = Story()
     with (app := story.connection()).transaction():
