@@ -18,7 +18,7 @@ from upshift.server import mysql_asking as asking
 from upshift.server import mysql_building as building
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
-from upshift.server.mysql_change import change
+from upshift.server.mysql_change import change, gather_statistics
 from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, SETTINGS, THREAD_POOL
 from upshift.server.nesting import deepest
 from upshift.shell import Command
@@ -130,7 +130,10 @@ class MySQL:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
 
     def tidy(self, socket: Path) -> None:
-        """Nothing: what InnoDB still does then, ``quiet`` waits for."""
+        """Statistics of all tables. InnoDB gathers those of a table that changes at most once in ten seconds: a fill leaves
+        those of some moment while it ran, and the optimizer plans by these. ``quiet`` waits for what else InnoDB does then.
+        """
+        gather_statistics(socket)
 
     def change(self, socket: Path, sql: str) -> str | None:
         return change(socket, self.database, sql)

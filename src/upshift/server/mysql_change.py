@@ -1,4 +1,4 @@
-"""Statements of a user's own on the data of a MySQL: an index, fresh statistics, another type."""
+"""Statements on the data of a MySQL: statistics of all tables, and what a user asks for, such as an index or another type."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ import pymysql
 from pymysql.constants import CLIENT, ER
 
 from upshift.errors import ServerFailed
+from upshift.server.mysql_asking import asked
 
 _LONGEST_S = 3600
 """Of one statement: an index on a large table takes its time."""
 _TOLD = "Msg_type"
 """The column in which ANALYZE, OPTIMIZE and REPAIR say how it went: their errors come as rows."""
 
+_OWN_SCHEMAS = ("information_schema", "mysql", "performance_schema", "sys")
 
-def change(socket: Path, database: str, sql: str) -> str | None:
+
+def gather_statistics(socket: Path) -> None:
+    """ANALYZE every base table that is not the server's own. Raises ServerFailed, also where the server refuses."""
+    with asked(socket) as cursor:
+        found = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+        cursor.execute(f"{found} AND table_schema NOT IN %s ORDER BY 1, 2", (_OWN_SCHEMAS,))
+        tables = [".".join(f"`{name.replace('`', '``')}`" for name in each) for each in cursor.fetchall()]
+    # One by one: each has the time that a statement may take.
+    for table in tables:
+        if said := change(socket, None, f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}"):
+            raise ServerFailed(f"statistics of {table} cannot be gathered: {said}", "look at the server's log")
+
+
+def change(socket: Path, database: str | None, sql: str) -> str | None:
     """As ``ServerKind.change``. The server tells the statements of the text from each other; DELIMITER is the client's word."""
     try:
         with (

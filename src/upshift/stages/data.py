@@ -79,4 +79,4 @@ def fill_data(
         **fills_key(workloads),
         "settings": {**kind.settings(), **data.settings_of(workloads), **settings},
     }
-    return lab.stages.run(name, Filled, action, inputs=inputs)
+    return lab.stages.run(name, Filled, action, inputs=inputs, version=2)
