@@ -135,7 +135,7 @@ def proven(mysqld: Path, case: Case, given: argparse.Namespace) -> dict[str, Any
     if not done.stdout:
         return {**row, "failed": done.stderr.splitlines()[-8:]}
     proof = json.loads(done.stdout)
-    return {**row, **{name: proof[name] for name in ("verdict", "measured", "answers", "change")}}
+    return {**row, **{name: proof[name] for name in ("verdict", "expected_ratio", "measured", "answers", "change")}}
 
 
 def said(row: dict[str, Any]) -> str:
