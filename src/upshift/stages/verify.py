@@ -16,7 +16,7 @@ from upshift.stages.names import Stage
 from upshift.stages.post_link import PostLinked
 from upshift.values import Value
 from upshift.verify import hardening
-from upshift.verify.compare import Run, compare_nesting, compare_tests
+from upshift.verify.compare import Run, compare_nesting, compare_tests, nesting_warnings
 from upshift.workbench import Workbench
 
 
@@ -103,6 +103,7 @@ def _verified(
         nesting = compare_nesting(taken, _nesting(lab, bench, source, plain, build.server))
     except ServerFailed as error:
         raise VerifyFailed(error.message, error.hint) from error
+    warnings += nesting_warnings(nesting)
     summary = VerifySummary(
         tests_run=compared.run,
         tests_passed=compared.passed,
