@@ -155,13 +155,14 @@ def result(given: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[str, A
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", type=Path, required=True)
+    parser.add_argument("--only", choices=[each.name for each in CASES], help="this case alone")
     parser.add_argument("--capture-seconds", type=float, default=10.0)
     parser.add_argument("--until", default="3%")
     parser.add_argument("--budget", default="180s")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for case in CASES:
+    for case in (each for each in CASES if given.only in (None, each.name)):
         rows.append(proven(given.server.resolve(), case, given))
         sys.stdout.write(said(rows[-1]))
         sys.stdout.flush()
