@@ -31,6 +31,13 @@ def own_programs() -> dict[str, str]:
     return {PROGRAMS: str(program("upshift-load").parent)}
 
 
+def made(name: str, *words: str | Path) -> str:
+    """What one of Upshift's programs printed."""
+    done = subprocess.run((program(name), *words), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @contextlib.contextmanager
 def captured(socket: Path, trace: Path, *, postgres: bool = False) -> Iterator[Path]:
     """The socket of a proxy in front of a server's; at the context's end the trace is whole."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from captures import captured, own_programs, program
+from captures import captured, made, own_programs
 from real_server import started
 
 from upshift.paths import CHECKOUT
@@ -95,13 +95,6 @@ def selling(place: Path, first: int) -> None:
             cursor.execute("UPDATE item SET sold = sold + 1 WHERE id = %s", (number,))
             cursor.execute("SELECT COUNT(*), SUM(sold) FROM item WHERE id BETWEEN %s AND %s", (number, number + 20))
             connection.commit()
-
-
-def made(name: str, *words: str | Path) -> str:
-    """What one of Upshift's programs printed."""
-    done = subprocess.run((program(name), *words), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def loads(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from captures import captured, own_programs, program
+from captures import captured, made, own_programs
 
 from upshift.native.programs import target_dir
 from upshift.paths import CHECKOUT
@@ -109,13 +109,6 @@ def selling(place: str, first: int) -> None:
             session.execute("UPDATE item SET sold = sold + 1 WHERE id = %s", (number,))
             session.execute("SELECT COUNT(*), SUM(sold) FROM item WHERE id BETWEEN %s AND %s", (number, number + 20))
             session.commit()
-
-
-def made(name: str, *words: str | Path) -> str:
-    """What one of Upshift's programs printed."""
-    done = subprocess.run((program(name), *words), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def measured(workload: Path) -> Result:

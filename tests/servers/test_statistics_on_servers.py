@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,7 @@ SELECT a.n * 1000 + b.n, SHA2(b.n, 256) FROM s a, s b WHERE a.n < {ROWS // 1000}
 @pytest.fixture(params=["mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> Iterator[tuple[ServerKind, Path]]:
     if request.param == "mariadb":
-        yield MARIADB, Path("/usr/sbin/mariadbd")
+        yield MARIADB, Path(shutil.which("mariadbd") or "mariadbd")
     elif binary := os.environ.get("UPSHIFT_TEST_MYSQLD"):
         yield MYSQL, Path(binary)
     else:
@@ -56,6 +57,6 @@ def test_statistics_are_of_all_rows(server: tuple[ServerKind, Path], tmp_path: P
     finally:
         shell.close()
     ((rows, pages, others),) = counted
-    # A sample of the pages tells.
-    assert 0.7 * ROWS < rows < 1.4 * ROWS
+    # The server samples pages.
+    assert 0.5 * ROWS < rows < 2 * ROWS
     assert pages > 50 and others > 50

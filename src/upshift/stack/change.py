@@ -74,7 +74,7 @@ def refuse_unprovable(suspect: str, given: Given, laboratory: Laboratory) -> Non
         if not given.changes and suspect not in laboratory.settings:
             raise UsageError(
                 f"{suspect} ({SUSPECTS[suspect].title}) is proven by a change that you name: --sql or --setting",
-                "--sql FILE.sql with what should mend it, such as CREATE INDEX or ANALYZE TABLE; or --setting NAME=VALUE",
+                "--sql FILE.sql with what should mend it, such as CREATE INDEX; or --setting NAME=VALUE",
             )
         return
     if suspect in laboratory.unprovable:
