@@ -24,13 +24,12 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
 
-from real_server import started  # noqa: E402
+from real_server import initialised, started  # noqa: E402
 
 from upshift.machine import describe_machine  # noqa: E402
 
-MARIADB_KIND = CHECKOUT / "tests" / "servers" / "mariadb_kind.py"
+MARIADB_KIND = CHECKOUT / "tests" / "unit" / "mariadb_kind.py"
 TIMEOUT_S = 900.0
-AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 OLTP = ("oltp_read_write", "--db-driver=mysql", "--mysql-user=root", "--tables=4")
 SHIPPED_SIZE, LARGE_SIZE = "--table-size=100000", "--table-size=200000"
 """Rows of each table as shipped workloads have it, and where all must be a dozen times the small pool."""
@@ -103,14 +102,7 @@ class Server:
         return () if self.is_mariadb else ("--mysqlx=OFF", "--secure-file-priv=NULL")
 
     def initialised(self, folder: Path) -> Path:
-        data = folder / "data"
-        if self.is_mariadb:
-            normal = ("--skip-test-db", "--auth-root-authentication-method=normal")
-            command = ("mariadb-install-db", "--no-defaults", *AS_ROOT, *normal, f"--datadir={data}")
-        else:
-            command = (str(self.program), "--no-defaults", *AS_ROOT, f"--datadir={data}", "--initialize-insecure")
-        subprocess.run(command, check=True, capture_output=True)
-        return data
+        return initialised(self.program, folder / "data")
 
     def workload(self, name: str, folder: Path) -> Path:
         """The file of a workload for this kind of server."""

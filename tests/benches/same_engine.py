@@ -30,7 +30,7 @@ sys.path[:0] = [str(CHECKOUT / "tests" / "unit"), str(CHECKOUT / "tests" / "unit
 
 import shop  # noqa: E402
 from _busy import busy  # noqa: E402
-from real_server import RealServer, started  # noqa: E402
+from real_server import RealServer, initialised, started  # noqa: E402
 
 from upshift.machine import describe_machine  # noqa: E402
 from upshift.stack.suspects.thresholds import THRESHOLDS  # noqa: E402
@@ -45,7 +45,6 @@ LONGER_ROWS = (
 )
 """More of them than the buffer pool holds: SCANS have the same plan and rows, and take longer."""
 OPTIONS = ("--innodb-buffer-pool-size=64M", "--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin")
-AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 TIMEOUT_S = 900.0
 
 
@@ -61,12 +60,7 @@ def version_of(program: Path) -> str:
 def filled(program: Path, folder: Path) -> Path:
     """A data folder with the shop in it."""
     data = folder / "a"
-    made: tuple[str, ...]
-    if is_mariadb(program):
-        made = ("mariadb-install-db", "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal")
-    else:
-        made = (str(program), "--no-defaults", "--initialize-insecure")
-    subprocess.run((*made, f"--datadir={data}", *AS_ROOT), check=True, capture_output=True)
+    initialised(program, data)
     with started(str(program), data, OPTIONS) as server:
         server.run("CREATE DATABASE shop", "USE shop", *shop.SCHEMA, *shop.inserts(shop.rows()))
         server.run("USE shop", "ANALYZE TABLE customers, orders, items, visits")

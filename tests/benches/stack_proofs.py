@@ -26,12 +26,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT / "tests" / "unit"), str(CHECKOUT / "tests" / "servers")]
 
 from captures import captured  # noqa: E402
-from real_server import RealServer, started  # noqa: E402
+from real_server import RealServer, initialised, started  # noqa: E402
 
 from upshift.machine import describe_machine  # noqa: E402
 
 OPTIONS = ("--mysqlx=OFF", "--secure-file-priv=NULL", "--max-prepared-stmt-count=100000")
-AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 TIMEOUT_S = 900.0
 DEEP = "SET SESSION cte_max_recursion_depth = 100000"
 TABLE = "CREATE TABLE orders (id INT PRIMARY KEY, customer INT NOT NULL, note VARCHAR(64) NOT NULL)"
@@ -107,9 +106,7 @@ def proven(mysqld: Path, case: Case, given: argparse.Namespace) -> dict[str, Any
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="upshift-proofs-") as place:
         folder = Path(place)
-        initialise = (str(mysqld), "--no-defaults", *AS_ROOT, f"--datadir={folder}/data", "--initialize-insecure")
-        subprocess.run(initialise, check=True, capture_output=True)
-        with started(str(mysqld), folder / "data", OPTIONS) as server:
+        with started(str(mysqld), initialised(mysqld, folder / "data"), OPTIONS) as server:
             server.run("CREATE DATABASE shop", "USE shop", TABLE, DEEP, f"INSERT INTO orders {ROWS}")
             dump = dumped(server, mysqld, folder / "before.sql")
             trace = capture(server, folder, case, given.capture_seconds)

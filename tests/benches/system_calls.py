@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import signal
 import subprocess
@@ -29,14 +28,13 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
 
-from real_server import RealServer, started  # noqa: E402
+from real_server import RealServer, initialised, started  # noqa: E402
 
 from upshift.cli import programs  # noqa: E402
 from upshift.machine import describe_machine  # noqa: E402
 from upshift.shell import SystemShell  # noqa: E402
 
 OPTIONS = ("--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--mysqlx=OFF", "--secure-file-priv=NULL")
-AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 LONGER = 3
 RATE_PER_S = 250
 WORKLOAD = "point_select"
@@ -96,9 +94,7 @@ def executed(server: RealServer) -> int:
 
 def counted(program: Path, mysqld: Path, options: tuple[str, ...], transactions: int, folder: Path) -> dict[str, Any]:
     """Calls a statement, by name."""
-    data = folder / "data"
-    initialise = (str(mysqld), "--no-defaults", *AS_ROOT, *options, f"--datadir={data}", "--initialize-insecure")
-    subprocess.run(initialise, check=True, capture_output=True)
+    data = initialised(mysqld, folder / "data", options)
     loads: list[tuple[int, Counter[str]]] = []
     with started(str(mysqld), data, (*OPTIONS, *options)) as server:
         server.run("CREATE DATABASE sbtest")

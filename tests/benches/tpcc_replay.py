@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
 
-from real_server import started  # noqa: E402
+from real_server import initialised, started  # noqa: E402
 
 from upshift.machine import describe_machine  # noqa: E402
 
@@ -37,7 +36,6 @@ OPTIONS = (
     "--mysqlx=OFF",
     "--secure-file-priv=NULL",
 )
-AS_ROOT = ("--user=root",) if os.geteuid() == 0 else ()
 TIMEOUT_S = 1800.0
 COUNTED = ("differences", "counted_otherwise", "ended_otherwise")
 SHOWN = ("request", "statement", "sql", "cell", "earlier", "now")
@@ -71,9 +69,7 @@ class Bench:
         return data
 
     def prepare(self, server: Path, warehouses: int) -> None:
-        saved = self.folder / "saved"
-        initialise = (str(server), "--no-defaults", *AS_ROOT, *self.options, f"--datadir={saved}", "--initialize-insecure")
-        subprocess.run(initialise, check=True, capture_output=True)
+        saved = initialised(server, self.folder / "saved", self.options)
         with started(str(server), saved, (*OPTIONS, *self.options)) as running:
             running.run(f"CREATE DATABASE {DATABASE}")
             self.load(running.socket, "tpcc", "prepare", "--warehouses", str(warehouses))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from examples import option_file
 from marks import only_full
-from real_server import OF_THE_MACHINE, READS, changes_of, checked, started
+from real_server import OF_THE_MACHINE, READS, changes_of, checked, initialised, started
 from served import WELL
 
 from upshift.cli.test import MYSQLD
@@ -83,11 +83,7 @@ def mysqld() -> str:
 @pytest.fixture(scope="module")
 def data(mysqld: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new data folder."""
-    folder = tmp_path_factory.mktemp("mysql") / "data"
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = (mysqld, "--no-defaults", *as_root, f"--datadir={folder}", "--initialize-insecure")
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
+    return initialised(mysqld, tmp_path_factory.mktemp("mysql") / "data")
 
 
 def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Path) -> None:

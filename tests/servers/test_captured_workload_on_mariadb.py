@@ -16,13 +16,13 @@ from typing import Any
 import pymysql
 import pytest
 from captures import captured, made, own_programs
-from real_server import started
+from real_server import initialised, started
 
 from upshift.paths import CHECKOUT
 from upshift.report.result import Result
 from upshift.study.result import StudyResult
 
-KIND = Path(__file__).with_name("mariadb_kind.py")
+KIND = CHECKOUT / "tests" / "unit" / "mariadb_kind.py"
 EXAMPLE = CHECKOUT / "docs" / "tutorial" / "trace-workload.toml"
 MARIADBD = shutil.which("mariadbd")
 TABLES = (
@@ -69,9 +69,7 @@ class Captured:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     folder = tmp_path_factory.mktemp("mariadb")
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}/data"), check=True, capture_output=True)
+    initialised("mariadbd", folder / "data")
     # What a dump would hold: mariadb-dump is in a package of its own.
     (dump := folder / "before.sql").write_text("".join(f"{statement};\n" for statement in TABLES))
     with started("mariadbd", folder / "data", ("--innodb-buffer-pool-size=64M",)) as server:

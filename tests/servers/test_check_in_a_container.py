@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_server import OF_THE_MACHINE, started
+from real_server import OF_THE_MACHINE, initialised, started
 
 from upshift.paths import CHECKOUT
 
@@ -87,11 +87,7 @@ def group() -> Iterator[Group]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mariadb") / "data"
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
-    return folder
+    return initialised("mariadbd", tmp_path_factory.mktemp("mariadb") / "data")
 
 
 def found(url: str, *command: str) -> dict[str, str]:

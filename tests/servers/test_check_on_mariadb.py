@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from examples import option_file
-from real_server import OF_THE_MACHINE, READS, changes_of, checked, started
+from real_server import OF_THE_MACHINE, READS, changes_of, checked, initialised, started
 from served import MARIADB
 
 WELL_SET = (
@@ -62,11 +61,7 @@ PLANTED = {*OPTIONS, *TABLES}
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new data folder."""
-    folder = tmp_path_factory.mktemp("mariadb") / "data"
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
-    return folder
+    return initialised("mariadbd", tmp_path_factory.mktemp("mariadb") / "data")
 
 
 def test_a_well_set_server_hears_nothing_and_is_only_read(data: Path) -> None:

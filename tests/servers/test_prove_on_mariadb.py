@@ -18,11 +18,11 @@ from typing import Any
 import pymysql
 import pytest
 from captures import captured, own_programs, program
-from real_server import RealServer, started
+from real_server import RealServer, initialised, started
 
 from upshift.paths import CHECKOUT
 
-KIND = Path(__file__).with_name("mariadb_kind.py")
+KIND = CHECKOUT / "tests" / "unit" / "mariadb_kind.py"
 TABLE = (
     "CREATE TABLE orders (id INT PRIMARY KEY, customer INT, paid INT)",
     "INSERT INTO orders SELECT seq, seq MOD 1000, 0 FROM seq_1_to_5000",
@@ -74,10 +74,8 @@ class Shop:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("mariadb")
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}/data"), check=True, capture_output=True)
-    with started("mariadbd", folder / "data", ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")) as server:
+    data = initialised("mariadbd", folder / "data")
+    with started("mariadbd", data, ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")) as server:
         server.run("CREATE DATABASE shop")
         with pymysql.connect(unix_socket=str(server.socket), user="root", database="shop", autocommit=True) as connection:
             for statement in TABLE:

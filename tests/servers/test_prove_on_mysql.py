@@ -16,7 +16,7 @@ from pathlib import Path
 import plan_servers
 import pytest
 from captures import captured, own_programs, program
-from real_server import RealServer, started
+from real_server import RealServer, initialised, started
 
 from upshift.paths import CHECKOUT
 
@@ -69,10 +69,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     if mysqld is None:
         pytest.skip(f"{plan_servers.MYSQLD} names no MySQL")
     folder = tmp_path_factory.mktemp("mysql")
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    initialise = (mysqld, "--no-defaults", *as_root, f"--datadir={folder}/data", "--initialize-insecure")
-    subprocess.run(initialise, check=True, capture_output=True)
-    with started(str(mysqld), folder / "data", ("--mysqlx=OFF", "--secure-file-priv=NULL")) as server:
+    data = initialised(mysqld, folder / "data")
+    with started(str(mysqld), data, ("--mysqlx=OFF", "--secure-file-priv=NULL")) as server:
         table = "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer INT)"
         server.run("CREATE DATABASE shop", table, DEEP, f"INSERT INTO shop.orders {NUMBERS}")
         dump, trace = _dumped(server, mysqld, folder / "before.sql"), _captured(server, folder)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_server import RealServer, started
+from real_server import RealServer, initialised, started
 
 from upshift.errors import ServerFailed
 from upshift.server.mysql_change import change
@@ -17,11 +15,8 @@ from upshift.server.mysql_change import change
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    folder = tmp_path_factory.mktemp("mariadb") / "data"
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}"), check=True, capture_output=True)
-    with started("mariadbd", folder, ()) as running:
+    data = initialised("mariadbd", tmp_path_factory.mktemp("mariadb") / "data")
+    with started("mariadbd", data, ()) as running:
         running.run("CREATE DATABASE shop", "CREATE TABLE shop.item (id INT PRIMARY KEY, name VARCHAR(40))")
         yield running
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from captures import captured, program
-from real_server import RealServer, started
+from real_server import RealServer, initialised, started
 
 from upshift.check.address import Address
 from upshift.check.session import opened
@@ -85,10 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 def made(folder: Path) -> Path:
     """An empty data folder."""
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()
-    command = ("mariadb-install-db", "--no-defaults", *as_root, "--skip-test-db", "--auth-root-authentication-method=normal")
-    subprocess.run((*command, f"--datadir={folder}/data"), check=True, capture_output=True)
-    return folder / "data"
+    return initialised("mariadbd", folder / "data")
 
 
 @pytest.fixture

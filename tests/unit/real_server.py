@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+from mariadb_kind import KIND as MARIADB
 
 from upshift.paths import CHECKOUT
+from upshift.server.kind import Program
+from upshift.server.mysql import KIND as MYSQL
 
 _START_S = 60.0
 _STOP_S = 30.0
@@ -48,12 +51,23 @@ class RealServer:
         return dict(self.run(show))
 
 
+def initialised(program: str | Path, data: Path, options: Sequence[str] = ()) -> Path:
+    """``data`` as a new data folder of this server's, whose root needs no password."""
+    binary = Path(program)
+    kind = MARIADB if binary.name.startswith("mariadb") else MYSQL
+    command = kind.initialise(Program(kind=kind.name, binary=binary), data)
+    subprocess.run((*command.argv, *options), check=True, capture_output=True)
+    return data
+
+
 @contextlib.contextmanager
 def started(program: str, data: Path, options: Sequence[str]) -> Iterator[RealServer]:
     """The server on this data folder, until the end of the block. A socket's path must be short: it has a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="upshift-") as home:
         socket, log = Path(home) / "s", data.with_suffix(".log")
-        command = [program, "--no-defaults", *_AS_ROOT, f"--datadir={data}", f"--socket={socket}", f"--pid-file={home}/pid"]
+        # A server removes all #sql* in its tmpdir when it starts: in /tmp, those of servers that run.
+        places = [f"--datadir={data}", f"--tmpdir={home}", f"--socket={socket}", f"--pid-file={home}/pid"]
+        command = [program, "--no-defaults", *_AS_ROOT, *places]
         with log.open("wb") as stderr:
             process = subprocess.Popen([*command, "--skip-networking", *options], stdout=stderr, stderr=stderr)
         try:

@@ -58,7 +58,7 @@ Pairs = list[tuple[Figures, Figures]]
 def server(mysqld: Path, folder: Path) -> Iterator[Path]:
     """A fresh server; its socket."""
     data, socket, log = folder / "data", folder / "s.sock", folder / "log.err"
-    own = [str(mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--log-error={log}"]
+    own = [str(mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--tmpdir={folder}", f"--log-error={log}"]
     subprocess.run([*own, "--initialize-insecure"], check=True)
     options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--skip-networking", "--secure-file-priv=NULL"]
     logs = ["--loose-mysqlx=OFF", "--skip-log-bin", f"--max-connections={CONNECTIONS_MAX}"]

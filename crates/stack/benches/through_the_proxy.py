@@ -72,7 +72,7 @@ def pinned(cpu: int, command: list[str]) -> list[str]:
 def server(args: argparse.Namespace, folder: Path) -> Iterator[Place]:
     """A fresh server on its CPU."""
     data, socket, log = folder / "data", folder / "s.sock", folder / "log.err"
-    own = [str(args.mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--log-error={log}"]
+    own = [str(args.mysqld), "--no-defaults", "--user=root", f"--datadir={data}", f"--tmpdir={folder}", f"--log-error={log}"]
     subprocess.run([*own, "--initialize-insecure"], check=True)
     options = [f"--socket={socket}", f"--pid-file={folder}/pid", "--secure-file-priv=NULL"]
     place = Place(f"mysql://?socket={socket}", f"mysql://root@localhost/sbtest?socket={socket}", None)

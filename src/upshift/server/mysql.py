@@ -123,7 +123,7 @@ class MySQL:
         return Command((str(binary), "--no-defaults", "--version"))
 
     def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
-        return Command((*_base(program, data), "--initialize-insecure", *_options(settings)))
+        return Command((*_base(program, data, data.parent), "--initialize-insecure", *_options(settings)))
 
     def prepare(self, socket: Path) -> None:
         with asking.asked(socket) as cursor:
@@ -141,7 +141,7 @@ class MySQL:
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
         return Command(
             (
-                *_base(program, data),
+                *_base(program, data, socket.parent),
                 f"--socket={socket}",
                 f"--pid-file={socket.with_suffix('.pid')}",
                 "--skip-networking",
@@ -242,10 +242,12 @@ class MySQL:
 KIND = MySQL()
 
 
-def _base(program: Program, data: Path) -> tuple[str, ...]:
+def _base(program: Program, data: Path, scratch: Path) -> tuple[str, ...]:
     # Upshift and MTR run as root in containers and CI; mysqld refuses root unless told.
     as_root = ("--user=root",) if _is_root() else ()
-    return (str(program.binary), "--no-defaults", *program.options, f"--datadir={data}", *as_root)
+    # mysqld removes all #sql* in its tmpdir when it starts (mysql_rm_tmp_tables): in /tmp, those of servers that run.
+    places = (f"--datadir={data}", f"--tmpdir={scratch}")
+    return (str(program.binary), "--no-defaults", *program.options, *places, *as_root)
 
 
 def _options(settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -76,6 +76,11 @@ def test_it_listens_on_a_socket_and_on_no_port() -> None:
     assert not any("port" in part for part in argv)
 
 
+def test_it_removes_no_temporary_tables_of_others() -> None:
+    assert "--tmpdir=/run" in KIND.start(PROGRAM, Path("/data"), Path("/run/s.sock"), {}).argv
+    assert "--tmpdir=/of/ours" in KIND.initialise(PROGRAM, Path("/of/ours/data")).argv
+
+
 @pytest.mark.parametrize(("user", "told"), [(0, True), (1000, False)])
 def test_root_is_named_only_where_it_runs_as_root(monkeypatch: pytest.MonkeyPatch, user: int, told: bool) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)

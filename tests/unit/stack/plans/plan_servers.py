@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import shop
-from real_server import started
+from real_server import initialised, started
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 Url = Callable[[shop.Family], str]
@@ -49,13 +49,7 @@ def running(family: shop.Family) -> Iterator[str]:
 def _mysqls(folder: Path, family: shop.Family) -> Iterator[str]:
     server, data = program(family), folder / "data"
     assert server
-    root = ["--user=root"] if os.geteuid() == 0 else []
-    if family == "mariadb":
-        made = ["mariadb-install-db", "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]
-    else:
-        made = [str(server), "--no-defaults", "--initialize-insecure"]
-    environment = {**os.environ, "TMPDIR": str(folder)}
-    subprocess.run([*made, f"--datadir={data}", *root], check=True, capture_output=True, env=environment)
+    initialised(server, data)
     options = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-stats-auto-recalc=OFF"]
     options += ["--loose-mysqlx=OFF", "--secure-file-priv=", "--loose-disable-log-bin", "--performance-schema=ON"]
     with started(str(server), data, options) as running_server:

@@ -23,13 +23,20 @@ class MariaDB(MySQL):
     name = "mariadb"
 
     def initialise(self, program: Program, data: Path, settings: Mapping[str, str] = {}) -> Command:
-        made = ("mariadb-install-db", "--no-defaults", *_AS_ROOT, "--skip-test-db", "--auth-root-authentication-method=normal")
-        return Command((*made, f"--datadir={data}"))
+        login = ("--skip-test-db", "--auth-root-authentication-method=normal")
+        places = (f"--datadir={data}", f"--tmpdir={data.parent}")
+        return Command(("mariadb-install-db", "--no-defaults", *_AS_ROOT, *login, *places))
 
     def start(self, program: Program, data: Path, socket: Path, settings: Mapping[str, str]) -> Command:
-        places = (f"--datadir={data}", f"--socket={socket}", f"--pid-file={socket.with_suffix('.pid')}")
+        # It removes all #sql* in its tmpdir when it starts: in /tmp, those of servers that run.
+        own = (
+            f"--datadir={data}",
+            f"--socket={socket}",
+            f"--pid-file={socket.with_suffix('.pid')}",
+            f"--tmpdir={socket.parent}",
+        )
         options = (f"--{re.sub('_', '-', name)}={value}" for name, value in settings.items())
-        return Command((str(program.binary), "--no-defaults", *_AS_ROOT, *places, "--skip-networking", *options))
+        return Command((str(program.binary), "--no-defaults", *_AS_ROOT, *own, "--skip-networking", *options))
 
     def settings(self) -> Mapping[str, str]:
         return {
