@@ -17,7 +17,7 @@ use crate::minimise::TRIALS_MAX;
 use crate::random::{CLIENTS, Extent, begun, run, run_steps};
 use crate::report::Report;
 use crate::step::Step;
-use crate::{mix, storm};
+use crate::{mix, storm, suite};
 
 /// Compare what two servers answer, byte by byte. `upshift patch prove` runs this.
 #[derive(Parser)]
@@ -56,6 +56,19 @@ enum Command {
         /// End after so many differences.
         #[arg(long, default_value_t = 5)]
         differences: usize,
+    },
+    /// The statements of MySQL's own tests, as text and prepared.
+    Tests {
+        #[command(flatten)]
+        two: Two,
+        /// The folder mysql-test of MySQL's source.
+        folder: PathBuf,
+        /// The suite.
+        #[arg(long, default_value = "main")]
+        suite: String,
+        /// Only this test; repeatable.
+        #[arg(long = "test")]
+        tests: Vec<String>,
     },
     /// Steps that a report has, again.
     Replay {
@@ -164,6 +177,21 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 output,
             )
         }
+        Command::Tests {
+            two,
+            folder,
+            suite,
+            tests,
+        } => {
+            let found = tests_of(&folder, &suite, &tests)?;
+            let place = Place {
+                // What MySQL's tests expect.
+                database: "test".to_owned(),
+                ..two.place()?
+            };
+            let report = suite::run(&place, &folder, &found, &|line| eprintln!("{line}"))?;
+            compared(&report, output)
+        }
         Command::Replay { two, steps, client } => {
             let text =
                 std::fs::read_to_string(&steps).with_context(|| steps.display().to_string())?;
@@ -208,6 +236,24 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             Ok(found.wrong.is_empty())
         }
     }
+}
+
+fn tests_of(folder: &Path, suite: &str, named: &[String]) -> Result<Vec<PathBuf>> {
+    let all = suite::script::tests(folder, suite)
+        .with_context(|| folder.display().to_string())?
+        .with_context(|| format!("{} has no suite {suite}", folder.display()))?;
+    let name = |test: &PathBuf| {
+        test.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let names: Vec<String> = all.iter().map(name).collect();
+    if let Some(unknown) = named.iter().find(|each| !names.contains(each)) {
+        anyhow::bail!("the suite {suite} has no test {unknown}");
+    }
+    let wanted = |test: &PathBuf| named.is_empty() || named.contains(&name(test));
+    Ok(all.into_iter().filter(wanted).collect())
 }
 
 fn every_client(place: &Place) -> Result<Report> {

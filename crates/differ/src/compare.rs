@@ -49,7 +49,8 @@ pub fn difference(stock: &Answer, patched: &Answer, unordered: bool) -> Option<S
     ))
 }
 
-fn comparable(answer: &Answer) -> Vec<(Kind, Vec<u8>)> {
+/// The packets that are compared.
+pub(crate) fn comparable(answer: &Answer) -> Vec<(Kind, Vec<u8>)> {
     let each = answer.each().map(|(kind, packet)| {
         let mut packet = packet.to_vec();
         if kind == Kind::Prepared && packet.len() >= 9 {

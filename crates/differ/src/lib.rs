@@ -2,7 +2,8 @@
 //!
 //! [`cli`] is the command line. A [`step`] goes through a [`peer`] to each server; an [`answer`] is what came back, packet by packet;
 //! [`compare`] holds the rules by which two answers are equal. [`mix`] has the fixed statements, [`generate`] makes random ones,
-//! [`random`] runs them, and [`minimise`] makes a short script of a difference. [`storm`] needs one server alone: statements that
+//! [`random`] runs them, and [`minimise`] makes a short script of a difference. [`suite`] sends the statements of MySQL's own
+//! tests. [`storm`] needs one server alone: statements that
 //! check their own answers, while others disturb.
 
 pub mod allow;
@@ -21,3 +22,4 @@ pub mod report;
 mod request;
 pub mod step;
 pub mod storm;
+pub mod suite;

@@ -141,7 +141,7 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
 }
 
 /// Neither server answers, in a step or while an episode begins.
-fn is_hang(error: &io::Error) -> bool {
+pub(crate) fn is_hang(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
@@ -149,7 +149,7 @@ fn is_hang(error: &io::Error) -> bool {
 }
 
 /// Stock hangs, too: nothing follows for the patches.
-fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
+pub(crate) fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
     Difference {
         what: error.to_string(),
         statement: steps.last().map_or(String::new(), Step::shown),
@@ -248,7 +248,7 @@ pub fn run_steps(
     Ok(report)
 }
 
-fn explain(
+pub(crate) fn explain(
     pair: &mut Pair,
     place: &Place,
     past: &[Step],

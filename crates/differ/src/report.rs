@@ -43,7 +43,7 @@ pub struct Difference {
 pub struct Report {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// mix, random or replay.
+    /// mix, random, tests or replay.
     pub part: &'static str,
     /// Of the first episode.
     pub seed: u64,

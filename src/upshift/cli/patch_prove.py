@@ -24,6 +24,14 @@ def prove(
         Path | None,
         typer.Option(metavar="FILE", help="A TOML file of differences that patches make on purpose.", show_default=False),
     ] = None,
+    mtr_statements: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SUITE",
+            help="Compare answers to the statements of this suite of MySQL's tests too, as main; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     mtr: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,7 +84,12 @@ def prove(
     settings = dict(_setting(each) for each in setting or ())
     given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
     source = mtr_source.resolve() if mtr_source else None
-    tests = {"suites": tuple(mtr or ()), "modes": tuple(mtr_mode or MODES), "source": source}
+    tests = {
+        "statements_of": tuple(mtr_statements or ()),
+        "suites": tuple(mtr or ()),
+        "modes": tuple(mtr_mode or MODES),
+        "source": source,
+    }
     asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
     refuse_servers(asked)
     if keep and keep.exists():
@@ -85,7 +98,8 @@ def prove(
         random = (f"random: {statements} statements from seed {seed}",) if statements else ()
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
         suites = (f"mtr: {title_of(suite, mode)}" for suite in asked.suites for mode in asked.modes)
-        for line in ("mix: fixed statements", *random, *disturbed, *suites):
+        compared = (f"tests: statements of MySQL's suite {suite}" for suite in asked.statements_of)
+        for line in ("mix: fixed statements", *compared, *random, *disturbed, *suites):
             console.result(line)
         return
 

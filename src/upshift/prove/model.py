@@ -13,7 +13,7 @@ from upshift.values import Value
 
 SCHEMA_VERSION = 2
 
-PartName = Literal["mix", "random", "storm", "crash", "mtr"]
+PartName = Literal["mix", "tests", "random", "storm", "crash", "mtr"]
 Verdict = Literal["equal", "different"]
 Mode = Literal["on", "off", "ps-on", "ps-off"]
 """How a suite of MySQL's tests runs: all switches ON or OFF, and with --ps-protocol."""
@@ -34,6 +34,8 @@ class Asked(Value):
     """Of the disturbed load; 0: none, and no crash."""
     allow: Path | None = None
     """A file of the differences that patches make on purpose."""
+    statements_of: tuple[str, ...] = ()
+    """Suites of MySQL's own tests whose statements are sent to both servers."""
     suites: tuple[str, ...] = ()
     """Of MySQL's own tests: names of suites, or tests with commas between them."""
     modes: tuple[Mode, ...] = MODES

@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from upshift.errors import UpshiftError, UsageError
 from upshift.patches.model import read_series
 from upshift.prove import suites
 from upshift.prove.allowed import differing_tests
-from upshift.prove.model import Asked, Part, Proof, Verdict
+from upshift.prove.model import Asked, Part, PartName, Proof, Verdict
 from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
@@ -29,6 +29,8 @@ _SETTINGS: Mapping[str, str] = {
     "innodb_buffer_pool_size": "128M",
     "innodb_redo_log_capacity": "100M",
     "innodb_stats_auto_recalc": "OFF",
+    # An event runs at its own time.
+    "event_scheduler": "OFF",
     "innodb_flush_log_at_trx_commit": "2",
     "innodb_flush_method": "nosync",
     "max_connections": "200",
@@ -37,6 +39,7 @@ _SETTINGS: Mapping[str, str] = {
 }
 _MIX_TIMEOUT_S = 1200.0
 _SECONDS_PER_STATEMENT = 0.05
+_SUITE_TIMEOUT_S = 6 * 3600.0
 _CRASH_LOAD_S = 8.0
 _BEFORE_KILL_S = 4.0
 
@@ -85,6 +88,8 @@ class _Work:
             self.switches = self._switched_on(stock, patched)
             self._say(f"switches of the patched server: {', '.join(f'{n}={v}' for n, v in self.switches.items()) or 'none'}")
             yield self._counted(patched, lambda: self._compared("mix", stock, patched, "mix"))
+            for suite in self._asked.statements_of:
+                yield self._counted(patched, partial(self._tests, suite, stock, patched))
             if self._asked.statements:
                 yield self._counted(patched, lambda: self._random(stock, patched))
         own = tuple(self.switches)
@@ -135,8 +140,8 @@ class _Work:
     def _running(self, label: str, binary: Path, settings: Mapping[str, str], *, keep: bool = False) -> Iterator[RunningServer]:
         data, log = self._folder / f"{label}-data", self._folder / f"{label}.log"
         if not keep:
+            # With auto.cnf: answers may hold the server's UUID.
             copy(self._shell, self._data, data)
-            (data / "auto.cnf").unlink(missing_ok=True)
         program = Program(kind=self._kind.name, binary=binary)
         with running(
             self._shell,
@@ -150,16 +155,23 @@ class _Work:
         ) as server:
             yield server
 
-    def _compared(self, name: str, stock: RunningServer, patched: RunningServer, *arguments: str, timeout_s: float = 0) -> Part:
+    def _compared(
+        self, name: PartName, stock: RunningServer, patched: RunningServer, *arguments: str, timeout_s: float = 0
+    ) -> Part:
         allow = ("--allow", str(self._asked.allow)) if self._asked.allow else ()
         sockets = ("--stock", str(stock.socket), "--patched", str(patched.socket))
         said = self._run(name, *arguments, *sockets, *allow, timeout_s=timeout_s or _MIX_TIMEOUT_S, server=patched)
-        return compared("mix" if name == "mix" else "random", said)
+        return compared(name, said)
 
     def _random(self, stock: RunningServer, patched: RunningServer) -> Part:
         extent = ("--statements", str(self._asked.statements), "--seed", str(self._asked.seed))
         timeout_s = _MIX_TIMEOUT_S + self._asked.statements * _SECONDS_PER_STATEMENT
         return self._compared("random", stock, patched, "random", *extent, timeout_s=timeout_s)
+
+    def _tests(self, suite: str, stock: RunningServer, patched: RunningServer) -> Part:
+        folder = suites.source_of_tests(self._asked) / "mysql-test"
+        part = self._compared("tests", stock, patched, "tests", str(folder), "--suite", suite, timeout_s=_SUITE_TIMEOUT_S)
+        return part.model_copy(update={"detail": {**part.detail, "suite": suite}})
 
     def _storm(self, patched: RunningServer, own: tuple[str, ...]) -> Part:
         seconds = self._asked.minutes * 60

@@ -37,6 +37,13 @@ class _Saying:
 
 def refuse(asked: Asked) -> None:
     """Raises UsageError for tests that are not there, and for a stock server outside of a build folder."""
+    if asked.statements_of:
+        source = source_of_tests(asked)
+        if missing := [suite for suite in asked.statements_of if mtr.tests_folder(suite, source) is None]:
+            raise UsageError(
+                f"--mtr-statements: {source} has no suite {', '.join(missing)}",
+                "suites: main, and the folders of mysql-test/suite",
+            )
     if not asked.suites:
         return
     source = _source(asked)
@@ -100,6 +107,14 @@ def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], 
         differ_on_purpose=purposely,
         detail={**detail, "passed": found.passed},
     )
+
+
+def source_of_tests(asked: Asked) -> Path:
+    """Where the scripts of the tests lie: stock's, which name no variable of a patch. Raises UsageError when nobody says it."""
+    found = source_of(_tree(asked.stock)) or asked.source
+    if found is None:
+        raise UsageError(f"{asked.stock} does not lie in the folder that it was built in", "name the source with --mtr-source")
+    return found
 
 
 def _tree(stock: Path) -> Path:

@@ -8,6 +8,7 @@ from upshift.prove.model import Proof
 
 _WORDS = {
     "mix": "fixed statements, byte by byte",
+    "tests": "statements of MySQL's tests, byte by byte",
     "random": "random statements, byte by byte",
     "storm": "answers beside DDL, FLUSH, KILL, GRANT and SET GLOBAL",
     "crash": "rows after kill -9 and restart",
@@ -22,7 +23,8 @@ def lines(proof: Proof) -> Iterator[str]:
         told = f"{len(part.wrong)} wrong" if part.wrong else "nothing wrong"
         more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
         unit = f"tests, {part.detail['tests']}," if part.name == "mtr" else "statements"
-        yield f"  {_WORDS[part.name]}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
+        of = f" ({part.detail['suite']})" if part.name == "tests" else ""
+        yield f"  {_WORDS[part.name]}{of}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
         if part.failed_on_both:
             yield f"    fail on stock, too: {', '.join(part.failed_on_both)}"
         if part.differ_on_purpose:

@@ -118,9 +118,15 @@ def _known(name: str, source: Path | None) -> bool:
     if found is None or source is None:
         return found is not None
     suite, test = found[1], found[2]
-    folder = source / "mysql-test" / ("t" if suite == "main" else f"suite/{suite}/t")
+    folder = tests_folder(suite, source)
     # Some plugins bring a suite of their own.
-    return (folder / f"{test}.test").is_file() if folder.is_dir() else any(source.glob(f"plugin/{suite}/tests/mtr"))
+    return (folder / f"{test}.test").is_file() if folder else any(source.glob(f"plugin/{suite}/tests/mtr"))
+
+
+def tests_folder(suite: str, source: Path) -> Path | None:
+    """Where the scripts of a suite lie, if the source has it."""
+    folder = source / "mysql-test" / ("t" if suite == "main" else f"suite/{suite}/t")
+    return folder if folder.is_dir() else None
 
 
 def run_tests(

@@ -114,6 +114,9 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
         ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "does not lie in the folder that it was built in"),
         (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),
+        (("--stock", str(built), "--patched", str(server), "--mtr-statements", "nosuite"), "has no suite nosuite"),
+        ((*both, "--mtr-statements", "main"), "does not lie in the folder that it was built in"),
+        ((*both, "--mtr-statements", "main", "--mtr-source", str(tmp_path)), "has no suite main"),
     ):
         with pytest.raises(UsageError, match=message):
             run(*arguments)
@@ -123,10 +126,12 @@ def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: py
     server = tmp_path / "mysqld"
     server.touch()
     both = ("--stock", str(build_folder(tmp_path)), "--patched", str(server))
+    (tmp_path / "mysql-test" / "t").mkdir(parents=True)
     less = ("--minutes", "0", "--statements", "500", "--seed", "9")
-    run(*both, "--dry-run", *less, "--mtr", "main", "--mtr-mode", "ps-on", "--mtr-mode", "off")
+    run(*both, "--dry-run", *less, "--mtr-statements", "main", "--mtr", "main", "--mtr-mode", "ps-on", "--mtr-mode", "off")
     assert capsys.readouterr().out.splitlines() == [
         "mix: fixed statements",
+        "tests: statements of MySQL's suite main",
         "random: 500 statements from seed 9",
         "mtr: main --ps-protocol with all switches ON",
         "mtr: main with all switches OFF",
@@ -178,6 +183,14 @@ def test_what_fails_on_the_patched_server_alone_is_wrong_unless_it_is_declared(
     assert protocols == {"--ps-protocol"}
     told = list(lines(Proof(asked=asked, switches={}, parts=(on,), verdict="different")))
     assert "    fail on stock, too: main.old" in told and "    differ on purpose: main.help 'row'" in told
+
+
+def test_statements_of_tests_are_named_with_their_suite(tmp_path: Path) -> None:
+    said = {"statements": 7, "wall_s": 2.0, "differences": []}
+    part = compared("tests", said).model_copy(update={"detail": {**said, "suite": "main"}})
+    asked = Asked(stock=tmp_path / "stock", patched=tmp_path / "patched", statements_of=("main",))
+    told = list(lines(Proof(asked=asked, switches={}, parts=(part,), verdict="equal")))
+    assert "  statements of MySQL's tests, byte by byte (main): 7 statements in 2 s, nothing wrong" in told
 
 
 def test_settings_reach_the_tests_and_a_mode_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

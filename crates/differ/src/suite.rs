@@ -1,0 +1,289 @@
+//! The statements of MySQL's own tests, sent to both servers.
+//!
+//! Every test runs on an empty database, once as text and once prepared. Many of its statements have answers of their moment: the
+//! number of a connection, a random value, a plan by sampled statistics. Where answers differ, the test therefore runs twice more:
+//! a difference counts if it comes again both times, and stock gives one and the same answer to it.
+
+pub mod script;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use regex::Regex;
+use wire::{Cell, Fetch, RowSink, ServerUrl};
+
+use crate::compare::comparable;
+use crate::lockstep::{Pair, Place, Servers};
+use crate::minimise::TRIALS_MAX;
+use crate::random::{CLIENTS, explain, hang, is_hang};
+use crate::report::{Difference, Report};
+use crate::step::{Step, What};
+
+/// What is not sent: what ends or hangs the server or the connection, or outlives the test on the whole server; and what asks for the
+/// server's own state: its counters, its variables, its files.
+static LEFT_OUT: LazyLock<Regex> = LazyLock::new(|| {
+    let begins = [
+        r"shutdown|restart|kill|clone|change|(start|stop)\s+(replica|slave|group)|reset|purge|install|uninstall|import|xa\b",
+        r"alter\s+instance|(create|alter|drop)\s+((undo\s+)?tablespace|server|resource)|lock\s+instance",
+        r"set\s[^=]*(global|persist)|show\s+(global\s+|session\s+|local\s+)?(status|variables)\s*$|show\s+(full\s+)?processlist",
+        r"show\s+(binary\s+log|binlog|replica)",
+    ];
+    let holds = [
+        r"\bmysql\s*\.|\bsleep\s*\(|\bbenchmark\s*\(|\bget_lock\s*\(|\broot\b|\bwait_for_executed_gtid|\b(master|source)_pos_wait",
+        r"\b(performance_schema|sys)\s*\.|\b(use|from|in)\s+performance_schema|information_schema\s*\.\s*(processlist|innodb_)",
+        r"@@(global\s*\.\s*)?(server_uuid|hostname|pid_file|socket|datadir|tmpdir|log_error|(general|slow_query)_log_file|gtid_\w+)\b",
+    ];
+    let text = format!(r"(?is)^\s*({})|{}", begins.join("|"), holds.join("|"));
+    Regex::new(&text).expect("an expression")
+});
+/// What COM_STMT_PREPARE takes of them.
+static PREPARED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)^\W*(select|with|table|values|insert|update|delete|replace|show|call|do|set)\b",
+    )
+    .expect("an expression")
+});
+/// What changes nothing, mostly: it is executed again, for what patches keep in a prepared statement.
+static READS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^\W*(select|with|table|values|show)\b").expect("an expression")
+});
+const EXECUTIONS: usize = 3;
+/// Differences that are worth a script; of others the test is named.
+const SCRIPTS_MAX: usize = 10;
+const SLOT: u32 = 1;
+
+/// Send the statements of these tests. `root` is the folder mysql-test of MySQL's source.
+///
+/// # Errors
+/// A server that cannot be reached, a file that cannot be read.
+pub fn run(
+    place: &Place,
+    root: &Path,
+    tests: &[PathBuf],
+    say: &dyn Fn(&str),
+) -> io::Result<Report> {
+    let begin = Instant::now();
+    let mut all = Report::new("tests", 0);
+    let mut said = Instant::now();
+    for (number, test) in tests.iter().enumerate() {
+        let sent: Vec<String> = script::statements(root, test)?
+            .into_iter()
+            .filter(|sql| !LEFT_OUT.is_match(sql))
+            .collect();
+        let name = test.file_stem().unwrap_or_default().to_string_lossy();
+        for (group, steps) in [("text", as_text(&sent)), ("prepared", as_prepared(&sent))] {
+            let place = Place {
+                wanted: CLIENTS[number % CLIENTS.len()],
+                ..place.clone()
+            };
+            let scripts = all.steady() < SCRIPTS_MAX;
+            let found = one(&place, &steps, scripts)?;
+            all.add(Report {
+                differences: found
+                    .differences
+                    .into_iter()
+                    .map(|each| Difference {
+                        what: format!("{name}, {group}: {}", each.what),
+                        ..each
+                    })
+                    .collect(),
+                ..found
+            });
+        }
+        if said.elapsed().as_secs() >= 10 {
+            said = Instant::now();
+            let steady = all.steady();
+            say(&format!(
+                "{} of {} tests, {} statements, {steady} differences: {name}",
+                number + 1,
+                tests.len(),
+                all.statements
+            ));
+        }
+    }
+    all.wall_s = begin.elapsed().as_secs_f64();
+    Ok(all)
+}
+
+fn as_text(sent: &[String]) -> Vec<Step> {
+    sent.iter().map(|sql| Step::query("text", sql)).collect()
+}
+
+fn as_prepared(sent: &[String]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for sql in sent {
+        if !PREPARED.is_match(sql) {
+            steps.push(Step::query("prepared", sql));
+            continue;
+        }
+        let times = if READS.is_match(sql) { EXECUTIONS } else { 1 };
+        steps.push(Step::new("prepared", What::Prepare(SLOT, sql.clone())));
+        for _ in 0..times {
+            let what = What::Execute {
+                slot: SLOT,
+                values: Vec::new(),
+                cursor: false,
+                rebind: false,
+            };
+            steps.push(Step::new("prepared", what));
+        }
+        steps.push(Step::new("prepared", What::Close(SLOT)));
+    }
+    steps
+}
+
+/// What a step came to.
+#[derive(Default)]
+struct Seen {
+    /// A digest of stock's answer.
+    stock: u64,
+    differs: Option<String>,
+}
+
+fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
+    let mut report = Report::new("tests", 0);
+    let mut pair = Pair::new(place.clone());
+    let mut passes = Vec::new();
+    for pass in 0..3 {
+        emptied(place)?;
+        match once(&mut pair, steps, (pass == 0).then_some(&mut report)) {
+            Ok(seen) => passes.push(seen),
+            Err(error) if is_hang(&error) => {
+                report.differences.push(hang(&error, 0, &[]));
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        }
+        if pass == 0 && passes[0].iter().all(|seen| seen.differs.is_none()) {
+            break;
+        }
+    }
+    report.allowed = pair.allowed;
+    let [first, second, third] = &passes[..] else {
+        return Ok(report);
+    };
+    let none = Seen::default();
+    for (at, seen) in first.iter().enumerate() {
+        let Some(what) = &seen.differs else { continue };
+        let (second, third) = (
+            second.get(at).unwrap_or(&none),
+            third.get(at).unwrap_or(&none),
+        );
+        let steady =
+            second.differs.is_some() && third.differs.is_some() && second.stock == third.stock;
+        let mut found = Difference {
+            what: what.clone(),
+            statement: asked(steps, at),
+            script: String::new(),
+            steps: Vec::new(),
+            steady,
+            seed: 0,
+        };
+        if steady && scripts {
+            // Without those before it that differ for reasons of their own.
+            let kept = first[..=at].iter().zip(steps).enumerate();
+            let before: Vec<Step> = kept
+                .filter(|(number, (seen, _))| *number == at || seen.differs.is_none())
+                .map(|(_, (_, step))| step.clone())
+                .collect();
+            emptied(place)?;
+            let made = explain(&mut pair, place, &[], &before, what.clone(), 0, TRIALS_MAX)?;
+            if made.steady {
+                found = made;
+            }
+        }
+        // One of each kind: what follows may follow from it.
+        if report.differences.iter().all(|each| each.steady != steady) {
+            report.differences.push(found);
+        }
+        if steady {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+/// A step for a reader, with the text of the statement that it executes.
+fn asked(steps: &[Step], at: usize) -> String {
+    let text = steps[..at].iter().rev().find_map(|step| match &step.what {
+        What::Prepare(_, sql) => Some(sql),
+        _ => None,
+    });
+    match (&steps[at].what, text) {
+        (What::Execute { .. }, Some(sql)) => format!("{}: {sql}", steps[at].shown()),
+        _ => steps[at].shown(),
+    }
+}
+
+/// All steps; the first pass is counted.
+fn once(
+    pair: &mut Pair,
+    steps: &[Step],
+    mut counted: Option<&mut Report>,
+) -> io::Result<Vec<Seen>> {
+    pair.fresh()?;
+    let mut found = Vec::with_capacity(steps.len());
+    for step in steps {
+        let differs = pair.step(step)?;
+        if let Some(report) = &mut counted {
+            report.statements += 1;
+            let count = report.groups.entry(step.group.to_string()).or_default();
+            count.statements += 1;
+            count.errors += u64::from(pair.answers.0.error != 0);
+            count.rows += pair.answers.0.rows;
+        }
+        let mut digest = DefaultHasher::new();
+        for (_, packet) in comparable(&pair.answers.0) {
+            packet.hash(&mut digest);
+        }
+        let lost = differs
+            .as_ref()
+            .is_some_and(|what| what.contains("connection is lost"));
+        found.push(Seen {
+            stock: digest.finish(),
+            differs,
+        });
+        if lost {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Rows of one column.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl RowSink for Names {
+    fn row(&mut self, cells: &[Cell<'_>]) {
+        self.0.extend(cells.first().and_then(Cell::to_text));
+    }
+}
+
+/// Drop the databases and users that tests have left on both servers.
+fn emptied(place: &Place) -> io::Result<()> {
+    const DATABASES: &str = "SELECT CONCAT('DATABASE `', schema_name, '`') FROM information_schema.schemata WHERE schema_name \
+                             NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+    const USERS: &str = "SELECT CONCAT('USER ', QUOTE(user), '@', QUOTE(host)) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND \
+                         user NOT IN ('root', 'mariadb.sys')";
+    for socket in [&place.stock, &place.patched] {
+        let url = ServerUrl::parse(&format!("mysql://root@/?socket={}", socket.display()));
+        let mut connection = url
+            .map_err(io::Error::other)
+            .and_then(|url| wire::connect(&url).map_err(io::Error::other))?;
+        let mut names = Names::default();
+        for sql in ["SET lock_wait_timeout=5", DATABASES, USERS] {
+            connection
+                .query(sql, Fetch::ALL, &mut names)
+                .map_err(io::Error::other)?;
+        }
+        for name in names.0 {
+            // A table that a hanging statement has open stays.
+            let _ = connection.query(&format!("DROP {name}"), Fetch::ALL, &mut ());
+        }
+    }
+    Ok(())
+}
