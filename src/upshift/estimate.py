@@ -147,9 +147,11 @@ def _building_s(stage: str, cpu_s: float, recipe: Recipe) -> float:
     return _FLAGS_CPU_S * (_GCC_OPTIMISED if stage == Stage.OPTIMISED_BUILD else _GCC_INSTRUMENTED)
 
 
-def explaining(options: Options, seconds: float, *, counts: bool) -> tuple[Estimate, ...]:
+def explaining(options: Options, seconds: float, *, counts: bool, simulate: bool) -> tuple[Estimate, ...]:
     """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload, and counts them first."""
     data, carded, counted, explained = estimate(options, (Stage.DATA, Stage.CARD, Stage.INSTRUCTIONS, Stage.EXPLAIN))
+    if simulate:
+        counted = counted.model_copy(update={"wall_s": counted.wall_s * _SIMULATED})
     wall_s = len(options.workloads) * _explained_s(seconds)
     return data, carded, *((counted,) if counts else ()), explained.model_copy(update={"wall_s": wall_s})
 

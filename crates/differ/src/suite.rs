@@ -28,8 +28,8 @@ static LEFT_OUT: LazyLock<Regex> = LazyLock::new(|| {
     let begins = [
         r"shutdown|restart|kill|clone|change|(start|stop)\s+(replica|slave|group)|reset|purge|install|uninstall|import|xa\b",
         r"alter\s+instance|(create|alter|drop)\s+((undo\s+)?tablespace|server|resource)|lock\s+instance",
-        r"set\s[^=]*(global|persist)|show\s+(global\s+|session\s+|local\s+)?(status|variables)\s*$|show\s+(full\s+)?processlist",
-        r"show\s+(binary\s+log|binlog|replica)",
+        r"set\s[^=]*(global|persist)|show\s+(global\s+|session\s+|local\s+)?(status\s*$|variables)|show\s+(full\s+)?processlist",
+        r"show\s+(binary\s+log|binlog|replica)|use\s+`?mysql\b|set\s+password|(alter|drop|rename)\s+user\s+(current_user|user\s*\()",
     ];
     let holds = [
         r"\bmysql\s*\.|\bsleep\s*\(|\bbenchmark\s*\(|\bget_lock\s*\(|\broot\b|\bwait_for_executed_gtid|\b(master|source)_pos_wait",
@@ -80,7 +80,8 @@ pub fn run(
                 ..place.clone()
             };
             let scripts = all.steady() < SCRIPTS_MAX;
-            let found = one(&place, &steps, scripts)?;
+            let found = one(&place, &steps, scripts)
+                .map_err(|error| io::Error::other(format!("{name}, {group}: {error}")))?;
             all.add(Report {
                 differences: found
                     .differences

@@ -76,7 +76,7 @@ def explain(
     )
     counts = counts or simulate
     if dry_run:
-        show_estimates(explaining(options, seconds, counts=counts), as_json=json)
+        show_estimates(explaining(options, seconds, counts=counts, simulate=simulate), as_json=json)
         return
     prepared = prepare_explaining(
         options,

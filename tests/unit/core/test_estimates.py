@@ -10,7 +10,7 @@ import pytest
 
 from upshift import needs
 from upshift.build.recipe import Recipe, find_recipe, shipped_recipes
-from upshift.estimate import estimate
+from upshift.estimate import estimate, explaining
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.stages.names import all_stages, building_stages, training_stages
@@ -88,6 +88,15 @@ def test_times_follow_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wall_s("verify", verify="main") > 3600
     cut = str(CHECKOUT / "studies" / "recipes" / "vendor-pgo-cut.toml")
     assert wall_s("train", recipe=cut) < wall_s("train", recipe="vendor-pgo") / 4
+
+
+def test_simulated_caches_take_longer_than_counts_alone() -> None:
+    def counted_s(*, counts: bool, simulate: bool) -> float:
+        stages = explaining(Options(), 16.0, counts=counts, simulate=simulate)
+        return sum(each.wall_s for each in stages if each.name == "instructions")
+
+    assert counted_s(counts=False, simulate=False) == 0
+    assert 0 < counted_s(counts=True, simulate=False) < counted_s(counts=True, simulate=True)
 
 
 def test_levels_are_made_of_the_same_stages() -> None:
