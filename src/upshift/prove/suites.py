@@ -21,6 +21,10 @@ from upshift.verify.compare import compare_outcomes
 from upshift.workbench import Workbench
 
 
+_NAMED_MOST = 8
+"""Of tests in a title."""
+
+
 @dataclass
 class _Saying:
     """Progress as lines."""
@@ -69,7 +73,9 @@ def parts(shell: Shell, asked: Asked, switches: tuple[str, ...], folder: Path, *
 def title_of(suite: str, mode: Mode) -> str:
     """What a part is called."""
     protocol = ("--ps-protocol",) if mode.startswith("ps-") else ()
-    return " ".join((suite, *protocol, f"with all switches {'ON' if mode.endswith('on') else 'OFF'}"))
+    names = suite.split(",")
+    tests = suite if len(names) <= _NAMED_MOST else f"{len(names)} tests from {names[0]} to {names[-1]}"
+    return " ".join((tests, *protocol, f"with all switches {'ON' if mode.endswith('on') else 'OFF'}"))
 
 
 def _option(name: str, value: str) -> str:

@@ -185,6 +185,12 @@ def test_what_fails_on_the_patched_server_alone_is_wrong_unless_it_is_declared(
     assert "    fail on stock, too: main.old" in told and "    differ on purpose: main.help 'row'" in told
 
 
+def test_many_tests_are_named_by_the_first_and_the_last() -> None:
+    assert suites.title_of("main.a,main.b", "on") == "main.a,main.b with all switches ON"
+    many = ",".join(f"main.t{number}" for number in range(20))
+    assert suites.title_of(many, "ps-off") == "20 tests from main.t0 to main.t19 --ps-protocol with all switches OFF"
+
+
 def test_statements_of_tests_are_named_with_their_suite(tmp_path: Path) -> None:
     said = {"statements": 7, "wall_s": 2.0, "differences": []}
     part = compared("tests", said).model_copy(update={"detail": {**said, "suite": "main"}})
