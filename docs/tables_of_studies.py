@@ -50,7 +50,7 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
         said = (wording.percent(effect.ratio) if effect else "–",) if counted else ()
         yield table.row(name, *(wording.change(getattr(each, which)) for which in told), verdict, *said)
     if found.effects.total:
-        yield table.row("all", "", "", wording.change(found.effects.total), "", *[""] * len(more))
+        yield table.row("all", *[""] * (len(told) - 1), wording.change(found.effects.total), "", *[""] * len(more))
 
 
 def rows(result: dict[str, Any]) -> Iterator[str]:

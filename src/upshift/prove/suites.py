@@ -20,7 +20,6 @@ from upshift.shell import Shell
 from upshift.verify.compare import compare_outcomes
 from upshift.workbench import Workbench
 
-
 _NAMED_MOST = 8
 """Of tests in a title."""
 
