@@ -317,3 +317,71 @@ fn emptied(place: &Place) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(packets: &[(Kind, &[u8])]) -> Answer {
+        let mut answer = Answer::default();
+        for (number, (kind, payload)) in (1..).zip(packets) {
+            answer
+                .bytes
+                .extend_from_slice(&[payload.len() as u8, 0, 0, number]);
+            answer.bytes.extend_from_slice(payload);
+            answer.packets.push((answer.bytes.len(), *kind));
+        }
+        answer
+    }
+
+    #[test]
+    fn what_harms_the_server_or_asks_for_its_own_state_is_left_out() {
+        for sql in [
+            "SHUTDOWN",
+            "kill 7",
+            "SET GLOBAL x = 1",
+            "set @@persist.x = 1",
+            "show global variables like 'x'",
+            "SELECT * FROM performance_schema.threads",
+            "delete from mysql.user",
+            "REVOKE ALL ON *.* FROM CURRENT_USER()",
+            "EXPLAIN FORMAT=TREE ANALYZE SELECT 1",
+            "select @@global.datadir",
+        ] {
+            assert!(LEFT_OUT.is_match(sql), "{sql}");
+        }
+        for sql in [
+            "SET @a = 1",
+            "SELECT a FROM t WHERE global = 1",
+            "show status like 'Handler%'",
+            "create table resets (a int)",
+            "explain select 1",
+            "ANALYZE TABLE t",
+            "grant select on t to one@localhost",
+        ] {
+            assert!(!LEFT_OUT.is_match(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn of_the_dictionary_rows_count_and_neither_their_order_nor_flags() {
+        let of = |flag: u8, rows: [&'static [u8]; 2]| {
+            answer(&[
+                (Kind::Definition, &[flag]),
+                (Kind::Row, rows[0]),
+                (Kind::Row, rows[1]),
+                (Kind::End, &[flag]),
+            ])
+        };
+        assert_eq!(rows(&of(0, [b"a", b"b"])), rows(&of(1, [b"b", b"a"])));
+        assert_ne!(rows(&of(0, [b"a", b"b"])), rows(&of(0, [b"a", b"c"])));
+        for sql in [
+            "SHOW EVENTS",
+            "select * from INFORMATION_SCHEMA.tables",
+            "-- COM_STMT_EXECUTE s1 (): show tables",
+        ] {
+            assert!(DICTIONARY.is_match(sql), "{sql}");
+        }
+        assert!(!DICTIONARY.is_match("select shown from shows"));
+    }
+}
