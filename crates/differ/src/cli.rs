@@ -189,7 +189,14 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 database: "test".to_owned(),
                 ..two.place()?
             };
-            let report = suite::run(&place, &folder, &found, &|line| eprintln!("{line}"))?;
+            let keep = |report: &Report| {
+                if output.is_some() {
+                    // The last one, at the end, says what is wrong with the file.
+                    let _ = printed(report, output);
+                }
+            };
+            let say = |line: &str| eprintln!("{line}");
+            let report = suite::run(&place, &folder, &found, &say, &keep)?;
             compared(&report, output)
         }
         Command::Replay { two, steps, client } => {
