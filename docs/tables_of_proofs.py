@@ -110,7 +110,7 @@ def _parts(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
             # Since schema 2 what is wrong holds the differences that came again.
             wrong = len(one.get("wrong", ())) - (again if "detail" in one else 0)
             yield {
-                "name": name,
+                "name": f"{name} of {said['suite']}" if "suite" in said else name,
                 "statements": one["statements"],
                 "differences": differences,
                 "again": again,
