@@ -68,6 +68,8 @@ const PASSES: usize = 8;
 /// Differences that are worth a script; of others the test is named.
 const SCRIPTS_MAX: usize = 10;
 const SLOT: u32 = 1;
+/// In what differs, of a server that hung up alone.
+const LOST: &str = "connection is lost";
 /// A server that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -158,47 +160,26 @@ fn as_prepared(sent: &[String]) -> Vec<Step> {
 }
 
 /// What a step came to.
-#[derive(Default)]
 struct Seen {
     /// A digest of stock's answer.
     stock: u64,
     differs: Option<String>,
 }
 
+/// Steps by their number, with what differs.
+type Differing = BTreeMap<usize, String>;
+
+/// One test: what differs, steadily or not.
 fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
     let mut report = Report::new("tests", 0);
     let mut pair = Pair::new(place.clone());
-    let mut before: Vec<Seen> = Vec::new();
-    // Those that have differed in every pass, with what differed in the first one.
-    let (mut differ, mut left) = (BTreeMap::new(), BTreeSet::new());
-    for pass in 0..PASSES {
-        emptied(place)?;
-        let seen = match once(&mut pair, steps, (pass == 0).then_some(&mut report)) {
-            Err(error) if is_hang(&error) => {
-                report.differences.push(hang(&error, 0, &[]));
-                return Ok(report);
-            }
-            other => other?,
-        };
-        if pass == 0 {
-            let first = seen.iter().enumerate();
-            differ = first
-                .filter_map(|(at, each)| Some((at, each.differs.clone()?)))
-                .collect();
-            left = differ.keys().copied().collect();
-        } else {
-            left.retain(|&at| {
-                let again = seen.get(at).is_some_and(|each| each.differs.is_some());
-                let stock = |seen: &[Seen]| seen.get(at).map(|each| each.stock);
-                // The first pass may have begun with what an earlier test had left.
-                again && (pass == 1 || stock(&before) == stock(&seen))
-            });
+    let (differ, left) = match repeated(&mut pair, place, steps, &mut report) {
+        Err(error) if is_hang(&error) => {
+            report.differences.push(hang(&error, 0, &[]));
+            return Ok(report);
         }
-        before = seen;
-        if left.is_empty() {
-            break;
-        }
-    }
+        other => other?,
+    };
     report.allowed = pair.allowed;
     let found = |at: usize, what: &str, steady: bool| Difference {
         what: what.to_owned(),
@@ -208,8 +189,10 @@ fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
         steady,
         seed: 0,
     };
-    // One of each kind: what follows may follow from it.
-    if let Some((&at, what)) = differ.iter().find(|(at, _)| !left.contains(at)) {
+    // One of each kind: what follows may follow from it. A connection that is lost counts, though it is not lost again.
+    let unsteady = || differ.iter().filter(|(at, _)| !left.contains(at));
+    let lost = unsteady().find(|(_, what)| what.contains(LOST));
+    if let Some((&at, what)) = lost.or_else(|| unsteady().next()) {
         report.differences.push(found(at, what, false));
     }
     let Some(&at) = left.first() else {
@@ -229,6 +212,37 @@ fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
     }
     report.differences.push(steady);
     Ok(report)
+}
+
+/// What differs in the first pass, and which of it in every other pass, too, while stock's answer stays the same.
+fn repeated(
+    pair: &mut Pair,
+    place: &Place,
+    steps: &[Step],
+    report: &mut Report,
+) -> io::Result<(Differing, BTreeSet<usize>)> {
+    emptied(place)?;
+    let mut before = once(pair, steps, Some(report))?;
+    let first = before.iter().enumerate();
+    let differ: Differing = first
+        .filter_map(|(at, each)| Some((at, each.differs.clone()?)))
+        .collect();
+    let mut left: BTreeSet<usize> = differ.keys().copied().collect();
+    for pass in 1..PASSES {
+        if left.is_empty() {
+            break;
+        }
+        emptied(place)?;
+        let seen = once(pair, steps, None)?;
+        left.retain(|&at| {
+            let again = seen.get(at).is_some_and(|each| each.differs.is_some());
+            let stock = |seen: &[Seen]| seen.get(at).map(|each| each.stock);
+            // The first pass may have begun with what an earlier test had left.
+            again && (pass == 1 || stock(&before) == stock(&seen))
+        });
+        before = seen;
+    }
+    Ok((differ, left))
 }
 
 /// A step for a reader, with the text of the statement that it executes.
@@ -269,9 +283,7 @@ fn once(
         for (_, packet) in comparable(&pair.answers.0) {
             packet.hash(&mut digest);
         }
-        let lost = differs
-            .as_ref()
-            .is_some_and(|what| what.contains("connection is lost"));
+        let lost = differs.as_ref().is_some_and(|what| what.contains(LOST));
         found.push(Seen {
             stock: digest.finish(),
             differs,
