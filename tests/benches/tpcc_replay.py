@@ -121,13 +121,21 @@ def main() -> int:
     parser.add_argument("--replays", type=int, default=1, help="of each server with --order commit")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="upshift-tpcc-") as place:
         bench = Bench(Path(place), given.transactions, given.rate, tuple(given.server_option))
         bench.prepare(given.server, given.warehouses)
         recorded = bench.record(given.server)
         digest = str(bench.folder / "digest")
         bench.replay(given.server, (), "serial", "--digest", digest)
+        result = {
+            "schema_version": 1,
+            "machine": describe_machine().model_dump(mode="json"),
+            "version": recorded["server"],
+            "asked": {"transactions": given.transactions, "rate_per_s": given.rate, "warehouses": given.warehouses},
+            "other_options": given.other_option,
+            "replays": rows,
+        }
         runs = [("recorded on", given.server, (), "commit")]
         if given.other:
             runs.append(("other", given.other, tuple(given.other_option), "commit"))
@@ -137,17 +145,10 @@ def main() -> int:
             rows.append(row(name, order, bench.replay(server, options, order, "--compare", digest)))
             sys.stdout.write(said(rows[-1]))
             sys.stdout.flush()
+            # After each replay: many of them take hours, and what an interrupted bench has is kept.
+            if given.json:
+                given.json.write_text(json.dumps(result, indent=1) + "\n")
     in_order = [sum(each[name] for name in COUNTED) for each in rows]
-    if given.json:
-        result = {
-            "schema_version": 1,
-            "machine": describe_machine().model_dump(mode="json"),
-            "version": recorded["server"],
-            "asked": {"transactions": given.transactions, "rate_per_s": given.rate, "warehouses": given.warehouses},
-            "other_options": given.other_option,
-            "replays": rows,
-        }
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0 if not any(in_order[:-1]) and in_order[-1] else 1
 
 
