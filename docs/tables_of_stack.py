@@ -72,6 +72,21 @@ def replays(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(each["server"], f"`{each['order']}`", *counts, overlapped)
 
 
+def differences_in_order(result: dict[str, Any]) -> Iterator[str]:
+    """A row for each answer of tests/benches/tpcc_replay.py that differed in order: in how many replays each server gave it."""
+    servers = Counter(each["server"] for each in result["replays"])
+    answers = Counter(
+        (one["statement"], one["request"], one["now"]["hash"], each["server"])
+        for each in result["replays"]
+        for one in each["differing"]
+    )
+    columns = [f"{server}, of {count} replays" for server, count in servers.items()]
+    yield from table.head("statement", "request", "hash of the answer", *columns)
+    for statement, request, answer in sorted({key[:3] for key in answers}):
+        counts = (answers[statement, request, answer, server] for server in servers)
+        yield table.row(f"`{statement}`", request, f"`{answer}`", *counts)
+
+
 def same_engine(result: dict[str, Any]) -> Iterator[str]:
     """A row for all comparisons of a program with itself, and one for the control, whose B is slower on purpose."""
     runs = result["runs"]
@@ -122,4 +137,4 @@ def _proof(said: dict[str, Any]) -> str:
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 
-KINDS = (investigated, innocents, replays, same_engine, stack_proofs)
+KINDS = (differences_in_order, investigated, innocents, replays, same_engine, stack_proofs)
