@@ -21,12 +21,11 @@ from upshift.measure.slice import measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
 from upshift.measure.trial import settle, started
 from upshift.measure.turn import Sample
-from upshift.measure.until import reached, trials_asked
+from upshift.measure.until import reached, refuse_short_first_stage, trials_asked
 from upshift.measure.variant import Variant
 
 MOST_REPEATS = 2
 """So often a load is measured again in a trial when the hypervisor took more than ``STEAL``."""
-_LEAST_FIRST_STAGE = 2
 
 
 @dataclass(frozen=True)
@@ -229,5 +228,4 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
     if plan.duet:
         refuse_other_numbers(len(arms))
         refuse_odd_rounds(plan.rounds)
-    if plan.until is not None and plan.trials < _LEAST_FIRST_STAGE:
-        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
+    refuse_short_first_stage(plan.until, plan.trials)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Plan, Reached, Slice
 from upshift.measure.statistics import LEVEL, MOST_TRIALS, UNBOUNDED_HIGH, half_width, pairs
+
+_LEAST_FIRST_STAGE = 2
+
+
+def refuse_short_first_stage(until: float | None, trials: int) -> None:
+    """Raises UsageError where the first stage cannot say how far trials spread."""
+    if until is not None and trials < _LEAST_FIRST_STAGE:
+        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
 
 
 def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: float = 0.0) -> tuple[int, float]:
