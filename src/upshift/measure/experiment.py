@@ -143,7 +143,7 @@ def run_experiment(
         arms=tuple(arms),
         baseline=baselines[0],
         loads=tuple(loads),
-        levels=levels(slices, confidence),
+        levels=levels(slices, confidence, first_stage=plan.trials),
         comparisons=compared,
         confidence=confidence,
         steal_share=steal_share(slices, plan),
