@@ -150,7 +150,7 @@ def run_experiment(
         reached=reached(compared, plan, baselines[0], trials, expected),
         lead_ins=pilot.lead_ins,
         repeated=sum(each.attempt for each in slices) // (plan.rounds * len(arms)),
-        flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
+        flags=find_flags(slices, plan, arms, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 
 
