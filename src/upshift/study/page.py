@@ -56,6 +56,7 @@ def render(result: StudyResult) -> str:
         base_value=lambda load: base_value(result, load),
         heat=lambda effects, number: _heat(result, effects[number]),
         losses=losses(result),
+        own_cpus={row.name: row.change for row in result.rows if row.same_as is None},
         confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
         crossed=crossed_cells(result),
     )
