@@ -50,6 +50,13 @@ def test_rows_are_drawn_against_all_off() -> None:
     assert ">a+b</text>" in page and "1.00x" not in page
 
 
+def test_only_what_was_found_has_a_colour() -> None:
+    found = result(two_factors(), (part({"off": 20.0, "a": 19.0, "b": 20.01, "a+b": 19.01}),))
+    verdicts = [each.verdict for load in found.by_load for each in load.effects.factors]
+    assert set(verdicts) == {"faster", "equivalent"}
+    assert render(found).count("color-mix") == verdicts.count("faster")
+
+
 def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
     design = make_design("steps", two_factors().factors)
     page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
