@@ -163,6 +163,21 @@ def test_the_recommended_set_is_a_recipe_with_its_confirmed_gain(tmp_path: Path)
     assert "x the queries per second" in text and '# Measured with: "log.error" = "2"' in text
 
 
+def test_the_file_of_a_recipe_says_what_it_was_trained_on(tmp_path: Path) -> None:
+    change = Change(recipe="max-clang", trained_on=("oltp_read_only",), hot_set_of=("oltp_read_write",))
+    arm = Arm(name="x", row=(1,), change=change, recipe=find_recipe("max-clang"))
+    text = write_recommended(tmp_path / "recommended.toml", study(), arm, None).read_text()
+    assert '# Measured with: trained_on = ["oltp_read_only"]\n# Measured with: hot_set_of = ["oltp_read_write"]' in text
+
+
+def test_the_file_is_toml_whatever_a_study_and_its_settings_are_called(tmp_path: Path) -> None:
+    odd = study().model_copy(update={"name": "two\nlines"})
+    change = Change(binary=tmp_path / "mysqld", settings={"größe": "1", "a.b": "2"})
+    arm = Arm(name="x", row=(1,), change=change, recipe=None)
+    found = tomllib.loads(write_recommended(tmp_path / "recommended.toml", odd, arm, None).read_text())
+    assert found["settings"] == {"größe": "1", "a.b": "2"}
+
+
 def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "mysqld"
     server.touch(mode=0o755)
