@@ -74,6 +74,21 @@ def find_flags(
     return tuple(flag for flag in found if flag)
 
 
+def of_parts(flags: Iterable[Flag]) -> tuple[Flag, ...]:
+    """One of each name of the flags of several experiments: it says what the first ones say, and has the loads of all."""
+    named: dict[str, list[Flag]] = {}
+    for flag in flags:
+        named.setdefault(flag.name, []).append(flag)
+    return tuple(_joined(each) for each in named.values())
+
+
+def _joined(flags: Sequence[Flag]) -> Flag:
+    messages = list(dict.fromkeys(flag.message for flag in flags))
+    more = f"; and {len(messages) - _SHOWN} times more" if len(messages) > _SHOWN else ""
+    loads = tuple(dict.fromkeys(load for flag in flags for load in flag.loads))
+    return flags[0].model_copy(update={"message": "; ".join(messages[:_SHOWN]) + more, "loads": loads})
+
+
 def _client_saturated(groups: Groups, plan: Plan, seats: Seats) -> Flag | None:
     def usable(arm: str, _load: Load) -> int:
         return _width(seats.get(arm, plan.seat).client_cpus)

@@ -4,7 +4,7 @@ import pytest
 from fake_bench import arm, one_slice, plan
 
 from upshift.measure.model import Flag, Slice
-from upshift.measure.quality import find_flags
+from upshift.measure.quality import find_flags, of_parts
 
 PLAN = plan(rounds=4)
 
@@ -51,6 +51,15 @@ def test_many_spoilt_loads_stay_one_short_flag() -> None:
     flag = found(many)["errors"]
     assert "60 in all" in flag.message
     assert flag.message.endswith("and 2 more")
+
+
+def test_flags_of_several_parts_name_the_arms_of_all() -> None:
+    parts = [found(slices(arm=name, errors=1))["errors"] for name in "abcde"]
+    (flag,) = of_parts(parts)
+    assert [each.arm for each in flag.loads] == list("abcde")
+    assert all(f"({name}, reads" in flag.message for name in "abc") and flag.message.endswith("; and 2 times more")
+    (pool,) = of_parts(2 * find_flags([], PLAN, pool_bytes=100, data_bytes=101))
+    assert pool == found([], pool_bytes=100, data_bytes=101)["buffer-pool-smaller-than-data"]
 
 
 def test_a_server_that_has_more_cpus_than_clients_is_not_idle_for_that() -> None:
