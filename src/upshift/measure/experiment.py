@@ -11,7 +11,7 @@ from upshift.errors import UsageError
 from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock
 from upshift.measure.duet import refuse_odd_rounds, refuse_other_numbers
-from upshift.measure.model import Experiment, Load, Plan, Slice
+from upshift.measure.model import Experiment, Load, Metric, Plan, Slice
 from upshift.measure.pilot import NOT_ENOUGH_TIME, PILOT, Pilot, choose, in_words, pilot_turns, turns_within
 from upshift.measure.placement import kept_to
 from upshift.measure.quality import STEAL, find_flags, steal_share
@@ -58,6 +58,7 @@ def run_experiment(
     data_bytes: int | None = None,
     driven: Any = None,
     without: Collection[str] = (),
+    judged: Metric | None = None,
     sample: Sample = kernel.usage,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
@@ -74,7 +75,7 @@ def run_experiment(
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
-    count, and the result speaks of the others alone.
+    count, and the result speaks of the others alone. ``judged`` is compared though others only describe by it.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
     """
@@ -136,7 +137,7 @@ def run_experiment(
     planned = trials
     run(range(plan.trials, trials))
     store.finish()
-    compared = comparisons(slices, *baselines, first_stage=plan.trials)
+    compared = comparisons(slices, *baselines, first_stage=plan.trials, judged=judged)
     confidence = compared[0].confidence if compared else 1 - LEVEL
     return Experiment(
         plan=plan,

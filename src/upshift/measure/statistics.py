@@ -126,18 +126,22 @@ def levels(slices: Iterable[Slice], confidence: float, first_stage: int | None =
     )
 
 
-def comparisons(slices: Iterable[Slice], *baselines: str, first_stage: int | None = None) -> tuple[Comparison, ...]:
+def comparisons(
+    slices: Iterable[Slice], *baselines: str, first_stage: int | None = None, judged: Metric | None = None
+) -> tuple[Comparison, ...]:
     """Every other arm against each of ``baselines``, for each load and metric that both have in at least one trial.
 
     A baseline is itself compared with those named before it. All have one confidence, see above. With ``first_stage``,
-    that many trials say how far trials spread.
+    that many trials say how far trials spread. ``judged`` is compared though it be one of ``DESCRIBED``.
     """
-    found = pairs(slices, baselines, first_stage)
+    found = pairs(slices, baselines, first_stage, judged)
     confidence = common_confidence([pair.mean for pair in found])
     return tuple(_compare(pair, confidence) for pair in found)
 
 
-def pairs(slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | None = None) -> list[Pair]:
+def pairs(
+    slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | None = None, judged: Metric | None = None
+) -> list[Pair]:
     """What is compared with what, in the order of the comparisons."""
     values = trial_values(slices)
     return [
@@ -147,7 +151,7 @@ def pairs(slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | 
         if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
-        if metric not in DESCRIBED
+        if metric not in DESCRIBED or metric == judged
         for both in [by_trial.keys() & base.get(metric, {}).keys()]
         if both
         for logs in [np.array([math.log(by_trial[trial] / base[metric][trial]) for trial in sorted(both)])]

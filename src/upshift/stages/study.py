@@ -12,7 +12,7 @@ from typing import Any
 from upshift.door import lasting_settings
 from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.bench import RunningArm
-from upshift.measure.model import Experiment, Flag, Load
+from upshift.measure.model import Experiment, Flag, Load, Metric
 from upshift.measure.quality import of_parts
 from upshift.measure.samples import read_samples
 from upshift.measure.server_bench import ServerBench
@@ -182,12 +182,14 @@ def measure_arms(
     return Measured(parts=tuple(parts), died=why, flags=of_parts(flags))
 
 
-def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int) -> Experiment:
-    """The recommended set against all off, in trials that chose nothing."""
+def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int, metric: Metric) -> Experiment:
+    """The recommended set against all off, in trials that chose nothing, compared in ``metric`` as well."""
     plan = measuring.plan.model_copy(update={"trials": trials, "seed": _CONFIRMING_SEED})
     file = f"{_PARTS}/{Stage.CONFIRM}.parquet"
     filled = templates(lab, arms, data, measuring.train_on + measuring.hold_out)
-    return measure(lab, arms, filled, measuring.model_copy(update={"plan": plan}), name=Stage.CONFIRM, samples=file)
+    return measure(
+        lab, arms, filled, measuring.model_copy(update={"plan": plan}), name=Stage.CONFIRM, samples=file, judged=metric
+    )
 
 
 def _measure_living(
