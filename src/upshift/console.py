@@ -14,8 +14,9 @@ from upshift.run.record import StageRecord
 _REDRAW_S = 0.5
 _PLAIN_EVERY_S = 30.0
 
-# Without emoji: what stands between two colons is part of a path or a log.
-out = Console(highlight=False, soft_wrap=True, emoji=False)
+# Without emoji: what stands between two colons is part of a path or a log. Without markup on stdout: what stands in brackets is
+# part of a name, as in std::string[abi:cxx11].
+out = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -37,7 +38,7 @@ def say(text: str) -> None:
 
 def result(text: str) -> None:
     """A line of the result, on stdout, as it is."""
-    out.print(text, markup=False)
+    out.print(text)
 
 
 def result_json(text: str) -> None:
@@ -46,9 +47,9 @@ def result_json(text: str) -> None:
 
 def entry(heading: str, *paragraphs: str) -> None:
     """An entry of a list, on stdout: a heading, and below it indented text that is wrapped to the terminal's width."""
-    out.print(heading, markup=False)
+    out.print(heading)
     for each in paragraphs:
-        out.print(textwrap.indent(textwrap.fill(each, min(out.width, _WIDEST) - 4), "    "), markup=False)
+        out.print(textwrap.indent(textwrap.fill(each, min(out.width, _WIDEST) - 4), "    "))
 
 
 def error(message: str, hint: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, FiniteFloat
 
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.explain.recording import SHORTEST_S
@@ -76,9 +76,9 @@ class Options(Value):
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6
     rounds: int = 2
-    slice_s: float = 0.4
+    slice_s: FiniteFloat = 0.4
     """With ``LEAD_S``, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
-    lead_s: float | None = None
+    lead_s: FiniteFloat | None = None
     """None: ``LEAD_S``, or what a pilot chooses with ``until``."""
     until: float | None = None
     budget_s: float | None = None

@@ -197,7 +197,7 @@ def _best(
             # A training, a layout and trials of its own: those that chose it were lucky for it.
             layout = study.layouts + 1 if study.layouts > 1 else 1
             fresh = tuple(_server(lab, arm, work_of, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
-            confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials)
+            confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials, study.metric)
     except UpshiftError as error:
         lacking = f"the recommended set was not confirmed: {error.message.strip().splitlines()[0]}"
         lab.progress.note(lacking)

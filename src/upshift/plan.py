@@ -28,6 +28,7 @@ from upshift.measure.duet import assign_duet, refuse_odd_rounds, refuse_other_nu
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
+from upshift.measure.until import refuse_short_first_stage
 from upshift.measure.variant import Surroundings, Variant
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
 from upshift.options import LEAD_S, Options
@@ -213,8 +214,9 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
     """How the servers are measured; server and load get CPUs of their own, by the machine's topology. ``arms`` may name those
     of a duet.
 
-    Raises UsageError where the machine, the arms or the rounds make a duet impossible.
+    Raises UsageError where the machine, the arms or the rounds make a duet impossible, and for a first stage of one trial.
     """
+    refuse_short_first_stage(options.until, options.trials)
     allowed, topology = os.sched_getaffinity(0), read_topology()
     if options.duet:
         refuse_odd_rounds(options.rounds)

@@ -91,7 +91,7 @@ def calls_name(each: Calls) -> str:
 
 
 def size(size_bytes: int) -> str:
-    return f"{size_bytes // _MIB:,} MiB" if size_bytes >= _MIB else f"{size_bytes // 1024:,} KiB"
+    return f"{size_bytes / _MIB:,.6g} MiB" if size_bytes >= _MIB else f"{size_bytes / 1024:,.6g} KiB"
 
 
 def _ns(each: Repeated, as_asked: bool) -> str:

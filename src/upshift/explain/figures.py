@@ -47,10 +47,14 @@ def side(
 
 
 def changes(recorded: tuple[Sequence[Block], Sequence[Block]], before: Side, after: Side) -> tuple[Change, ...]:
-    """Each figure of both servers. An interval is Student's, over pairs of neighbouring blocks."""
+    """Each figure of both servers that was something before, with Student's interval over pairs of neighbouring blocks."""
     known = before.system_us_per_query is not None
     metrics: tuple[ChangeMetric, ...] = ("cpu", "user", "system") if known else ("cpu",)
-    found = [_change(metric, _of(before, metric), _of(after, metric), _logs(recorded, metric)) for metric in metrics]
+    found = [
+        _change(metric, _of(before, metric), _of(after, metric), _logs(recorded, metric))
+        for metric in metrics
+        if _of(before, metric) > 0
+    ]
     if known and before.instructions_per_query and after.instructions_per_query:
         found += _factors(before, after, before.instructions_per_query, after.instructions_per_query)
     return tuple(found)
@@ -68,7 +72,7 @@ def _factors(before: Side, after: Side, executed: float, executed_after: float) 
 
 
 def _change(metric: ChangeMetric, before: float, after: float, logs: Sequence[float], log_share: float | None = None) -> Change:
-    value = after / before if before else math.inf
+    value = after / before
     spread = geometric_mean(logs, CONFIDENCE) if len(logs) > 1 else None
     return Change(
         metric=metric,

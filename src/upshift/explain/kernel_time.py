@@ -60,7 +60,9 @@ def _drafts(found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds], names
     counted = [name for name in names if _counted(name, rounds)]
     if counted and all(_samples(each, counted) for each in found):
         calls = _calls(rounds, counted)
-        drafts["calls"] = calls
+        # Sampled for many seconds and counted for few: what is rare may not have been made while it was counted.
+        if calls.before or calls.after:
+            drafts["calls"] = calls
         if calls.before and calls.after:
             drafts["us_a_call"] = _cost(_time(found, counted), calls)
     return drafts

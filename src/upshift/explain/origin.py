@@ -27,7 +27,7 @@ def origin_of(server: Path, cache: Path) -> Origin | None:
 
 
 def _of_package(server: Path, sha256: str) -> Origin | None:
-    package = server.parents[1]
+    package = server.parent.parent
     told = _read(package / "provenance.json")
     if _dict(told, "sha256").get(str(server.relative_to(package))) != sha256:
         return None

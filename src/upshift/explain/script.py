@@ -16,6 +16,8 @@ KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
 _MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
 _FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
+# A module of the kernel has its name in brackets, or is a file; a few areas of user memory have such names, too.
+_IN_KERNEL = re.compile(r"^\[(?!unknown|vdso|vsyscall|vvar|heap|stack|anon|uprobes)|\.ko(?:\.\w+)?$|vmlinux$")
 
 
 class Frame(NamedTuple):
@@ -86,8 +88,7 @@ class Reader:
 
     def _frame(self, ip: int, symbol: str, home: str) -> Frame:
         if home != self._server:
-            kernel = home.startswith(("[kernel", "[guest.kernel")) or home.endswith((".ko", "vmlinux"))
-            return Frame(KERNEL if kernel else Path(home).name, symbol, 0)
+            return Frame(KERNEL if _IN_KERNEL.search(home) else Path(home).name, symbol, 0)
         caller = bool(self._stack) and self._stack[-1].home != KERNEL
         if (known := self._seen.get((ip, caller))) is None:
             known = self._seen[ip, caller] = self._in_server(ip, caller)

@@ -11,7 +11,7 @@ from upshift.errors import UsageError
 from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock
 from upshift.measure.duet import refuse_odd_rounds, refuse_other_numbers
-from upshift.measure.model import Experiment, Load, Plan, Slice
+from upshift.measure.model import Experiment, Load, Metric, Plan, Slice
 from upshift.measure.pilot import NOT_ENOUGH_TIME, PILOT, Pilot, choose, in_words, pilot_turns, turns_within
 from upshift.measure.placement import kept_to
 from upshift.measure.quality import STEAL, find_flags, steal_share
@@ -21,12 +21,11 @@ from upshift.measure.slice import measure_load
 from upshift.measure.statistics import LEVEL, comparisons, levels
 from upshift.measure.trial import settle, started
 from upshift.measure.turn import Sample
-from upshift.measure.until import reached, trials_asked
+from upshift.measure.until import reached, refuse_short_first_stage, trials_asked
 from upshift.measure.variant import Variant
 
 MOST_REPEATS = 2
 """So often a load is measured again in a trial when the hypervisor took more than ``STEAL``."""
-_LEAST_FIRST_STAGE = 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ def run_experiment(
     data_bytes: int | None = None,
     driven: Any = None,
     without: Collection[str] = (),
+    judged: Metric | None = None,
     sample: Sample = kernel.usage,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
@@ -75,7 +75,7 @@ def run_experiment(
 
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
-    count, and the result speaks of the others alone.
+    count, and the result speaks of the others alone. ``judged`` is compared though others only describe by it.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
     swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
     """
@@ -137,21 +137,21 @@ def run_experiment(
     planned = trials
     run(range(plan.trials, trials))
     store.finish()
-    compared = comparisons(slices, *baselines, first_stage=plan.trials)
+    compared = comparisons(slices, *baselines, first_stage=plan.trials, judged=judged)
     confidence = compared[0].confidence if compared else 1 - LEVEL
     return Experiment(
         plan=plan,
         arms=tuple(arms),
         baseline=baselines[0],
         loads=tuple(loads),
-        levels=levels(slices, confidence),
+        levels=levels(slices, confidence, first_stage=plan.trials),
         comparisons=compared,
         confidence=confidence,
         steal_share=steal_share(slices, plan),
         reached=reached(compared, plan, baselines[0], trials, expected),
         lead_ins=pilot.lead_ins,
         repeated=sum(each.attempt for each in slices) // (plan.rounds * len(arms)),
-        flags=find_flags(slices, plan, pool_bytes=pool_bytes, data_bytes=data_bytes),
+        flags=find_flags(slices, plan, arms, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 
 
@@ -229,5 +229,4 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
     if plan.duet:
         refuse_other_numbers(len(arms))
         refuse_odd_rounds(plan.rounds)
-    if plan.until is not None and plan.trials < _LEAST_FIRST_STAGE:
-        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
+    refuse_short_first_stage(plan.until, plan.trials)

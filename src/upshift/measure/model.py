@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from upshift.measure.placement import Seat
-from upshift.measure.variant import Variant
+from upshift.measure.variant import Surroundings, Variant
 from upshift.values import Value, is_empty
 
 Metric = Literal[
@@ -70,6 +70,11 @@ class Plan(Value):
     def seat(self) -> Seat:
         """The CPUs of one server and its load; those of a duet's other arm are as many."""
         return self.duet[0] if self.duet else Seat(server_cpus=self.server_cpus, client_cpus=self.client_cpus)
+
+    def seat_of(self, arm: Surroundings) -> Seat:
+        """The CPUs of this arm and its load: those that it names, or else the plan's."""
+        planned = self.seat
+        return Seat(server_cpus=arm.server_cpus or planned.server_cpus, client_cpus=arm.client_cpus or planned.client_cpus)
 
 
 class Slice(Value):

@@ -11,7 +11,9 @@ import numpy as np
 import psutil
 
 from upshift.measure.model import Flag, Flagged, Load, Plan, Slice
+from upshift.measure.placement import Seat
 from upshift.measure.statistics import geometric_mean
+from upshift.measure.variant import Variant
 
 CLIENT_SATURATED = 0.90
 """Share of its CPUs beyond which the client, not the server, limits throughput."""
@@ -33,22 +35,32 @@ _SHOWN = 3
 _T = TypeVar("_T")
 
 Groups = Mapping[tuple[str, Load], Sequence[Slice]]
+Seats = Mapping[str, Seat]
+"""By arm."""
 
 
 def find_flags(
-    slices: Iterable[Slice], plan: Plan, *, pool_bytes: int | None = None, data_bytes: int | None = None
+    slices: Iterable[Slice],
+    plan: Plan,
+    arms: Iterable[Variant] = (),
+    /,
+    *,
+    pool_bytes: int | None = None,
+    data_bytes: int | None = None,
 ) -> tuple[Flag, ...]:
     """All flags for an experiment's samples, at most one of each name.
 
-    ``pool_bytes`` is the buffer pool of the arm that holds the least of its data, ``data_bytes`` the size of that arm's tables
-    and indexes; without both, whether the data fits is not judged.
+    ``arms`` may have CPUs of their own, in place of the plan's. ``pool_bytes`` is the buffer pool of the arm that holds the
+    least of its data, ``data_bytes`` the size of that arm's tables and indexes; without both, whether the data fits is not
+    judged.
     """
     groups: dict[tuple[str, Load], list[Slice]] = {}
     for each in slices:
         load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load), []).append(each)
+    seats = {arm.name: plan.seat_of(arm) for arm in arms}
     found = (
-        _client_saturated(groups, plan),
+        _client_saturated(groups, plan, seats),
         _errors(groups),
         _swap(groups),
         _pool_too_small(pool_bytes, data_bytes),
@@ -57,20 +69,39 @@ def find_flags(
         _other_load(groups, plan),
         _steal(groups, plan),
         _not_settled(groups),
-        _server_idle(groups, plan),
+        _server_idle(groups, plan, seats),
     )
     return tuple(flag for flag in found if flag)
 
 
-def _client_saturated(groups: Groups, plan: Plan) -> Flag | None:
-    cpus = _width(plan.seat.client_cpus)
-    shares = _shares(groups, lambda each: each.client_cpu_s, lambda _load: cpus)
+def of_parts(flags: Iterable[Flag]) -> tuple[Flag, ...]:
+    """One of each name of the flags of several experiments: it says what the first ones say, and has the loads of all."""
+    named: dict[str, list[Flag]] = {}
+    for flag in flags:
+        named.setdefault(flag.name, []).append(flag)
+    return tuple(_joined(each) for each in named.values())
+
+
+def _joined(flags: Sequence[Flag]) -> Flag:
+    messages = list(dict.fromkeys(flag.message for flag in flags))
+    more = f"; and {len(messages) - _SHOWN} times more" if len(messages) > _SHOWN else ""
+    loads = tuple(dict.fromkeys(load for flag in flags for load in flag.loads))
+    return flags[0].model_copy(update={"message": "; ".join(messages[:_SHOWN]) + more, "loads": loads})
+
+
+def _client_saturated(groups: Groups, plan: Plan, seats: Seats) -> Flag | None:
+    def usable(arm: str, _load: Load) -> int:
+        return _width(seats.get(arm, plan.seat).client_cpus)
+
+    shares = _shares(groups, lambda each: each.client_cpu_s, usable)
     over = {key: share for key, share in shares.items() if share > CLIENT_SATURATED}
     if not over:
         return None
+    widths = [usable(*key) for key in over]
+    cpus = _counted(widths[0], "CPU") if len(set(widths)) == 1 else "CPUs"
     return Flag(
         name="client-saturated",
-        message=f"the client used up its {_counted(cpus, 'CPU')}: {_worst(over)}",
+        message=f"the client used up its {cpus}: {_worst(over)}",
         hint="a faster server cannot show there: more CPUs for the client, or fewer connections",
         loads=_flagged(over),
     )
@@ -107,7 +138,8 @@ def _pool_too_small(pool_bytes: int | None, data_bytes: int | None) -> Flag | No
     return Flag(
         name="buffer-pool-smaller-than-data",
         message=f"a buffer pool of {pool_bytes / 1e6:,.0f} MB cannot hold data of {data_bytes / 1e6:,.0f} MB",
-        hint="the disk is measured as well; make innodb_buffer_pool_size larger unless that is what you want",
+        hint="what is beyond it is measured as well; make it larger (innodb_buffer_pool_size, PostgreSQL's shared_buffers) "
+        "unless that is what you want",
     )
 
 
@@ -212,9 +244,9 @@ def _not_settled(groups: Groups) -> Flag | None:
     )
 
 
-def _server_idle(groups: Groups, plan: Plan) -> Flag | None:
-    def usable(load: Load) -> int:
-        return min(_width(plan.seat.server_cpus), load.connections)
+def _server_idle(groups: Groups, plan: Plan, seats: Seats) -> Flag | None:
+    def usable(arm: str, load: Load) -> int:
+        return min(_width(seats.get(arm, plan.seat).server_cpus), load.connections)
 
     shares = _shares(groups, lambda each: each.total_cpu_s, usable)
     # A slice without a single query counts as idle whatever the server did with its CPU time.
@@ -251,9 +283,9 @@ def _half_ratios(groups: Groups) -> list[float]:
     return ratios
 
 
-def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[Load], int]) -> dict[tuple[str, Load], float]:
+def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[str, Load], int]) -> dict[tuple[str, Load], float]:
     return {
-        key: math.fsum(map(cpu_s, members)) / (math.fsum(each.wall_s for each in members) * cpus(key[1]))
+        key: math.fsum(map(cpu_s, members)) / (math.fsum(each.wall_s for each in members) * cpus(*key))
         for key, members in groups.items()
     }
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from upshift.errors import ServerFailed
 from upshift.measure.bench import LoadHandle, RunningArm
 from upshift.measure.model import Load, Plan
-from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.huge_text import text_of
@@ -60,7 +59,7 @@ class ServerBench:
                 settings=arm.settings,
                 environment=arm.server_environment(),
                 under=arm.before_server(folder),
-                cpus=self._cpus(arm).server_cpus,
+                cpus=self._plan.seat_of(arm).server_cpus,
                 cleanly=False,  # Nobody needs its data.
                 label=f"arm '{arm.name}': ",
             ) as server:
@@ -77,7 +76,7 @@ class ServerBench:
 
     def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
         assert isinstance(running, RunningServer) and isinstance(load, RunningLoad | None)
-        before, after = self._cpus(self._variants[running.pid]), self._cpus(arm)
+        before, after = self._plan.seat_of(self._variants[running.pid]), self._plan.seat_of(arm)
         self._variants[running.pid] = arm
         if before == after:
             return
@@ -103,17 +102,13 @@ class ServerBench:
             seconds=seconds,
             seed=seed,
             options=variant.client,
-            cpus=self._cpus(variant).client_cpus,
+            cpus=self._plan.seat_of(variant).client_cpus,
             log=self._log,
         )
 
-    def _cpus(self, arm: Variant) -> Seat:
-        planned = self._plan.seat
-        return Seat(server_cpus=arm.server_cpus or planned.server_cpus, client_cpus=arm.client_cpus or planned.client_cpus)
-
     def _refuse_other_cpus(self, server: RunningServer, arm: Variant) -> None:
         """A command before the server may choose CPUs, such as ``taskset``: to move the server would undo what it is for."""
-        if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(self._cpus(arm).server_cpus):
+        if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(self._plan.seat_of(arm).server_cpus):
             raise ServerFailed(
                 f"{server.label}it keeps itself to other CPUs than it was given, {', '.join(map(str, sorted(has)))}",
                 "a duet moves its servers: leave what chooses CPUs out of `under`, and name server_cpus and client_cpus",

@@ -115,40 +115,46 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     return values
 
 
-def levels(slices: Iterable[Slice], confidence: float) -> tuple[Level, ...]:
+def levels(slices: Iterable[Slice], confidence: float, first_stage: int | None = None) -> tuple[Level, ...]:
     """Each arm's own figures for each load: geometric means over trials with their intervals."""
     return tuple(
         Level(**load.model_dump(), arm=arm, metric=metric, value=mean.value, ci_low=mean.low, ci_high=mean.high)
         for (arm, load), metrics in trial_values(slices).items()
         for metric, by_trial in metrics.items()
-        for mean in [geometric_mean(np.log(list(by_trial.values())), confidence)]
+        for logs in [np.log([by_trial[trial] for trial in sorted(by_trial)])]
+        for mean in [interval(estimate(logs, _of_first_stage(by_trial, first_stage)), confidence)]
     )
 
 
-def comparisons(slices: Iterable[Slice], *baselines: str, first_stage: int | None = None) -> tuple[Comparison, ...]:
+def comparisons(
+    slices: Iterable[Slice], *baselines: str, first_stage: int | None = None, judged: Metric | None = None
+) -> tuple[Comparison, ...]:
     """Every other arm against each of ``baselines``, for each load and metric that both have in at least one trial.
 
     A baseline is itself compared with those named before it. All have one confidence, see above. With ``first_stage``,
-    that many trials say how far trials spread.
+    that many trials say how far trials spread. ``judged`` is compared though it be one of ``DESCRIBED``.
     """
-    found = pairs(slices, baselines, first_stage)
+    found = pairs(slices, baselines, first_stage, judged)
     confidence = common_confidence([pair.mean for pair in found])
     return tuple(_compare(pair, confidence) for pair in found)
 
 
-def pairs(slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | None = None) -> list[Pair]:
+def pairs(
+    slices: Iterable[Slice], baselines: Sequence[str], first_stage: int | None = None, judged: Metric | None = None
+) -> list[Pair]:
     """What is compared with what, in the order of the comparisons."""
     values = trial_values(slices)
     return [
-        Pair(load, metric, arm, baseline, logs, estimate(logs, first_stage))
+        Pair(load, metric, arm, baseline, logs, estimate(logs, _of_first_stage(both, first_stage)))
         for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
         if arm not in baselines[: number + 1]
         for base in [values.get((baseline, load), {})]
         for metric, by_trial in metrics.items()
-        if metric not in DESCRIBED
-        if metric in base and by_trial.keys() & base[metric].keys()
-        for logs in [_paired_logs(by_trial, base[metric])]
+        if metric not in DESCRIBED or metric == judged
+        for both in [by_trial.keys() & base.get(metric, {}).keys()]
+        if both
+        for logs in [np.array([math.log(by_trial[trial] / base[metric][trial]) for trial in sorted(both)])]
     ]
 
 
@@ -217,8 +223,9 @@ def trials_needed(logs: Logs, confidence: float) -> int:
     return bisect_left(range(MOST_TRIALS), True, lo=2, key=decides)
 
 
-def _paired_logs(by_trial: Mapping[int, float], base: Mapping[int, float]) -> np.ndarray:
-    return np.array([math.log(by_trial[trial] / base[trial]) for trial in sorted(by_trial.keys() & base.keys())])
+def _of_first_stage(trials: Iterable[int], first_stage: int | None) -> int | None:
+    """How many of these trials belong to the first stage: one may lack the figure."""
+    return None if first_stage is None else sum(trial < first_stage for trial in trials)
 
 
 def _compare(pair: Pair, confidence: float) -> Comparison:

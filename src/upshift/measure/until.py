@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Plan, Reached, Slice
 from upshift.measure.statistics import LEVEL, MOST_TRIALS, UNBOUNDED_HIGH, half_width, pairs
+
+_LEAST_FIRST_STAGE = 2
+
+
+def refuse_short_first_stage(until: float | None, trials: int) -> None:
+    """Raises UsageError where the first stage cannot say how far trials spread."""
+    if until is not None and trials < _LEAST_FIRST_STAGE:
+        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
 
 
 def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: float = 0.0) -> tuple[int, float]:
@@ -17,13 +26,15 @@ def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: fl
     first stage's time that tells how many fit, beside the ``pilot_s`` that the pilot took.
     """
     first = [each for each in slices if each.trial < plan.trials]
-    means = [
-        each.mean for each in pairs(first, [baseline]) if _counts(plan, each.load.held_out, each.load.connections, each.metric)
+    counted = [
+        each
+        for each in pairs(first, [baseline])
+        if _counts(plan, each.load.held_out, each.load.connections, each.metric) and math.isfinite(each.mean.error)
     ]
-    if plan.until is None or not means:
+    if plan.until is None or not counted:
         return plan.trials, UNBOUNDED_HIGH
-    # Of a single trial, were the spread known as well as from the first stage.
-    widest = max(half_width(mean, 1 - LEVEL) for mean in means) * math.sqrt(plan.trials)
+    # Of a single trial, were the spread known as well as from the first stage; a trial may lack the figure.
+    widest = max(half_width(each.mean, 1 - LEVEL) * math.sqrt(len(each.logs)) for each in counted)
     asked = min(MOST_TRIALS, max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
     if plan.budget_s is not None:
         a_trial_s = max(each.started_s + each.wall_s for each in first) / plan.trials

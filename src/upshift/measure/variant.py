@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -118,15 +119,18 @@ def _read(name: str, file: Path) -> Variant:
         found = _File.model_validate(tomllib.loads(file.read_text()))
     except FileNotFoundError as error:
         raise UsageError(f"there is no variant file {file}", "name an executable, or a .toml file") from error
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is no variant", "name an executable, or a .toml file") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is not TOML: {error}", hint) from error
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
     # A relative path is the file's own: it means the same from every folder.
-    binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+    with paths_of(str(file)):
+        binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
+        sql = find_sql(str(file), found.sql, file.parent)
     program = find_program(binary, found.server)
     refuse_impossible(str(file), found, kind_of(program))
-    sql = find_sql(str(file), found.sql, file.parent)
     return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
 
 
@@ -160,7 +164,16 @@ def size_bytes(text: str) -> int:
     """``512M``, ``4G``, ``1048576``; 0 for what is no size."""
     unit = _SIZES.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if digits.isdigit() else 0
+    return int(digits) * unit if digits.isdecimal() else 0
+
+
+@contextlib.contextmanager
+def paths_of(where: str) -> Iterator[None]:
+    """Raises UsageError where a path within cannot be one: the home of an unknown user, or a letter that no name has."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{where} names a path that is none: {error}", "write paths out in full") from error
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

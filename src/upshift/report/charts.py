@@ -219,7 +219,7 @@ def _bar(level: Level, number: int, paint: str) -> Figure:
 
 
 def _error_bars(levels: Sequence[Level], paint: str) -> Figure:
-    """None where one trial gives no interval: a bar up to 1e9 would flatten the chart."""
+    """None where no interval is known: a bar up to 1e9 would flatten the chart."""
     known = [words.known(level.ci_low, level.ci_high) for level in levels]
     return {
         "type": "data",
@@ -236,7 +236,7 @@ def _error_bars(levels: Sequence[Level], paint: str) -> Figure:
 def _hover(level: Level) -> str:
     limits = words.interval_of(level.ci_low, level.ci_high)
     unit = words.UNITS[level.metric]
-    more = f" ({limits})" if limits else ", one trial"
+    more = f" ({limits})" if limits else ", interval not known"
     return f"{escape(level.arm)}, {words.count(level.connections, 'connection')}: {words.figure(level.value)} {unit}{more}"
 
 

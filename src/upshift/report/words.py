@@ -9,6 +9,7 @@ from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, Lea
 from upshift.measure.pilot import in_words
 from upshift.measure.placement import Seat
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
+from upshift.measure.variant import Surroundings
 
 METRIC_NAMES: Mapping[Metric, str] = {
     "qps": "queries per second",
@@ -37,6 +38,7 @@ _HUGE = 100.0
 """Limits beyond it are rounded to whole numbers."""
 _FINE = 0.02
 """Intervals narrower than this get a third decimal."""
+_MOST_DECIMALS = 6
 
 
 def duration(seconds: float) -> str:
@@ -93,7 +95,7 @@ def interval(each: Comparison, joint: str = " to ") -> str:
 
 
 def interval_of(low: float, high: float, joint: str = " to ") -> str:
-    """A level's interval, in its unit; empty when one trial cannot give one."""
+    """A level's interval, in its unit; empty when one trial cannot give one, or two lie too far apart."""
     return f"{figure(low)}{joint}{figure(high)}" if known(low, high) else ""
 
 
@@ -137,7 +139,7 @@ def trials_needed(each: Comparison) -> str:
 def sentence(each: Comparison, *, name_arm: bool) -> str:
     """A throughput verdict as one sentence, without a full stop."""
     subject = f"{each.workload} on {each.arm}" if name_arm else each.workload
-    if not known(each.ci_low, each.ci_high):
+    if each.trials < 2:
         return f"{subject}: {ratio(each)}x the throughput, inconclusive (one trial gives no interval)"
     verdicts = {
         "faster": "",
@@ -165,15 +167,16 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
     """The plan in sentences, for someone who wants to know whether to believe the figures."""
     plan, arms = experiment.plan, len(experiment.arms)
     compared = len(experiment.comparisons)
+    trials = experiment.reached.trials if experiment.reached else plan.trials
     return (
-        f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(plan.trials, 'time')} each. "
+        f"{count(arms, 'server')} {'were' if arms > 1 else 'was'} started {count(trials, 'time')} each. "
         f"One start is one trial, the unit that counts: each start has a random offset until its end.",
         f"Within a trial the servers {_turns(plan, arms)} (seed {plan.seed}): for each workload and number of connections "
         f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in{_lead(experiment)}. "
         f"Connections were kept from turn to turn, and {_between(plan)}. Drift of the machine thus "
         f"affects all of them alike. Before the first load they were warmed up for {plan.warmup_s:g} s; before each load all "
         f"servers finished flushing and purging, or a flag says that they did not.",
-        cpus_sentence(plan),
+        cpus_sentence(plan, {arm.name: arm for arm in experiment.arms}),
         f"The headline is at {count(plan.headline_connections, 'connection')}, fixed before anything was measured.",
         "A ratio is the geometric mean over trials of server / baseline within the same trial; "
         "its interval is Student's t on its logarithm."
@@ -201,13 +204,23 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def cpus_sentence(plan: Plan) -> str:
-    """Where servers and loads ran."""
+def cpus_sentence(plan: Plan, arms: Mapping[str, Surroundings]) -> str:
+    """Where servers and loads ran. ``arms`` by name may have CPUs of their own."""
     apart = set(plan.server_cpus).isdisjoint(plan.client_cpus) and plan.server_cpus and plan.client_cpus
     shared = "" if apart else " They share CPUs, so the load's own cost is part of what is seen."
     if plan.duet:
         return f"{duet_sentence(plan.duet)}. For each of the two, {plan.placement}.{shared}"
-    return f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}"
+    own: dict[Seat, list[str]] = {}
+    for name, arm in arms.items():
+        if arm.server_cpus or arm.client_cpus:
+            own.setdefault(plan.seat_of(arm), []).append(name)
+    others = "".join(
+        f" {', '.join(names)}, by its own settings, ran on {cpus(seat.server_cpus)}, its load on {cpus(seat.client_cpus)}."
+        for seat, names in own.items()
+    )
+    return (
+        f"The server ran on {cpus(plan.server_cpus)}, the load on {cpus(plan.client_cpus)}: {plan.placement}.{shared}{others}"
+    )
 
 
 def duet_sentence(duet: Sequence[Seat]) -> str:
@@ -222,7 +235,7 @@ def duet_sentence(duet: Sequence[Seat]) -> str:
 def _turns(plan: Plan, arms: int) -> str:
     if plan.duet:
         return "worked at the same time, each on either set of CPUs in half of the turns"
-    return "took turns, in an order that the next trial turned around" if arms > 1 else "was loaded"
+    return "took turns, every second round in the reverse order of the one before" if arms > 1 else "was loaded"
 
 
 def _between(plan: Plan) -> str:
@@ -253,9 +266,16 @@ def reached_sentence(each: Reached) -> str:
 
 
 def _decimals(each: Comparison) -> int:
+    least = 3 if each.ci_high - each.ci_low < _FINE else 2
+    if each.verdict not in ("faster", "slower"):
+        return least
     # A verdict beside "0.95 to 1.00" would look wrong: show on which side of 1 the limit is.
-    hides_verdict = each.verdict in ("faster", "slower") and 1.0 in (round(each.ci_low, 2), round(each.ci_high, 2))
-    return 3 if hides_verdict or each.ci_high - each.ci_low < _FINE else 2
+    shows = (
+        number
+        for number in range(least, _MOST_DECIMALS)
+        if 1.0 not in (round(each.ci_low, number), round(each.ci_high, number))
+    )
+    return next(shows, _MOST_DECIMALS)
 
 
 def _limit(value: float, decimals: int) -> str:

@@ -10,7 +10,7 @@ from upshift.door import data_format, lasting_settings, version_of
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
-from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Experiment, Load
+from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Experiment, Load, Metric
 from upshift.measure.schedule import loads_of
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
@@ -53,11 +53,12 @@ def measure(
     samples: str = "samples.parquet",
     bench_of: Callable[..., ServerBench] = ServerBench,
     without: Collection[str] = (),
+    judged: Metric | None = None,
 ) -> Experiment:
     """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
 
     Never taken from another run. A run that measures several times gives each a ``name`` and a file for its ``samples``.
-    Arms named in ``without`` have died in an earlier attempt, see ``run_experiment``.
+    For arms named in ``without``, which have died in an earlier attempt, and ``judged`` see ``run_experiment``.
     """
     workloads = {workload.name: workload for workload in (*measuring.train_on, *measuring.hold_out)}
     # All that the servers run with: a reader of the result has no other place to learn it from.
@@ -91,6 +92,7 @@ def measure(
             data_bytes=data_bytes,
             driven=driven,
             without=without,
+            judged=judged,
         )
         return experiment.model_copy(update={"transactions": in_transactions(measuring)})
 
@@ -101,6 +103,7 @@ def measure(
         "driven": driven,
         "plan": measuring.plan,
         "without": sorted(without),
+        **({"judged": judged} if judged else {}),
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
 

@@ -12,7 +12,8 @@ from typing import Any
 from upshift.door import lasting_settings
 from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.bench import RunningArm
-from upshift.measure.model import Experiment, Flag, Load
+from upshift.measure.model import Experiment, Flag, Load, Metric
+from upshift.measure.quality import of_parts
 from upshift.measure.samples import read_samples
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
@@ -160,7 +161,7 @@ def measure_arms(
     (lab.run.path / _PARTS).mkdir(exist_ok=True)
     died = _read_died(lab)
     parts: list[Part] = []
-    flags: dict[str, Flag] = {}
+    flags: list[Flag] = []
     for which, each in enumerate(made):
         for number, members in enumerate(groups):
             # The seed of all groups of the same servers is one: their trials are of one order of loads.
@@ -176,18 +177,19 @@ def measure_arms(
             gone = _gone(died, at)
             slices = tuple(one for one in read_samples(lab.run.path / file) if one.arm not in gone)
             parts.append(Part(training=each.training, layout=each.layout, slices=slices))
-            for flag in experiment.flags:
-                flags.setdefault(flag.name, flag)
+            flags += experiment.flags
     why = {name: death.message for name, death in died.items()}
-    return Measured(parts=tuple(parts), died=why, flags=tuple(flags.values()))
+    return Measured(parts=tuple(parts), died=why, flags=of_parts(flags))
 
 
-def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int) -> Experiment:
-    """The recommended set against all off, in trials that chose nothing."""
+def confirm(lab: Lab, arms: tuple[Variant, ...], data: Filled, measuring: Measuring, trials: int, metric: Metric) -> Experiment:
+    """The recommended set against all off, in trials that chose nothing, compared in ``metric`` as well."""
     plan = measuring.plan.model_copy(update={"trials": trials, "seed": _CONFIRMING_SEED})
     file = f"{_PARTS}/{Stage.CONFIRM}.parquet"
     filled = templates(lab, arms, data, measuring.train_on + measuring.hold_out)
-    return measure(lab, arms, filled, measuring.model_copy(update={"plan": plan}), name=Stage.CONFIRM, samples=file)
+    return measure(
+        lab, arms, filled, measuring.model_copy(update={"plan": plan}), name=Stage.CONFIRM, samples=file, judged=metric
+    )
 
 
 def _measure_living(

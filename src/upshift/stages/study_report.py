@@ -11,6 +11,7 @@ from upshift import __version__
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
+from upshift.measure.quality import of_parts
 from upshift.measure.variant import Variant
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
@@ -93,7 +94,7 @@ def report_study(
         recommended=_names(plan, best.row) if best.row else (),
         recommended_file=str(file) if file else "",
         confirmed=confirmed,
-        flags=tuple({flag.name: flag for flag in (*(confirmed.flags if confirmed else ()), *measured.flags)}.values()),
+        flags=of_parts((*(confirmed.flags if confirmed else ()), *measured.flags)),
         warnings=(
             *filter(None, (best.lacking, carded.lacking)),
             *_warnings(plan, same, measured),

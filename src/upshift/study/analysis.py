@@ -97,7 +97,7 @@ def by_instructions(
     """What the factors do to the instructions of a query, geometric means over ``workloads``; None unless all off and another
     row were counted.
 
-    Counts repeat so well that one is enough. Rows that were not counted are left out.
+    Counts repeat so well that one is enough. Rows that were not counted are left out; those with one server share its count.
     """
     without = uncounted(tuple(standing_for.values()), counted, workloads)
     rows = tuple(row for row in design.rows if row in standing_for and standing_for[row] not in without)
@@ -105,7 +105,9 @@ def by_instructions(
         return None
     counts = {(each.arm, each.workload): each.instructions_per_query for each in counted.counts}
     logs = np.array([np.mean([math.log(counts[standing_for[row], each]) for each in workloads]) for row in rows])
-    return attribute(design, rows, logs[None, :], higher_is_better=False, known_sd=COUNT_LOG_SD)
+    names = [standing_for[row] for row in rows]
+    servers = np.array([[float(name == arm) for arm in dict.fromkeys(names)] for name in names])
+    return attribute(design, rows, logs[None, :], higher_is_better=False, known_sd=COUNT_LOG_SD, servers=servers)
 
 
 def uncounted(arms: Sequence[str], counted: Instructions, workloads: Sequence[str]) -> tuple[str, ...]:

@@ -6,14 +6,15 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, ValidationError, model_validator
 
 from upshift.build.recipe import Recipe
+from upshift.card.program import LEAST_S, MOST_S
 from upshift.errors import UsageError
 from upshift.measure.model import Metric
-from upshift.measure.variant import Surroundings, find_sql
+from upshift.measure.variant import Surroundings, find_sql, paths_of
 from upshift.options import Options
 from upshift.paths import shipped
 from upshift.study.designs import Factor, Kind, Row
@@ -24,6 +25,7 @@ OFF = "off"
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _BUDGET = re.compile(r"(\d+)([smh])")
 _HINT = "docs/reference/study.md lists the keys, with an example"
+T = TypeVar("T")
 
 
 def _seconds(text: object) -> object:
@@ -33,6 +35,18 @@ def _seconds(text: object) -> object:
     if not found:
         raise ValueError(f"'{text}' is no time such as 90s, 40m or 2h")
     return int(found[1]) * _UNITS_S[found[2]]
+
+
+def _card_seconds(seconds: float) -> float:
+    if seconds and not LEAST_S <= seconds <= MOST_S:
+        raise ValueError(f"a card takes {LEAST_S:g} to {MOST_S:g} seconds, or 0 for none")
+    return seconds
+
+
+def _each_once(listed: tuple[T, ...]) -> tuple[T, ...]:
+    if twice := next((each for each in listed if listed.count(each) > 1), None):
+        raise ValueError(f"{twice} is named twice")
+    return listed
 
 
 def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -94,7 +108,7 @@ class Change(Surroundings):
         )
 
 
-Budget = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Budget = Annotated[FiniteFloat, BeforeValidator(_seconds), Field(gt=0)]
 
 
 class Study(Value):
@@ -113,19 +127,19 @@ class Study(Value):
     """For a grid: what is on in each row, as ``factor`` or ``factor=level``."""
     workloads: Annotated[tuple[str, ...], Field(min_length=1)] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
     held_out: tuple[str, ...] = ()
-    connections: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (8,)
+    connections: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(_each_once)] = (8,)
     metric: Metric = "total_cpu_us_per_query"
     trials: Annotated[int, Field(ge=1)] | None = None
     """Server starts of each row; None: as many as the budget holds."""
     rounds: Annotated[int, Field(ge=1)] | None = None
     """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s`` and ``duet``."""
-    slice_s: Annotated[float, Field(ge=0.1)] | None = None
-    lead_s: Annotated[float, Field(ge=0)] | None = None
-    warmup_s: Annotated[float, Field(ge=0)] | None = None
+    slice_s: Annotated[FiniteFloat, Field(ge=0.1)] | None = None
+    lead_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    warmup_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
     duet: bool = False
     """Each row is measured at the same time as the first one."""
-    train_s: Annotated[float, Field(ge=1)] = 20.0
-    card_s: Annotated[float, Field(ge=0)] = 10.0
+    train_s: Annotated[FiniteFloat, Field(ge=1)] = 20.0
+    card_s: Annotated[FiniteFloat, Field(ge=0), AfterValidator(_card_seconds)] = 10.0
     """For the machine card; 0: none."""
     trainings: Annotated[int, Field(ge=1)] = 1
     """Trainings of each profile: the trials are shared out among them and their layouts."""
@@ -144,6 +158,7 @@ class Study(Value):
                 raise ValueError(f"factor '{name}' has no level")
         if not self.factors:
             raise ValueError("there is no factor")
+        _each_once((*self.workloads, *self.held_out))
         if bool(self.rows) != (self.design == "grid"):
             raise ValueError('rows are those of design = "grid", which needs them')
         if not self.base.names_a_server or (self.base.recipe and (self.base.binary or self.base.server)):
@@ -247,7 +262,8 @@ def read_study(file: Path) -> Study:
         raise UsageError(f"{file} is not TOML: {error}", "compare it with a file in studies/") from error
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", _HINT) from error
-    return _at_home(found, file.resolve().parent)
+    with paths_of(str(file)):
+        return _at_home(found, file.resolve().parent)
 
 
 def _at_home(study: Study, folder: Path) -> Study:

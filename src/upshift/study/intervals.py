@@ -84,16 +84,16 @@ def spreads(
     """
     found = values @ weights.T
     means, trials = found.mean(axis=0), len(values)
+    noise = weights if servers is None else weights @ servers
+    sizes = np.sum(noise**2, axis=1)
     if known_sd is not None:
         exact = np.abs(found).max(axis=0) == 0
-        errors = np.where(exact, 0.0, known_sd * np.sqrt(np.sum(weights**2, axis=1) / trials))
+        errors = np.where(exact, 0.0, known_sd * np.sqrt(sizes / trials))
         return [
             Spread(log=float(mean), error=float(error), freedom=math.inf) for mean, error in zip(means, errors, strict=True)
         ]
     if trials < 2:
         return [Spread(log=float(mean), error=math.inf, freedom=1.0) for mean in means]
-    noise = weights if servers is None else weights @ servers
-    sizes = np.sum(noise**2, axis=1)
     own = np.divide(np.var(found, axis=0, ddof=1), sizes, out=np.zeros(len(sizes)), where=sizes > _DEPENDENT)
     lent = np.var(found @ np.linalg.pinv(noise.T) @ _independent(noise).T, axis=0, ddof=1)
     prior, freedom = _prior(lent[lent > _DEPENDENT**2], trials - 1)

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import Load
-from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.report import words
 from upshift.study import wording
 from upshift.study.attribution import FactorEffect
@@ -54,8 +53,9 @@ def render(result: StudyResult) -> str:
         cell=lambda row, load: cells.get((row, load.model_dump_json())),
         rows_plot=lambda load: rows_plot(result, load),
         base_value=lambda load: base_value(result, load),
-        heat=lambda effects, number: _heat(result, effects[number]),
+        heat=lambda effects, number: _heat(effects[number]),
         losses=losses(result),
+        own_cpus={row.name: row.change for row in result.rows if row.same_as is None},
         confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
         crossed=crossed_cells(result),
     )
@@ -74,14 +74,14 @@ def base_value(result: StudyResult, load: object) -> str:
     return words.figure(own[0].value / own[0].effect.ratio) if own else ""
 
 
-def _heat(result: StudyResult, each: FactorEffect) -> str:
+def _heat(each: FactorEffect) -> str:
     """A cell's colour: green better, red worse, the deeper the more; none where nothing was found."""
     effect = each.share or each.alone
-    if effect is None:
+    if effect is None or each.verdict not in ("faster", "slower"):
         return ""
-    better = (effect.ratio > 1) == HIGHER_IS_BETTER[result.metric]
     depth = min(1.0, abs(math.log(effect.ratio)) / _DEEPEST)
-    return f"background: color-mix(in srgb, var(--{'good' if better else 'bad'}) {60 * depth:.0f}%, transparent)"
+    colour = "good" if each.verdict == "faster" else "bad"
+    return f"background: color-mix(in srgb, var(--{colour}) {60 * depth:.0f}%, transparent)"
 
 
 def row_cells(result: StudyResult, row: str) -> list[Cell]:

@@ -280,7 +280,7 @@ def _refuse_own_cpus(arms: tuple[Arm, ...]) -> None:
 def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:
     """Raises UsageError or NotEnoughRoom for a variant that this machine cannot run."""
     change = arm.change
-    if change.binary and not (change.binary.is_file() and os.access(change.binary, os.X_OK)):
+    if change.binary and not (os.access(change.binary, os.X_OK) and change.binary.is_file()):
         raise UsageError(f"row '{arm.name}': {change.binary} is not an executable", "name the server's binary, such as mysqld")
     server = change.binary or (arm.recipe.patches if arm.recipe else ())
     refuse_switches(kind, f"row '{arm.name}'", change.settings, server)

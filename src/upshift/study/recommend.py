@@ -23,15 +23,17 @@ Chosen = tuple[int, int]
 def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> Row | None:
     """The levels to choose, the fewest among equals; None when no factor and no pair of them helps.
 
-    Steps lead to the last one that was found to help, with all before it. Else effects that Holm's procedure did not find
-    count for nothing, and a design with pairs takes a found pair's into account, also where a factor helps alone and harms
-    beside another. Where factors were measured one at a time, what all together lack counts as soon as two are on, as nobody
-    knows which two lack it; what they have beyond their sum counts when all are on.
+    Effects that Holm's procedure did not find count for nothing. Steps lead as far as their sum is best. A design with pairs
+    takes a found pair's into account, also where a factor helps alone and harms beside another. Where factors were measured
+    one at a time, what all together lack counts as soon as two are on, as nobody knows which two lack it; what they have
+    beyond their sum counts when all are on.
     """
-    if design.kind == "steps":
-        helped = [number for number, each in enumerate(found.factors, start=1) if each.verdict == "faster"]
-        return design.rows[helped[-1]] if helped else None
     direction = 1 if higher_is_better else -1
+    if design.kind == "steps":
+        effects = _alone(design, found, direction, frozenset())
+        gains = list(itertools.accumulate(effects.get((number, 1), 0.0) for number in range(len(design.factors))))
+        far = gains.index(max(gains))
+        return design.rows[far + 1] if gains[far] > 0 else None
     pairs = _pairs(design, found, direction)
     alone = _alone(design, found, direction, {level for pair in pairs for level in pair})
     beyond = _beyond(found, direction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment 
         if against
         else f"Recommended by the study {study.name}"
     )
-    lines = [f"# {said}: {arm.name}."]
+    lines = [f"# {' '.join(said.split())}: {arm.name}."]
     lines += [f"# {sentence}" for sentence in gain_sentences(confirmed, study.metric)]
     change = arm.change.model_dump(mode="json", exclude_defaults=True)
     if arm.recipe is None:
@@ -33,7 +34,7 @@ def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment 
         table = {"binary": str(arm.change.binary), **server, **{key: change[key] for key in _SURROUNDINGS if change.get(key)}}
     else:
         table = _recipe_keys(arm.recipe)
-        beside = {key: change[key] for key in _SURROUNDINGS if change.get(key)}
+        beside = {key: change[key] for key in ("trained_on", "hot_set_of", *_SURROUNDINGS) if change.get(key)}
         lines += [f"# Measured with: {line}" for line in toml(beside).splitlines() if line]
     file.write_text("\n".join(lines) + "\n" + toml(table))
     return file
@@ -52,7 +53,7 @@ def toml(table: Mapping[str, Any]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _recipe_keys(recipe: Recipe) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from cards import KIB, MIB, calls, card, loads, steady, wild
 
 from upshift.card import sentences as rules
+from upshift.card.rows import size
 from upshift.card.sentences import sentences
 
 
@@ -54,6 +55,11 @@ def test_a_last_cache_that_is_as_slow_as_memory_is_named() -> None:
 def test_nothing_is_said_of_a_cache_that_the_loads_do_not_show(changes: dict[str, Any]) -> None:
     said = rules.caches(card(**changes))
     assert said.startswith("A load costs 1.30 ns in 16 KiB") and "last cache" not in said
+
+
+def test_a_cache_keeps_its_fraction_of_a_mebibyte() -> None:
+    sizes = (48 * KIB, 1280 * KIB, 2 * MIB, 28160 * KIB, 1536 * MIB)
+    assert [size(each) for each in sizes] == ["48 KiB", "1.25 MiB", "2 MiB", "27.5 MiB", "1,536 MiB"]
 
 
 def test_one_footprint_is_no_comparison() -> None:

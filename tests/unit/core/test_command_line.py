@@ -115,6 +115,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("measure", "/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
+        (("optimize", "--slice-seconds", "inf"), "slice_s: Input should be a finite number"),
         (("measure", "a", "b", "--rounds", "0"), "rounds"),
         (("measure", "a=/bin/true", "b=/bin/echo", "c=/bin/false", "--duet"), "a duet has two servers, and 3 servers are"),
         (("optimize", "--duet", "--baseline", "/bin/true"), "a duet has two servers, and 3 servers are"),

@@ -7,6 +7,7 @@ import io
 import pytest
 from fakes import FakeClock
 from rich.console import Console
+from rich.table import Table
 
 from upshift import console
 from upshift.console import ConsoleProgress, _duration
@@ -105,3 +106,12 @@ def test_what_stands_between_colons_stays_as_it_is(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert captured.out == "a.c:cd:[b]\na.c:cd:[b]\n    a.c:cd:[b]\n"
     assert captured.err == "a.c:cd:[b]\n"
+
+
+def test_brackets_in_a_results_tables_are_parts_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(console.out, "_file", file)
+    table = Table("function", title="[/mix]")
+    table.add_row("std::string[abi:cxx11]")
+    console.out.print(table)
+    assert "[/mix]" in file.getvalue() and "std::string[abi:cxx11]" in file.getvalue()

@@ -100,6 +100,7 @@ def test_the_scope_asked_for_wins() -> None:
         ({"baseline": "/bin/false"}, UsageError, "--baseline: /usr/bin/false does not start"),
         ({"recipe": "gcc-pgo-lto", "toolchain": "clang"}, RecipeError, "is for gcc, not for clang"),
         ({"recipe": "max-clang", "toolchain": "gcc"}, RecipeError, "is for clang, not for gcc"),
+        ({"until": 0.01, "trials": 1}, UsageError, "--until needs two trials"),
         ({"verify": "mian"}, UsageError, "--verify mian: mysql has no tests 'mian'"),
         ({"verify": "main.1st,innodb"}, UsageError, "has no tests 'innodb'"),
         (

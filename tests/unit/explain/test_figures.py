@@ -49,6 +49,11 @@ def test_user_and_system_time_add_up_and_have_ratios_of_their_own() -> None:
     assert low is not None and high is not None and low < told["cpu"].ratio < high < 1
 
 
+def test_a_part_that_was_nothing_before_has_no_ratio() -> None:
+    alone = [block({on("run"): 60}, 1000, 0.06) for _ in range(3)]
+    assert list(found(alone, AFTER)) == ["cpu", "user"]
+
+
 def test_waits_are_told_by_what_the_scheduler_counts() -> None:
     blocks = [replace(block({on("run"): 60}, queries), voluntary_switches=90, run_delay_s=0.003) for queries in (1000, 2000)]
     told = side("a", blocks, sampled(blocks, Groups()), "cpu-clock", None)

@@ -96,6 +96,12 @@ def test_a_call_that_is_hardly_made_any_more_is_judged_by_its_counts() -> None:
     assert found.calls and found.calls.verdict == "less"
 
 
+def test_a_call_that_was_sampled_and_not_made_while_calls_were_counted_has_its_time() -> None:
+    never = [Round({"fsync": 0}, QUERIES)] * 4
+    found = told(server(fsync=0.05), server(fsync=0.05), never, never)["disk"]
+    assert found.counted == ("fsync",) and found.calls is None and found.us_a_call is None
+
+
 def test_without_counts_there_is_time_alone_and_groups_add_up() -> None:
     found = told(server(futex=20.0, sendto=10.0), server(futex=10.0, sendto=10.0))
     assert all(each.calls is None and each.counted == () for each in found.values())

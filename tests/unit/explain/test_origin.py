@@ -35,6 +35,11 @@ def test_what_the_cache_built_names_its_source(tmp_path: Path, nested: bool) -> 
     assert origin_of(binary, tmp_path) == Origin(sha256="b" * 64, patches=("one", "two"))
 
 
+def test_a_server_at_the_root_is_of_no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("upshift.explain.origin.file_sha256", lambda _file: "a" * 64)
+    assert origin_of(Path("/mysqld"), tmp_path) is None
+
+
 def test_a_package_names_its_source(tmp_path: Path) -> None:
     binary = server(tmp_path / "bin")
     provenance = {"source": {"sha256": "a" * 64, "patches": ["one"]}, "sha256": {"bin/mysqld": file_sha256(binary)}}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read
 from upshift.explain.symbols import Part, SymbolTable
 
@@ -37,6 +39,24 @@ def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
             Frame("", "outer", 0x201F),
         ): 1
     }
+
+
+@pytest.mark.parametrize(
+    ("home", "kernel"),
+    [
+        *(
+            ("[ext4]", True),
+            ("[virtio_net]", True),
+            ("/lib/modules/6.1/kernel/fs/xfs/xfs.ko.zst", True),
+            ("/boot/vmlinux", True),
+        ),
+        *(("[vdso]", False), ("[unknown]", False), ("/usr/lib/libkopete.so", False)),
+    ],
+)
+def test_modules_are_the_kernels(home: str, kernel: bool) -> None:
+    found = samples("a 1 cpu-clock:\n", f"\tffffffffc0004010 inner ({home})\n", "\n")
+    ((stack, _count),) = found.stacks.items()
+    assert (stack[0].home == KERNEL) == kernel
 
 
 def test_a_call_that_ends_a_function_counts_to_it_and_not_to_the_next() -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from fake_bench import one_slice, plan
+from fake_bench import arm, one_slice, plan
 
 from upshift.measure.model import Flag, Slice
-from upshift.measure.quality import find_flags
+from upshift.measure.quality import find_flags, of_parts
 
 PLAN = plan(rounds=4)
 
@@ -53,9 +53,30 @@ def test_many_spoilt_loads_stay_one_short_flag() -> None:
     assert flag.message.endswith("and 2 more")
 
 
+def test_flags_of_several_parts_name_the_arms_of_all() -> None:
+    parts = [found(slices(arm=name, errors=1))["errors"] for name in "abcde"]
+    (flag,) = of_parts(parts)
+    assert [each.arm for each in flag.loads] == list("abcde")
+    assert all(f"({name}, reads" in flag.message for name in "abc") and flag.message.endswith("; and 2 times more")
+    (pool,) = of_parts(2 * find_flags([], PLAN, pool_bytes=100, data_bytes=101))
+    assert pool == found([], pool_bytes=100, data_bytes=101)["buffer-pool-smaller-than-data"]
+
+
 def test_a_server_that_has_more_cpus_than_clients_is_not_idle_for_that() -> None:
     busy = slices(connections=1, total_cpu_s=1.8)
     assert find_flags(busy, plan(rounds=4, server_cpus=tuple(range(8)), client_cpus=(8,))) == ()
+
+
+def test_an_arm_with_cpus_of_its_own_is_judged_by_these() -> None:
+    """Its server has one CPU of sixteen, and its load one of four."""
+    wide = plan(rounds=4, server_cpus=tuple(range(12)), client_cpus=tuple(range(12, 16)))
+    own = arm("plain").model_copy(update={"server_cpus": (3,), "client_cpus": (12,)})
+    assert find_flags(slices(total_cpu_s=1.9), wide, [own]) == ()
+    (flag,) = find_flags(slices(total_cpu_s=1.9, client_cpu_s=1.9), wide, [own])
+    assert flag.name == "client-saturated" and "its 1 CPU: 95%" in flag.message
+    both = [*slices(total_cpu_s=1.9, client_cpu_s=1.9), *slices(arm="pgo", total_cpu_s=16, client_cpu_s=7.6)]
+    (flag,) = find_flags(both, wide, [own, arm("pgo")])
+    assert flag.message.startswith("the client used up its CPUs: 95%")
 
 
 def test_one_slice_without_queries_is_idleness() -> None:
@@ -65,6 +86,7 @@ def test_one_slice_without_queries_is_idleness() -> None:
 
 def test_data_that_does_not_fit_the_pool() -> None:
     assert list(found(slices(), pool_bytes=100, data_bytes=101)) == ["buffer-pool-smaller-than-data"]
+    assert "shared_buffers" in found(slices(), pool_bytes=100, data_bytes=101)["buffer-pool-smaller-than-data"].hint
     assert found(slices(), data_bytes=101) == {}
 
 

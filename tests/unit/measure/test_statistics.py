@@ -200,6 +200,8 @@ def test_a_metric_that_one_arm_lacks_is_not_compared() -> None:
 def test_run_queue_delay_is_described_and_not_compared() -> None:
     slices = [each.model_copy(update={"run_delay_s": 0.1}) for each in trials([1.2, 1.2])]
     assert "run_delay_us_per_query" not in {each.metric for each in comparisons(slices, "plain")}
+    judged = comparisons(slices, "plain", judged="run_delay_us_per_query")
+    assert [each.verdict for each in judged if each.metric == "run_delay_us_per_query"] == ["faster"]
     (level,) = [each for each in levels(slices, 0.95) if (each.arm, each.metric) == ("plain", "run_delay_us_per_query")]
     assert level.value == pytest.approx(0.1 * 1e6 / slices[0].queries, rel=0.2)
 

@@ -13,7 +13,7 @@ from upshift.errors import UsageError
 from upshift.measure.experiment import run_experiment
 from upshift.measure.model import Experiment, Plan, Slice
 from upshift.measure.samples import read_samples
-from upshift.measure.statistics import comparisons, estimate, half_width, interval
+from upshift.measure.statistics import comparisons, estimate, half_width, interval, levels
 from upshift.measure.until import trials_asked
 
 
@@ -68,6 +68,32 @@ def test_later_trials_move_the_mean_but_not_the_width() -> None:
     (found,) = [each for each in comparisons(trials(calm), "plain", first_stage=4) if each.metric == "qps"]
     assert found.trials == 6
     assert found.ci_low == pytest.approx(interval(estimate(calm, 4), found.confidence).low, rel=1e-4)
+
+
+def test_a_trial_that_lacks_the_figure_lends_its_place_in_the_first_stage_to_none() -> None:
+    """The first trial had no queries: the spread is that of the three others, and a later, wild one is not in it."""
+    logs = [*FIRST, 0.5]
+    slices = [each.model_copy(update={"queries": 0}) if each.trial == 0 else each for each in trials(logs)]
+    (found,) = [each for each in comparisons(slices, "plain", first_stage=4) if each.metric == "qps"]
+    assert found.trials == 4
+    assert found.ci_low == pytest.approx(interval(estimate(logs[1:], 3), found.confidence).low, rel=1e-4)
+    asked, expected = trials_asked(slices, plan(trials=4, until=0.01), "plain")
+    widest = half_width(estimate(FIRST[1:]), 0.95) * math.sqrt(3)
+    assert widest / math.sqrt(asked) == pytest.approx(math.log1p(expected), rel=1e-4)
+
+
+def test_without_a_spread_no_trials_are_added() -> None:
+    slices = [each.model_copy(update={"queries": 0}) if each.trial else each for each in trials(FIRST)]
+    assert trials_asked(slices, plan(trials=4, until=0.01), "plain")[0] == 4
+
+
+def test_levels_have_the_first_stages_spread_as_well() -> None:
+    calm, wild = ([*FIRST, *later] for later in ([0.10, 0.10], [0.5, 0.3]))
+    one, other = (
+        next(each for each in levels(trials(logs), 0.95, 4) if (each.arm, each.metric) == ("pgo", "qps"))
+        for logs in (calm, wild)
+    )
+    assert other.ci_high / other.ci_low == pytest.approx(one.ci_high / one.ci_low, rel=1e-4)
 
 
 def test_its_intervals_hold_at_their_level_and_are_as_narrow_as_asked() -> None:

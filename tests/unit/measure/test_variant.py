@@ -92,6 +92,9 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "bin/mysqld"\nserver = "postgres"\n[tier]\nsize = "1G"', "a tier under a postgres"),
         ('binary = "bin/mysqld"\n[tier]\nsize = "900T"', r"tuned\.toml: a tier of 900T in memory"),
         ('binary = "bin/mysqld"\n[tier]\nsize = "much"\nmedium = "file:/x"', r"tuned\.toml: a tier of much"),
+        ('binary = "bin/mysqld"\n[tier]\nsize = "²M"', r"tuned\.toml: a tier of ²M"),
+        ('binary = "~nobody-of-this-name/mysqld"', r"tuned\.toml names a path that is none"),
+        ('binary = "bin/mysqld"\nsql = ["a\\u0000b"]', r"tuned\.toml names a path that is none"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
     ],
 )
@@ -99,6 +102,14 @@ def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: s
     with pytest.raises((UsageError, NotEnoughRoom), match=said) as error:
         find_variant(written(tmp_path, text))
     assert error.value.hint
+
+
+def test_a_variant_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "program.toml").write_bytes(b"\x7fELF\xff")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("program", "folder"):
+        with pytest.raises(UsageError, match=rf"{name}\.toml is no variant"):
+            find_variant(str(tmp_path / f"{name}.toml"))
 
 
 def test_a_variant_that_is_not_there(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from example import comparison, example
 
-from upshift.measure.model import LeadIn
+from upshift.measure.model import LeadIn, Reached
 from upshift.report import words
 from upshift.report.charts import Axis
 from upshift.report.findings import Findings
@@ -42,6 +42,15 @@ def test_a_limit_that_rounds_to_one_shows_on_which_side_it_is() -> None:
     assert words.interval(each) == "0.945 to 0.997"
 
 
+def test_a_limit_very_near_to_one_shows_on_which_side_it_is() -> None:
+    assert words.interval(comparison(ratio=0.97, ci_low=0.9454, ci_high=0.99971, verdict="slower")) == "0.9454 to 0.9997"
+
+
+def test_two_trials_whose_interval_has_no_limit_are_not_called_one() -> None:
+    said = words.sentence(comparison(ci_low=0.0, ci_high=1e9, trials=2, verdict="inconclusive"), name_arm=False)
+    assert said == "oltp_read_write: 1.34x the throughput, inconclusive (0 to ∞ at 95 %)"
+
+
 def test_limits_that_know_nothing() -> None:
     each = comparison(ci_low=0.0, ci_high=1e9, trials=1, verdict="inconclusive", trials_needed=5)
     assert words.interval(each) == "0 to ∞"
@@ -67,6 +76,25 @@ def test_cpus_in_ranges() -> None:
     assert words.cpus((0, 1, 2, 6)) == "CPUs 0–2, 6"
     assert words.cpus((3,)) == "CPU 3"
     assert words.cpus(()) == "any CPU"
+
+
+def test_servers_on_cpus_of_their_own_are_named() -> None:
+    experiment = example().experiment
+    tuned = experiment.arms[1].model_copy(update={"client_cpus": (2, 3)})
+    (said,) = [
+        line
+        for line in words.how_measured(experiment.model_copy(update={"arms": (experiment.arms[0], tuned)}))
+        if "CPU 0" in line
+    ]
+    assert said.endswith("optimised, by its own settings, ran on CPU 0, its load on CPUs 2–3.")
+    assert not any("own settings" in line for line in words.how_measured(experiment))
+
+
+def test_trials_that_until_added_are_starts() -> None:
+    experiment = example().experiment
+    reached = Reached(asked=0.01, expected=0.01, reached=0.012, first_stage=6, trials=14)
+    assert "started 14 times each" in words.how_measured(experiment.model_copy(update={"reached": reached}))[0]
+    assert "started 6 times each" in words.how_measured(experiment)[0]
 
 
 def test_shared_cpus_are_admitted() -> None:

@@ -62,5 +62,6 @@ def test_the_flags_are_told_of_the_arm_whose_pool_holds_the_least_of_its_data(
     )
     options = SimpleNamespace(connections=(8,))
     measuring: Any = SimpleNamespace(options=options, train_on=(), hold_out=(), plan=None)
-    stage.measure(lab, arms, filled, measuring)
+    stage.measure(lab, arms, filled, measuring, judged="run_delay_us_per_query")
     assert (given["pool_bytes"], given["data_bytes"]) == told
+    assert given["judged"] == "run_delay_us_per_query"

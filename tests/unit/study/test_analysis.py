@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from example_study import LOADS, part, two_factors
+from scipy.special import ndtr
 
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
-from upshift.study.analysis import Analysis, Part, analyse, by_instructions, uncounted
+from upshift.study.analysis import COUNT_LOG_SD, Analysis, Part, analyse, by_instructions, uncounted
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -130,6 +131,16 @@ def test_factors_are_judged_by_a_single_count_of_instructions() -> None:
     assert second.alone and second.alone.ratio == pytest.approx(1.001)
     (beyond,) = found.does_not_add_up()
     assert beyond.verdict == "slower"
+
+
+def test_rows_with_one_server_share_the_error_of_its_count() -> None:
+    """b changes nothing without a: off stands for both, and counts twice in what a does."""
+    design = two_factors()
+    standing = {row: "off" if design.name(row) == "b" else design.name(row) for row in design.rows}
+    found = by_instructions(design, standing, counted(off=50_000, a=49_900, a_b=49_900), ["reads"])
+    assert found is not None
+    share = found.factors[0].share
+    assert share and share.chance == pytest.approx(2 * ndtr(math.log(499 / 500) / (COUNT_LOG_SD * math.sqrt(1.5))))
 
 
 def test_rows_without_a_count_are_left_out_and_the_others_keep_their_effects() -> None:

@@ -38,9 +38,11 @@ def test_two_that_help_only_together_are_both_recommended() -> None:
     assert recommended([0.0, 0.0, 0.0], {(0, 2): 0.1}) == (1, 0, 1)
 
 
-def test_steps_are_taken_up_to_the_last_that_helped() -> None:
-    assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 1, 1, 0)
-    assert recommended([0.1, -0.1, 0.05], kind="steps", higher=False) == (1, 1, 0)
+def test_steps_are_taken_as_far_as_they_lead_to_the_best() -> None:
+    assert recommended([0.05, -0.1, 0.2, 0.0], kind="steps") == (1, 1, 1, 0)
+    assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 0, 0, 0), "all three are worse than the first alone"
+    assert recommended([0.1, -0.2, 0.05], kind="steps", higher=False) == (1, 1, 0)
+    assert recommended([-0.2, 0.05], kind="steps") is None
 
 
 @pytest.mark.parametrize("kind", ["auto", "one-at-a-time", "steps"])

@@ -89,8 +89,8 @@ class Run:
         server.write_text(name)
         return SimpleNamespace(tree=self._folder, server=server)
 
-    def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int) -> str:
-        assert trials == self.plan.confirm_trials
+    def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int, metric: str) -> str:
+        assert (trials, metric) == (self.plan.confirm_trials, self.study.metric)
         self.confirmed.append(tuple(arm.program.binary.name for arm in arms))
         if self.fails:
             raise self.fails[1]

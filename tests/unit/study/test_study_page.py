@@ -50,6 +50,13 @@ def test_rows_are_drawn_against_all_off() -> None:
     assert ">a+b</text>" in page and "1.00x" not in page
 
 
+def test_only_what_was_found_has_a_colour() -> None:
+    found = result(two_factors(), (part({"off": 20.0, "a": 19.0, "b": 20.01, "a+b": 19.01}),))
+    verdicts = [each.verdict for load in found.by_load for each in load.effects.factors]
+    assert set(verdicts) == {"faster", "equivalent"}
+    assert render(found).count("color-mix") == verdicts.count("faster")
+
+
 def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
     design = make_design("steps", two_factors().factors)
     page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
@@ -154,6 +161,21 @@ def test_the_recommended_set_is_a_recipe_with_its_confirmed_gain(tmp_path: Path)
     assert read_recipe(file).before_post_link() == recipe.before_post_link()
     text = file.read_text()
     assert "x the queries per second" in text and '# Measured with: "log.error" = "2"' in text
+
+
+def test_the_file_of_a_recipe_says_what_it_was_trained_on(tmp_path: Path) -> None:
+    change = Change(recipe="max-clang", trained_on=("oltp_read_only",), hot_set_of=("oltp_read_write",))
+    arm = Arm(name="x", row=(1,), change=change, recipe=find_recipe("max-clang"))
+    text = write_recommended(tmp_path / "recommended.toml", study(), arm, None).read_text()
+    assert '# Measured with: trained_on = ["oltp_read_only"]\n# Measured with: hot_set_of = ["oltp_read_write"]' in text
+
+
+def test_the_file_is_toml_whatever_a_study_and_its_settings_are_called(tmp_path: Path) -> None:
+    odd = study().model_copy(update={"name": "two\nlines"})
+    change = Change(binary=tmp_path / "mysqld", settings={"größe": "1", "a.b": "2"})
+    arm = Arm(name="x", row=(1,), change=change, recipe=None)
+    found = tomllib.loads(write_recommended(tmp_path / "recommended.toml", odd, arm, None).read_text())
+    assert found["settings"] == {"größe": "1", "a.b": "2"}
 
 
 def test_the_recommended_set_of_a_binary_is_a_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
