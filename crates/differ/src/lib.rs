@@ -10,6 +10,8 @@ pub mod allow;
 pub mod answer;
 pub mod cli;
 pub mod compare;
+#[cfg(test)]
+mod fake;
 pub mod generate;
 pub mod lockstep;
 pub mod minimise;

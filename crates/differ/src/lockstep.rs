@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use crate::allow::Allowed;
 use crate::answer::Answer;
-use crate::compare;
+use crate::compare::{self, Rule};
 use crate::peer::Peer;
 use crate::step::{CONNECTIONS, Step, What, shown};
+
+/// How what differs begins where the patched server hung up or does not answer, and stock does: it counts though it does not come again.
+pub const LOST: &str = "the patched server's connection is lost";
 
 /// Whoever runs steps and sees whether the answers differ.
 pub trait Servers {
@@ -94,6 +97,8 @@ pub struct Pair {
     pub answers: (Answer, Answer),
     /// Differences that the list allows.
     pub allowed: u64,
+    /// The first connection that the patched server alone lost, in whichever run of the steps, and the request that it did not answer.
+    pub lost: Option<(String, String)>,
 }
 
 impl Pair {
@@ -108,6 +113,7 @@ impl Pair {
             patched: Vec::new(),
             answers: Default::default(),
             allowed: 0,
+            lost: None,
         }
     }
 
@@ -134,6 +140,9 @@ impl Pair {
         requests: impl Iterator<Item = &'a What> + Clone,
     ) -> (io::Result<()>, io::Result<()>) {
         let (stock, patched) = (&mut self.stock[on], &mut self.patched[on]);
+        // Of a request that cannot be sent, no answer before it is left.
+        self.answers.0.clear();
+        self.answers.1.clear();
         let sent = (
             stock.send_ahead(requests.clone(), usize::MAX),
             patched.send_ahead(requests, usize::MAX),
@@ -148,43 +157,60 @@ impl Pair {
         &mut self,
         on: usize,
         requests: impl Iterator<Item = &'a What> + Clone,
-        unordered: bool,
+        rule: Rule,
     ) -> io::Result<Option<String>> {
         requests.clone().for_each(|what| self.texts[on].note(what));
-        match self.both(on, requests.clone()) {
+        let said = self.both(on, requests.clone());
+        let request = || {
+            let each = requests.map(|what| self.texts[on].request(what));
+            each.collect::<Vec<_>>().join("\n")
+        };
+        match said {
             (Ok(()), Ok(())) => {
                 let (stock, patched) = &self.answers;
-                let found = compare::difference(stock, patched, unordered);
-                let request = || {
-                    let each = requests.map(|what| self.texts[on].request(what));
-                    each.collect::<Vec<_>>().join("\n")
-                };
+                let found = compare::difference(stock, patched, rule);
                 if found.is_some() && self.place.allowed.holds(&request(), stock, patched) {
                     self.allowed += 1;
                     return Ok(None);
                 }
                 Ok(found)
             }
-            (Ok(()), Err(error)) => Ok(Some(format!(
-                "the patched server's connection is lost: {error}"
-            ))),
+            (Ok(()), Err(error)) => {
+                let what = format!("{LOST}: {error}");
+                self.lost.get_or_insert_with(|| (what.clone(), request()));
+                Ok(Some(what))
+            }
             (Err(error), Ok(())) => Ok(Some(format!("stock's connection is lost: {error}"))),
-            (Err(error), Err(_)) if error.kind() == io::ErrorKind::WouldBlock => {
+            (Err(stock), Err(patched)) if Ending::of(&stock) != Ending::of(&patched) => {
+                let what = match Ending::of(&stock) {
+                    Ending::Silence => format!("{LOST}: {patched}; stock does not answer"),
+                    _ => format!(
+                        "stock's connection is lost: {stock}; the patched server: {patched}"
+                    ),
+                };
+                if what.starts_with(LOST) {
+                    self.lost.get_or_insert_with(|| (what.clone(), request()));
+                }
+                Ok(Some(what))
+            }
+            (Err(error), Err(_)) if Ending::of(&error) == Ending::Silence => {
                 let packets = self.answers.0.packets.len();
                 let what = format!("neither server answers; stock sent {packets} packets");
                 Err(io::Error::new(io::ErrorKind::TimedOut, what))
             }
-            // Both hung up, as they may: a request that is too long.
+            // Both hung up, as they may: a request that is too long. What they said before counts.
             (Err(_), Err(_)) => {
+                let (stock, patched) = &self.answers;
+                let found = compare::difference(stock, patched, rule);
                 self.connect(on)?;
-                Ok(None)
+                Ok(found)
             }
         }
     }
 
     fn connect(&mut self, on: usize) -> io::Result<()> {
         let stock = Peer::connect(&self.place.stock, self.wanted)?;
-        let patched = Peer::connect(&self.place.patched, self.wanted)?;
+        let patched = Peer::connect(&self.place.patched, self.wanted).map_err(alone)?;
         if stock.agreed() != patched.agreed() {
             return Err(io::Error::other(format!(
                 "the servers offer different capabilities: {:#x} and {:#x}",
@@ -202,27 +228,56 @@ impl Pair {
     }
 }
 
+/// How a connection ended.
+#[derive(PartialEq, Eq)]
+enum Ending {
+    /// No answer in time.
+    Silence,
+    /// What is not the protocol.
+    Broken,
+    /// The other side hung up.
+    Lost,
+}
+
+impl Ending {
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Silence,
+            io::ErrorKind::InvalidData => Self::Broken,
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// Of no kind that tells that neither server answers.
+fn alone(error: io::Error) -> io::Error {
+    io::Error::other(format!("the patched server alone fails: {error}"))
+}
+
 impl Pair {
     fn begin(&mut self, wanted: u32) -> io::Result<()> {
         self.wanted = wanted;
         self.texts = Default::default();
         self.leave();
         let (place, name) = (&self.place, self.place.database.clone());
-        for (socket, side) in [
-            (&place.stock, &mut self.stock),
-            (&place.patched, &mut self.patched),
-        ] {
-            for _ in 0..CONNECTIONS {
-                side.push(Peer::connect(socket, wanted)?);
-            }
+        for _ in 0..CONNECTIONS {
+            self.stock.push(Peer::connect(&place.stock, wanted)?);
+            let patched = Peer::connect(&place.patched, wanted).map_err(alone)?;
+            self.patched.push(patched);
         }
         for sql in [
             "SET lock_wait_timeout=20".to_owned(),
             format!("DROP DATABASE IF EXISTS {name}"),
             format!("CREATE DATABASE {name}"),
         ] {
-            let (stock, patched) = self.both(0, [&What::Query(sql)].into_iter());
-            stock.and(patched)?;
+            let (stock, patched) = self.both(0, [&What::Query(sql.clone())].into_iter());
+            stock?;
+            patched.map_err(alone)?;
+            let (stock, patched) = (self.answers.0.error, self.answers.1.error);
+            if stock != patched {
+                let what = format!("{sql}: error {patched} in place of {stock}");
+                return Err(alone(io::Error::other(what)));
+            }
         }
         (0..CONNECTIONS).try_for_each(|on| self.connect(on))
     }
@@ -237,7 +292,7 @@ impl Servers for Pair {
         if let Some(wanted) = step.fresh {
             self.begin(wanted)?;
         }
-        let found = self.ask(step.on, step.requests(), step.unordered)?;
+        let found = self.ask(step.on, step.requests(), step.rule())?;
         if found.is_some() || !step.diagnose {
             return Ok(found);
         }
@@ -250,8 +305,68 @@ impl Servers for Pair {
         // What the step said stays for those who count.
         let kept = self.answers.clone();
         let warnings = What::Query("SHOW WARNINGS".to_owned());
-        let shown = self.ask(step.on, [&warnings].into_iter(), false)?;
+        let shown = self.ask(step.on, [&warnings].into_iter(), Rule::Whole)?;
         self.answers = kept;
         Ok(shown.map(|found| format!("SHOW WARNINGS after it: {found}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Fakes, Says};
+    use crate::random::is_hang;
+
+    /// What comes of a request that the two answer so.
+    fn asked(stock: fn() -> Says, patched: fn() -> Says) -> io::Result<Option<String>> {
+        let answers = |says: fn() -> Says| {
+            move |sql: &str| match sql.contains("this") {
+                true => says(),
+                false => Says::Fine,
+            }
+        };
+        let fakes = Fakes::new(answers(stock), answers(patched));
+        let mut pair = fakes.pair();
+        pair.fresh()?;
+        pair.step(&Step::query("test", "this"))
+    }
+
+    #[test]
+    fn servers_that_hang_up_are_equal_only_when_they_said_the_same_before() {
+        let one = || Says::Torn("one");
+        assert_eq!(asked(one, one).expect("both are there"), None);
+        let found = asked(one, || Says::Torn("two")).expect("both are there");
+        assert!(found.is_some_and(|what| what.contains("one") && what.contains("two")));
+        let found = asked(one, || Says::HangUp).expect("both are there");
+        assert!(found.is_some());
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_and_one_that_does_not_answer_are_not_equal() {
+        let found = asked(|| Says::Nothing, || Says::HangUp).expect("both are there");
+        assert!(found.is_some_and(|what| what.contains(LOST)));
+        let found = asked(|| Says::HangUp, || Says::Nothing).expect("both are there");
+        assert!(found.is_some_and(|what| what.starts_with("stock's connection is lost")));
+        let error = asked(|| Says::Nothing, || Says::Nothing).expect_err("neither answers");
+        assert!(is_hang(&error));
+    }
+
+    #[test]
+    fn a_patched_server_that_alone_makes_no_database_is_no_hang_of_both() {
+        for (says, told) in [
+            ((|| Says::Nothing) as fn() -> Says, "alone fails"),
+            (|| Says::Error(2), "error 1026 in place of 0"),
+        ] {
+            let patched = move |sql: &str| match sql.contains("DROP DATABASE") {
+                true => says(),
+                false => Says::Fine,
+            };
+            let fakes = Fakes::new(|_| Says::Fine, patched);
+            let error = fakes.pair().fresh().expect_err("it is refused");
+            assert!(
+                !is_hang(&error) && error.to_string().contains(told),
+                "{error}"
+            );
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Fixed statements of every kind that clients send: sysbench's, TPC-C's, and each feature of the protocol.
 
+pub mod clients;
 mod features;
 
 use crate::param::{Param, kind};

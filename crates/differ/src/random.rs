@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::answer::Answer;
 use crate::compare;
 use crate::generate;
-use crate::lockstep::{Pair, Place, Servers};
+use crate::lockstep::{LOST, Pair, Place, Servers};
 use crate::minimise::minimise_after;
 use crate::peer::{Peer, capability};
 use crate::report::{Difference, Report};
@@ -74,7 +74,7 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
             || begin.elapsed() > extent.time_max
             || all
                 .lock()
-                .is_ok_and(|all| all.steady() >= extent.differences_max)
+                .is_ok_and(|all| all.counted() >= extent.differences_max)
             || failed.lock().is_ok_and(|failed| failed.is_some())
     };
     let finished = AtomicU64::new(0);
@@ -130,12 +130,15 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
             }
         }
     });
-    if let Some(error) = failed.into_inner().unwrap_or(None) {
-        return Err(error);
-    }
     let mut report = all
         .into_inner()
         .map_err(|_| io::Error::other("a stream panicked"))?;
+    match failed.into_inner().unwrap_or(None) {
+        // What was found before a server was gone says why it is.
+        Some(error) if report.counted() > 0 => say(&format!("the run ends early: {error}")),
+        Some(error) => return Err(error),
+        None => {}
+    }
     report.wall_s = begin.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -245,7 +248,25 @@ pub fn run_steps(
             trials_max,
         )?);
     }
+    report.differences.extend(lost_besides(pair, &report, seed));
     Ok(report)
+}
+
+/// A connection that the patched server lost in some run of the steps, where no difference of the report is such a loss.
+pub(crate) fn lost_besides(pair: &mut Pair, report: &Report, seed: u64) -> Option<Difference> {
+    let (what, statement) = pair.lost.take()?;
+    let is_told = report
+        .differences
+        .iter()
+        .any(|each| each.what.contains(LOST));
+    (!is_told).then(|| Difference {
+        what,
+        statement,
+        script: String::new(),
+        steps: Vec::new(),
+        steady: false,
+        seed,
+    })
 }
 
 pub(crate) fn explain(
@@ -260,7 +281,8 @@ pub(crate) fn explain(
     let statement = steps.last().map_or(String::new(), Step::shown);
     let again = begun(steps.to_vec(), place.wanted);
     let smaller = match minimise_after(pair, past, &again, trials_max) {
-        Err(error) if is_hang(&error) => {
+        // A patched server that is gone or hangs must not take its difference along.
+        Err(error) if is_hang(&error) || what.contains(LOST) => {
             pair.leave_database();
             None
         }
@@ -300,7 +322,7 @@ fn stock_is_steady(place: &Place, steps: &[Step]) -> io::Result<bool> {
         let again = alone(place, steps)?;
         let pairs = first.iter().zip(&again).zip(steps);
         for ((one, other), step) in pairs {
-            if compare::difference(one, other, step.unordered).is_some() {
+            if compare::difference(one, other, step.rule()).is_some() {
                 return Ok(false);
             }
         }
@@ -359,4 +381,100 @@ fn begin_alone(place: &Place, wanted: u32) -> io::Result<Vec<Peer>> {
         peers[on].receive(&mut answer)?;
     }
     Ok(peers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::fake::{Fakes, Says};
+
+    /// A report of these statements; `dictionary` says which of them read the data dictionary.
+    fn report(fakes: &Fakes, asked: &[(&str, bool)]) -> Report {
+        let steps: Vec<Step> = asked
+            .iter()
+            .map(|&(sql, dictionary)| Step {
+                dictionary,
+                ..Step::query("test", sql)
+            })
+            .collect();
+        let place = &fakes.place;
+        run_steps(&mut fakes.pair(), place, &[], &steps, 0, 20, &0.into()).expect("two servers")
+    }
+
+    #[test]
+    fn a_script_does_not_end_at_what_the_dictionary_may_answer_otherwise() {
+        let asked = AtomicU64::new(0);
+        // Stock does not agree with itself either.
+        let stock = move |sql: &str| match sql.contains("SHOW") {
+            true if asked.fetch_add(1, Ordering::Relaxed) % 2 == 0 => Says::Row("b", "1"),
+            true => Says::Row("c", "1"),
+            false if sql.contains("two") => Says::Row("c", "2"),
+            false => Says::Fine,
+        };
+        // Nothing differs at the second statement without the first one.
+        let shown = AtomicU64::new(0);
+        let patched = move |sql: &str| {
+            if sql.contains("DROP DATABASE") {
+                shown.store(0, Ordering::Relaxed);
+            }
+            if sql.contains("SHOW") {
+                shown.store(1, Ordering::Relaxed);
+                return Says::Row("a", "1");
+            }
+            match sql.contains("two") {
+                true if shown.load(Ordering::Relaxed) > 0 => Says::Row("c", "3"),
+                true => Says::Row("c", "2"),
+                false => Says::Fine,
+            }
+        };
+        let found = report(
+            &Fakes::new(stock, patched),
+            &[("SHOW one", true), ("two", false)],
+        );
+        let [difference] = &found.differences[..] else {
+            panic!("{:?}", found.differences);
+        };
+        assert_eq!(difference.script.lines().last(), Some("two;"));
+        assert!(difference.steady && difference.script.contains("SHOW one;"));
+        assert_eq!(found.statements, 2);
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_in_a_replay_is_told() {
+        let asked = AtomicU64::new(0);
+        let patched = move |sql: &str| match sql.contains("this") {
+            true => match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Says::Error(1),
+                1 => Says::HangUp,
+                _ => Says::Fine,
+            },
+            false => Says::Fine,
+        };
+        let found = report(&Fakes::new(|_| Says::Fine, patched), &[("this", false)]);
+        assert!(
+            found.counted() > 0 && found.steady() == 0,
+            "{:?}",
+            found.differences
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_gone_does_not_take_its_difference_along() {
+        let gone = AtomicU64::new(0);
+        let patched = move |sql: &str| {
+            if sql.contains("this") {
+                gone.store(1, Ordering::Relaxed);
+            }
+            match gone.load(Ordering::Relaxed) {
+                0 => Says::Fine,
+                _ => Says::HangUp,
+            }
+        };
+        let fakes = Fakes::new(|_| Says::Fine, patched);
+        let found = report(&fakes, &[("one", false), ("this", false)]);
+        assert_eq!((found.counted(), found.differences.len()), (1, 1));
+        assert_eq!(found.differences[0].steps.len(), 2);
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::compare::RULES;
+use crate::lockstep::LOST;
 use crate::step::Step;
 
 /// The layout of the JSON.
@@ -78,6 +79,13 @@ impl Report {
     #[must_use]
     pub fn steady(&self) -> usize {
         self.differences.iter().filter(|each| each.steady).count()
+    }
+
+    /// How many of them count: those, and connections that the patched server alone lost.
+    #[must_use]
+    pub fn counted(&self) -> usize {
+        let counts = |each: &&Difference| each.steady || each.what.contains(LOST);
+        self.differences.iter().filter(counts).count()
     }
 
     /// Add what another has.

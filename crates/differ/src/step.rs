@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Rule;
 use crate::param::Param;
 
 /// How many connections a server has in lockstep.
@@ -23,6 +24,9 @@ pub struct Step {
     pub ahead: Vec<What>,
     /// SQL leaves the order of its rows open: they are compared as a multiset.
     pub unordered: bool,
+    /// It reads the data dictionary: of its answer rows in any order and errors alone are compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dictionary: bool,
     /// After a warning or an error SHOW WARNINGS is compared, too.
     pub diagnose: bool,
     /// Before it an episode begins: an empty database, and new connections of a client that wants these capabilities.
@@ -76,6 +80,7 @@ impl Step {
             what,
             ahead: Vec::new(),
             unordered: false,
+            dictionary: false,
             diagnose: true,
             fresh: None,
         }
@@ -84,6 +89,16 @@ impl Step {
     /// All that is sent.
     pub fn requests(&self) -> impl Iterator<Item = &What> + Clone {
         std::iter::once(&self.what).chain(&self.ahead)
+    }
+
+    /// What of its answers must be equal.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        match (self.dictionary, self.unordered) {
+            (true, _) => Rule::Dictionary,
+            (_, true) => Rule::AnyOrder,
+            _ => Rule::Whole,
+        }
     }
 
     /// All of it for a reader.

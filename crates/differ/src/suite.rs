@@ -16,11 +16,10 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use wire::{Cell, Fetch, RowSink, ServerUrl};
 
-use crate::answer::{Answer, Kind};
-use crate::compare::comparable;
+use crate::compare::compared;
 use crate::lockstep::{Pair, Place, Servers};
 use crate::minimise::TRIALS_MAX;
-use crate::random::{CLIENTS, explain, hang, is_hang};
+use crate::random::{CLIENTS, explain, hang, is_hang, lost_besides};
 use crate::report::{Difference, Report};
 use crate::step::{Step, What};
 
@@ -54,11 +53,11 @@ static PREPARED: LazyLock<Regex> = LazyLock::new(|| {
 static READS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^\W*(select|with|table|values|show)\b").expect("an expression")
 });
-/// What reads the data dictionary. Its plans hang on statistics of the moment when a server first read its tables, and with them the
-/// origin of columns, the flag that no index was used, and the order of rows.
-static DICTIONARY: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)\binformation_schema\b|^\W*show\b|: \W*show\b").expect("an expression")
-});
+/// What reads the data dictionary: [`Rule::Dictionary`].
+///
+/// [`Rule::Dictionary`]: crate::compare::Rule::Dictionary
+static DICTIONARY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)\binformation_schema\b|^\W*show\b").expect("an expression"));
 const RULE: &str =
     "of statements that read the data dictionary, rows in any order and errors alone are compared";
 const EXECUTIONS: usize = 3;
@@ -69,7 +68,7 @@ const PASSES: usize = 8;
 const SCRIPTS_MAX: usize = 10;
 const SLOT: u32 = 1;
 /// In what differs, of a server that hung up alone.
-const LOST: &str = "connection is lost";
+const HUNG_UP: &str = "connection is lost";
 /// A server that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -101,8 +100,17 @@ pub fn run(
                 ..place.clone()
             };
             let scripts = all.steady() < SCRIPTS_MAX;
-            let found = one(&place, &steps, scripts)
-                .map_err(|error| io::Error::other(format!("{name}, {group}: {error}")))?;
+            let found = match one(&place, &steps, scripts) {
+                // What was found before a server was gone says why it is.
+                Err(error) if all.counted() > 0 => {
+                    say(&format!("the run ends early, {name}, {group}: {error}"));
+                    all.wall_s = begin.elapsed().as_secs_f64();
+                    return Ok(all);
+                }
+                other => {
+                    other.map_err(|error| io::Error::other(format!("{name}, {group}: {error}")))?
+                }
+            };
             all.add(Report {
                 differences: found
                     .differences
@@ -133,18 +141,31 @@ pub fn run(
 }
 
 fn as_text(sent: &[String]) -> Vec<Step> {
-    sent.iter().map(|sql| Step::query("text", sql)).collect()
+    sent.iter()
+        .map(|sql| Step {
+            dictionary: DICTIONARY.is_match(sql),
+            ..Step::query("text", sql)
+        })
+        .collect()
 }
 
 fn as_prepared(sent: &[String]) -> Vec<Step> {
     let mut steps = Vec::new();
     for sql in sent {
+        let dictionary = DICTIONARY.is_match(sql);
         if !PREPARED.is_match(sql) {
-            steps.push(Step::query("prepared", sql));
+            steps.push(Step {
+                dictionary,
+                ..Step::query("prepared", sql)
+            });
             continue;
         }
+        let step = |what: What| Step {
+            dictionary,
+            ..Step::new("prepared", what)
+        };
         let times = if READS.is_match(sql) { EXECUTIONS } else { 1 };
-        steps.push(Step::new("prepared", What::Prepare(SLOT, sql.clone())));
+        steps.push(step(What::Prepare(SLOT, sql.clone())));
         for _ in 0..times {
             let what = What::Execute {
                 slot: SLOT,
@@ -152,9 +173,9 @@ fn as_prepared(sent: &[String]) -> Vec<Step> {
                 cursor: false,
                 rebind: false,
             };
-            steps.push(Step::new("prepared", what));
+            steps.push(step(what));
         }
-        steps.push(Step::new("prepared", What::Close(SLOT)));
+        steps.push(step(What::Close(SLOT)));
     }
     steps
 }
@@ -173,14 +194,18 @@ type Differing = BTreeMap<usize, String>;
 fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
     let mut report = Report::new("tests", 0);
     let mut pair = Pair::new(place.clone());
-    let (differ, left) = match repeated(&mut pair, place, steps, &mut report) {
+    let mut differ = Differing::new();
+    let repeated = repeated(&mut pair, place, steps, &mut report, &mut differ);
+    report.allowed = pair.allowed;
+    let left = match repeated {
+        // The patched server is gone, or hangs, and that is what is wrong with it.
+        Err(_) if pair.lost.is_some() => BTreeSet::new(),
         Err(error) if is_hang(&error) => {
             report.differences.push(hang(&error, 0, &[]));
             return Ok(report);
         }
         other => other?,
     };
-    report.allowed = pair.allowed;
     let found = |at: usize, what: &str, steady: bool| Difference {
         what: what.to_owned(),
         statement: asked(steps, at),
@@ -191,42 +216,44 @@ fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
     };
     // One of each kind: what follows may follow from it. A connection that is lost counts, though it is not lost again.
     let unsteady = || differ.iter().filter(|(at, _)| !left.contains(at));
-    let lost = unsteady().find(|(_, what)| what.contains(LOST));
+    let lost = unsteady().find(|(_, what)| what.contains(HUNG_UP));
     if let Some((&at, what)) = lost.or_else(|| unsteady().next()) {
         report.differences.push(found(at, what, false));
     }
-    let Some(&at) = left.first() else {
-        return Ok(report);
-    };
-    let what = &differ[&at];
-    let mut steady = found(at, what, true);
-    if scripts {
-        // Without those before it that differ for reasons of their own.
-        let kept = (0..=at).filter(|number| *number == at || !differ.contains_key(number));
-        let kept: Vec<Step> = kept.map(|number| steps[number].clone()).collect();
-        emptied(place)?;
-        let made = explain(&mut pair, place, &[], &kept, what.clone(), 0, TRIALS_MAX)?;
-        if made.steady {
-            steady = made;
+    if let Some(&at) = left.first() {
+        let what = &differ[&at];
+        let mut steady = found(at, what, true);
+        if scripts {
+            // Without those before it that differ for reasons of their own.
+            let kept = (0..=at).filter(|number| *number == at || !differ.contains_key(number));
+            let kept: Vec<Step> = kept.map(|number| steps[number].clone()).collect();
+            emptied(place)?;
+            let made = explain(&mut pair, place, &[], &kept, what.clone(), 0, TRIALS_MAX)?;
+            if made.steady {
+                steady = made;
+            }
         }
+        report.differences.push(steady);
     }
-    report.differences.push(steady);
+    // Also one that was lost when the test ran again, at whichever statement.
+    report
+        .differences
+        .extend(lost_besides(&mut pair, &report, 0));
     Ok(report)
 }
 
-/// What differs in the first pass, and which of it in every other pass, too, while stock's answer stays the same.
+/// What differs in the first pass, into `differ`; which of it does in every other pass, too, while stock's answer stays the same.
 fn repeated(
     pair: &mut Pair,
     place: &Place,
     steps: &[Step],
     report: &mut Report,
-) -> io::Result<(Differing, BTreeSet<usize>)> {
+    differ: &mut Differing,
+) -> io::Result<BTreeSet<usize>> {
     emptied(place)?;
     let mut before = once(pair, steps, Some(report))?;
     let first = before.iter().enumerate();
-    let differ: Differing = first
-        .filter_map(|(at, each)| Some((at, each.differs.clone()?)))
-        .collect();
+    differ.extend(first.filter_map(|(at, each)| Some((at, each.differs.clone()?))));
     let mut left: BTreeSet<usize> = differ.keys().copied().collect();
     for pass in 1..PASSES {
         if left.is_empty() {
@@ -242,7 +269,7 @@ fn repeated(
         });
         before = seen;
     }
-    Ok((differ, left))
+    Ok(left)
 }
 
 /// A step for a reader, with the text of the statement that it executes.
@@ -265,13 +292,8 @@ fn once(
 ) -> io::Result<Vec<Seen>> {
     pair.fresh()?;
     let mut found = Vec::with_capacity(steps.len());
-    for (at, step) in steps.iter().enumerate() {
-        let differs = pair.step(step)?.filter(|what| {
-            let (stock, patched) = &pair.answers;
-            // What begins otherwise is a lost connection, or another warning.
-            let whole = !what.starts_with("packet ") || !DICTIONARY.is_match(&asked(steps, at));
-            whole || rows(stock) != rows(patched)
-        });
+    for step in steps {
+        let differs = pair.step(step)?;
         if let Some(report) = &mut counted {
             report.statements += 1;
             let count = report.groups.entry(step.group.to_string()).or_default();
@@ -280,10 +302,10 @@ fn once(
             count.rows += pair.answers.0.rows;
         }
         let mut digest = DefaultHasher::new();
-        for (_, packet) in comparable(&pair.answers.0) {
+        for (_, packet) in compared(&pair.answers.0, step.rule()) {
             packet.hash(&mut digest);
         }
-        let lost = differs.as_ref().is_some_and(|what| what.contains(LOST));
+        let lost = differs.as_ref().is_some_and(|what| what.contains(HUNG_UP));
         found.push(Seen {
             stock: digest.finish(),
             differs,
@@ -293,17 +315,6 @@ fn once(
         }
     }
     Ok(found)
-}
-
-/// Rows in any order, and errors.
-fn rows(answer: &Answer) -> Vec<Vec<u8>> {
-    let mut found: Vec<Vec<u8>> = comparable(answer)
-        .into_iter()
-        .filter(|(kind, _)| matches!(kind, Kind::Row | Kind::Error))
-        .map(|(_, packet)| packet.get(4..).unwrap_or_default().to_vec())
-        .collect();
-    found.sort();
-    found
 }
 
 /// Rows of one column.
@@ -343,19 +354,10 @@ fn emptied(place: &Place) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn answer(packets: &[(Kind, &[u8])]) -> Answer {
-        let mut answer = Answer::default();
-        for (number, (kind, payload)) in (1..).zip(packets) {
-            answer
-                .bytes
-                .extend_from_slice(&[payload.len() as u8, 0, 0, number]);
-            answer.bytes.extend_from_slice(payload);
-            answer.packets.push((answer.bytes.len(), *kind));
-        }
-        answer
-    }
+    use super::*;
+    use crate::fake::{Fakes, Says};
 
     #[test]
     fn what_harms_the_server_or_asks_for_its_own_state_is_left_out() {
@@ -387,24 +389,43 @@ mod tests {
     }
 
     #[test]
-    fn of_the_dictionary_rows_count_and_neither_their_order_nor_flags() {
-        let of = |flag: u8, rows: [&'static [u8]; 2]| {
-            answer(&[
-                (Kind::Definition, &[flag]),
-                (Kind::Row, rows[0]),
-                (Kind::Row, rows[1]),
-                (Kind::End, &[flag]),
-            ])
-        };
-        assert_eq!(rows(&of(0, [b"a", b"b"])), rows(&of(1, [b"b", b"a"])));
-        assert_ne!(rows(&of(0, [b"a", b"b"])), rows(&of(0, [b"a", b"c"])));
-        for sql in [
+    fn of_what_reads_the_dictionary_each_step_knows_it() {
+        let sent = [
             "SHOW EVENTS",
             "select * from INFORMATION_SCHEMA.tables",
-            "-- COM_STMT_EXECUTE s1 (): show tables",
-        ] {
-            assert!(DICTIONARY.is_match(sql), "{sql}");
-        }
-        assert!(!DICTIONARY.is_match("select shown from shows"));
+            "select shown from shows",
+        ]
+        .map(str::to_owned);
+        let known = |steps: Vec<Step>| -> Vec<bool> {
+            let asked = steps
+                .iter()
+                .filter(|step| !matches!(step.what, What::Close(_)));
+            asked.map(|step| step.dictionary).collect()
+        };
+        assert_eq!(known(as_text(&sent)), [true, true, false]);
+        let each = 1 + EXECUTIONS;
+        let due = [vec![true; 2 * each], vec![false; each]].concat();
+        assert_eq!(known(as_prepared(&sent)), due);
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_when_the_test_runs_again_is_told() {
+        let asked = AtomicU64::new(0);
+        let patched = move |sql: &str| {
+            let number = match sql.contains("each") {
+                true => asked.fetch_add(1, Ordering::Relaxed),
+                false => return Says::Fine,
+            };
+            match (number, sql.contains("first")) {
+                (0, true) => Says::Error(1),
+                (3, false) => Says::HangUp,
+                _ => Says::Fine,
+            }
+        };
+        let fakes = Fakes::new(|_| Says::Fine, patched);
+        let sent = ["each first", "each other"].map(str::to_owned);
+        let found = one(&fakes.place, &as_text(&sent), true).expect("two servers");
+        assert_eq!(found.counted(), 1, "{:?}", found.differences);
+        assert_eq!(found.differences[1].statement, "each other;");
     }
 }

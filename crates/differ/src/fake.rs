@@ -1,0 +1,125 @@
+//! A server for tests: it says OK to whatever a test does not want answered otherwise.
+
+use std::io::{Read, Result, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::allow::Allowed;
+use crate::lockstep::{Pair, Place};
+use crate::peer::capability::{DEPRECATE_EOF, MULTI_STATEMENTS, USUAL};
+use crate::random::CLIENTS;
+
+/// What a request is answered.
+pub(crate) enum Says {
+    Fine,
+    Error(u8),
+    /// One row, with a column that is called so.
+    Row(&'static str, &'static str),
+    /// The begin of a result whose column is called so; then it hangs up.
+    Torn(&'static str),
+    HangUp,
+    Nothing,
+}
+
+type Answers = Arc<dyn Fn(&str) -> Says + Send + Sync>;
+
+/// The two servers; their sockets go with it.
+pub(crate) struct Fakes {
+    pub(crate) place: Place,
+}
+
+impl Fakes {
+    /// By what they say to the text of a request.
+    pub(crate) fn new(
+        stock: impl Fn(&str) -> Says + Send + Sync + 'static,
+        patched: impl Fn(&str) -> Says + Send + Sync + 'static,
+    ) -> Self {
+        let place = Place {
+            stock: listen(Arc::new(stock)),
+            patched: listen(Arc::new(patched)),
+            database: "fake".to_owned(),
+            wanted: CLIENTS[0],
+            session: Vec::new(),
+            allowed: Allowed::default(),
+        };
+        Self { place }
+    }
+
+    pub(crate) fn pair(&self) -> Pair {
+        Pair::new(self.place.clone())
+    }
+}
+
+impl Drop for Fakes {
+    fn drop(&mut self) {
+        for socket in [&self.place.stock, &self.place.patched] {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+fn listen(says: Answers) -> PathBuf {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = format!("upshift-fake-{}-{number}", std::process::id());
+    let socket = std::env::temp_dir().join(name);
+    let listener = UnixListener::bind(&socket).expect("room for a socket");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let says = says.clone();
+            std::thread::spawn(move || serve(stream, &says));
+        }
+    });
+    socket
+}
+
+fn serve(mut stream: UnixStream, says: &Answers) -> Result<()> {
+    let offered = (USUAL | MULTI_STATEMENTS | DEPRECATE_EOF).to_le_bytes();
+    let (low, high) = offered.split_at(2);
+    let greeting = [b"\x0a8\0", &[0; 13][..], low, &[255, 2, 0], high, &[0; 24]].concat();
+    send(&mut stream, 0, &[&greeting])?;
+    request(&mut stream)?;
+    send(&mut stream, 2, &[FINE])?;
+    loop {
+        let asked = request(&mut stream)?;
+        let said = says(&String::from_utf8_lossy(&asked));
+        let packets: &[&[u8]] = match (said, asked.first()) {
+            (_, Some(0x18 | 0x19)) | (Says::Nothing, _) => &[],
+            (Says::HangUp, _) => return Ok(()),
+            (Says::Torn(column), _) => return send(&mut stream, 1, &[&[1], column.as_bytes()]),
+            (Says::Error(code), _) => &[&[0xFF, code, 4, b'#', b'H', b'Y', b'0', b'0', b'0']],
+            (Says::Row(column, row), _) => {
+                let row = [&[row.len() as u8], row.as_bytes()].concat();
+                send(&mut stream, 1, &[&[1], column.as_bytes(), &row, END])?;
+                &[]
+            }
+            (_, Some(0x16)) => &[&[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
+            (_, Some(0x1C)) => &[END],
+            _ => &[FINE],
+        };
+        send(&mut stream, 1, packets)?;
+    }
+}
+
+const FINE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+const END: &[u8] = &[0xFE, 0, 0, 2, 0, 0, 0];
+
+fn send(stream: &mut UnixStream, first: u8, packets: &[&[u8]]) -> Result<()> {
+    let mut out = Vec::new();
+    for (number, packet) in (first..).zip(packets) {
+        out.extend_from_slice(&[packet.len() as u8, 0, 0, number]);
+        out.extend_from_slice(packet);
+    }
+    stream.write_all(&out)
+}
+
+fn request(stream: &mut UnixStream) -> Result<Vec<u8>> {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head)?;
+    let length = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload)?;
+    Ok(payload)
+}
