@@ -78,11 +78,12 @@ def _planned(asked: Study) -> StudyPlan:
     from upshift.plan import measuring_plan
     from upshift.server.data import settings_of
     from upshift.server.kinds import default_kind
-    from upshift.study.plan import make_plan
+    from upshift.study.plan import make_plan, refuse_missing_latency
     from upshift.study.store import last_noise
     from upshift.workload.library import find_workload
 
     workloads = tuple(find_workload(name) for name in (*asked.workloads, *asked.held_out))
+    refuse_missing_latency(asked, workloads[: len(asked.workloads)])
     noise = last_noise(asked.metric, {each.name for each in workloads})
     return make_plan(asked, default_kind(), measuring_plan(asked.options()), settings_of(workloads), noise)
 

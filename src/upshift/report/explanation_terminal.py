@@ -92,7 +92,12 @@ def _table(title: str, *columns: str) -> Table:
 
 def _changes(load: Explained) -> Table:
     table = _table(
-        f"{load.workload}, {load.connections} connections", "a query", load.before.server, load.after.server, "ratio", "95 %"
+        f"{load.workload}, {words.count(load.connections, 'connection')}",
+        "a query",
+        load.before.server,
+        load.after.server,
+        "ratio",
+        "95 %",
     )
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))

@@ -31,6 +31,7 @@ from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
 from upshift.study.power import BLOCK_S, CALM, Noise, half_width
 from upshift.values import Value, content_hash, describe_invalid, is_empty
+from upshift.workload.model import Workload
 
 LEAST_TRIALS = 3
 """Fewer give intervals that no effect leaves."""
@@ -179,6 +180,16 @@ def refuse_missing_libraries(plan: StudyPlan) -> None:
                     f"row '{arm.name}': there is no library {word}",
                     "install its package, or leave the level out: the server would start without it",
                 )
+
+
+def refuse_missing_latency(study: Study, workloads: Iterable[Workload]) -> None:
+    """Raises UsageError when the study judges by latencies, and the driver of one of these workloads reports none."""
+    for each in workloads if study.metric == "latency_ms_p99" else ():
+        if each.load.latency == "none":
+            raise UsageError(
+                f"metric = \"{study.metric}\": the driver of workload '{each.name}' reports no latencies",
+                "choose another metric, or say in the workload's file how its driver reports them",
+            )
 
 
 def recipe_of(change: Change, name: str) -> Recipe | None:

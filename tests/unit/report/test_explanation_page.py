@@ -113,7 +113,10 @@ def terminal_of(made: Explanation) -> str:
 
 
 def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
-    said = terminal_of(explanation(tmp_path))
+    made = explanation(tmp_path)
+    alone = made.loads[0].model_copy(update={"connections": 1})
+    assert "mix, 1 connection\n" in re.sub(" +\n", "\n", terminal_of(made.model_copy(update={"loads": (alone,)})))
+    said = terminal_of(made)
     for part in (
         "0.50x under mix",
         "walk<…>",

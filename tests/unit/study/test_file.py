@@ -10,7 +10,8 @@ from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
 from upshift.plan import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.file import Study, find_study, read_study
-from upshift.study.plan import StudyPlan, make_plan, refuse_missing_libraries
+from upshift.study.plan import StudyPlan, make_plan, refuse_missing_latency, refuse_missing_libraries
+from upshift.workload.library import find_workload
 
 GOOD = """
 budget = "2h"
@@ -179,6 +180,16 @@ def test_a_bad_recipe_is_refused_with_a_hint(tmp_path: Path, old: str, new: str,
         planned(tmp_path, BUILT.replace(old, new, 1))
     assert message in error.value.message
     assert error.value.hint
+
+
+def test_latencies_that_a_driver_does_not_report_are_no_metric(tmp_path: Path) -> None:
+    study = written(tmp_path, GOOD.replace('budget = "2h"', 'metric = "latency_ms_p99"'))
+    reads = find_workload("oltp_read_only")
+    refuse_missing_latency(study, [reads])
+    silent = reads.model_copy(update={"load": reads.load.model_copy(update={"latency": "none"})})
+    with pytest.raises(UsageError, match="the driver of workload 'oltp_read_only' reports no latencies"):
+        refuse_missing_latency(study, [silent])
+    refuse_missing_latency(written(tmp_path, GOOD), [silent])
 
 
 def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
