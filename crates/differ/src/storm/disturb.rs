@@ -14,10 +14,18 @@ const NOT_KILLED: i64 = 0;
 
 pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
     let mut chance = Chance(seed);
+    let mut is_told = false;
     while !shared.over.load(Ordering::Relaxed) {
-        let Ok(mut connection) = wire::connect(shared.url) else {
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
+        let mut connection = match wire::connect(shared.url) {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Without those that disturb, nothing is proven by those that check.
+                if !std::mem::replace(&mut is_told, true) {
+                    shared.wrong(format!("a login of one that disturbs: {error}"));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
         };
         let _ = run_sql(&mut *connection, "SET lock_wait_timeout=2");
         while !shared.over.load(Ordering::Relaxed) {
