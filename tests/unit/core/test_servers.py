@@ -63,7 +63,7 @@ def test_a_server_that_cannot_be_started_at_all_leaves_no_folder(
 
     kind = FakeKind()
     monkeypatch.setattr(kind, "start", start)
-    monkeypatch.setattr(instance.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("upshift.server.instance.tempfile.tempdir", str(tmp_path))
     with pytest.raises(MissingTool), running(FakeShell(), kind, PROGRAM, tmp_path / "data", log=log):
         raise AssertionError("it never ran")
     assert list(tmp_path.iterdir()) == [log]

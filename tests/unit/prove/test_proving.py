@@ -31,7 +31,7 @@ class House:
         self.starts = 0
         self.process = FakeProcess()
         """Of the server that is to be killed."""
-        monkeypatch.setattr(proving.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr("upshift.prove.proving.time.sleep", lambda seconds: None)
         monkeypatch.setattr(proving, "_status", lambda socket: {})
 
         def written(command: Command) -> None:
