@@ -185,10 +185,12 @@ patched = '\xfe\x00\x00\x02'
     fn bytes_that_a_reader_is_not_shown_are_compared() {
         let row = |last: u8| {
             let payload = [&b"#sql-1 "[..], &[b'x'; 300], &[last]].concat();
-            let mut answer = Answer::default();
-            answer.bytes = [&[payload.len() as u8, 1, 0, 1], &payload[..]].concat();
-            answer.packets.push((answer.bytes.len(), Kind::Row));
-            answer
+            let bytes = [&[payload.len() as u8, 1, 0, 1], &payload[..]].concat();
+            Answer {
+                packets: vec![(bytes.len(), Kind::Row)],
+                bytes,
+                ..Answer::default()
+            }
         };
         let text = "[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\nstock='#sql-'\npatched='#sql-'";
         let list: Allowed = toml::from_str(text).expect("a list");

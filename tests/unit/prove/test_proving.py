@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 from fakes import FakeProcess, FakeShell, Output
+from typer.main import get_command
 
+from upshift.cli import programs
+from upshift.cli.app import app
 from upshift.errors import ServerFailed, UpshiftError
 from upshift.prove import proving
 from upshift.prove.model import Asked, Part
@@ -94,3 +97,22 @@ def test_what_a_sanitizer_says_in_a_part_is_wrong(tmp_path: Path, monkeypatch: p
     part: Any = house.work._counted(house.server(FakeProcess()), ran)
     assert part.wrong == ("packet 1", "WARNING: ThreadSanitizer: data race")
     assert house.work._counted(house.server(FakeProcess()), lambda: mix).wrong == ("packet 1",)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_no_hint_names_a_log_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+    def fails(*given: Any, **_named: Any) -> None:
+        log = given[4] / "mix.log"
+        raise UpshiftError("the part mix could not run", f"its whole output is in {log}")
+
+    monkeypatch.setattr("upshift.prove.proving.prove", fails)
+    monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
+    server = tmp_path / "mysqld"
+    server.touch()
+    keep = ("--keep", str(tmp_path / "kept")) if is_kept else ()
+    with pytest.raises(UpshiftError) as caught:
+        get_command(app).main(
+            ["patch", "prove", "--stock", str(server), "--patched", str(server), *keep], standalone_mode=False
+        )
+    assert ("kept/mix.log" in caught.value.hint) == is_kept
+    assert ("--keep FOLDER" in caught.value.hint) != is_kept
