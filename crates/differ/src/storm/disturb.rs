@@ -126,3 +126,28 @@ pub fn find_switches(url: &ServerUrl, names: &[String]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Storm;
+    use super::*;
+
+    #[test]
+    fn one_that_cannot_disturb_is_told_once() {
+        let url = ServerUrl::parse("mysql://root@/?socket=/nonexistent/s").expect("a URL");
+        let shared = Shared::new(&url, Storm::default());
+        let extent = Extent {
+            time: Duration::from_secs(1),
+            connections: 1,
+            switches: Vec::new(),
+            seed: 1,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| disturb(&shared, &extent, 1));
+            std::thread::sleep(Duration::from_millis(200));
+            shared.over.store(true, Ordering::Relaxed);
+        });
+        let found = shared.found.into_inner().expect("nobody else has it");
+        assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
+    }
+}
