@@ -32,7 +32,7 @@ pub struct Entry {
     /// What the request is, or the prepared statement that it executes: a regular expression.
     #[serde(deserialize_with = "expression")]
     pub request: Regex,
-    /// What stock's first packet that differs holds, as a difference shows it.
+    /// What each of stock's packets that differ holds, as a difference shows it.
     pub stock: String,
     /// The same of the patched server's.
     pub patched: String,
@@ -47,11 +47,10 @@ impl Allowed {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let list: Self = toml::from_str(&text).with_context(|| file.display().to_string())?;
         for each in &list.allow {
-            let is_whole =
-                !each.patch.is_empty() && !each.why.is_empty() && !each.request.as_str().is_empty();
+            let texts = [&each.patch, &each.why, &each.stock, &each.patched];
             ensure!(
-                is_whole,
-                "{}: an entry names no patch, no reason or no request",
+                !each.request.as_str().is_empty() && texts.iter().all(|text| !text.is_empty()),
+                "{}: an entry's patch, why, request, stock or patched is empty",
                 file.display()
             );
         }
@@ -67,8 +66,8 @@ impl Allowed {
             .filter(|(ours, theirs)| ours != theirs)
             .map(|(ours, theirs)| {
                 (
-                    answer::shown(ours.0, ours.1),
-                    answer::shown(theirs.0, theirs.1),
+                    answer::text(ours.0, ours.1, usize::MAX),
+                    answer::text(theirs.0, theirs.1, usize::MAX),
                 )
             })
             .collect();
@@ -76,10 +75,28 @@ impl Allowed {
             && stock.packets.len() == patched.packets.len()
             && self.allow.iter().any(|each| {
                 each.request.is_match(request)
-                    && differing.iter().all(|(ours, theirs)| {
-                        ours.contains(&each.stock) && theirs.contains(&each.patched)
-                    })
+                    && differing
+                        .iter()
+                        .all(|(ours, theirs)| each.excuses(ours, theirs))
             })
+    }
+}
+
+impl Entry {
+    /// Whether two packets hold the entry's texts, and are equal but for these. Of one text in both, such as the begin of a name, what
+    /// differs is the letters and digits that follow.
+    fn excuses(&self, stock: &str, patched: &str) -> bool {
+        let is_begin = |letter: char| {
+            self.stock == self.patched && (letter.is_ascii_alphanumeric() || "_-".contains(letter))
+        };
+        let rest = |shown: &str, text: &str| -> Vec<String> {
+            let mut parts = shown.split(text).map(str::to_owned);
+            let first = parts.next();
+            let others = parts.map(|part| part.trim_start_matches(is_begin).to_owned());
+            first.into_iter().chain(others).collect()
+        };
+        let (ours, theirs) = (rest(stock, &self.stock), rest(patched, &self.patched));
+        ours.len() > 1 && ours == theirs
     }
 }
 
@@ -142,6 +159,52 @@ patched = '\xfe\x00\x00\x02'
         ] {
             assert!(!holds(request, &stock, &patched), "{request}");
         }
+    }
+
+    #[test]
+    fn what_differs_beside_the_texts_is_not_allowed() {
+        let entry = |stock: &str, patched: &str| Entry {
+            patch: "one".to_owned(),
+            why: "because".to_owned(),
+            request: Regex::new("ALTER").expect("an expression"),
+            stock: stock.to_owned(),
+            patched: patched.to_owned(),
+        };
+        let flag = entry("a1", "b2");
+        assert!(flag.excuses("x a1 y", "x b2 y"));
+        for (stock, patched) in [("x a1 y", "x b2 z"), ("x a1 y", "w b2 y"), ("x a1", "x")] {
+            assert!(!flag.excuses(stock, patched), "{stock} {patched}");
+        }
+        let name = entry("#sql-", "#sql-");
+        assert!(name.excuses("no `#sql-1f_a` here", "no `#sql-2e7_b` here"));
+        assert!(!name.excuses("no `#sql-1f_a` here", "no `#sql-2e7_b` there"));
+        assert!(!name.excuses("no #sql-1, #sql-2", "no #sql-1"));
+    }
+
+    #[test]
+    fn bytes_that_a_reader_is_not_shown_are_compared() {
+        let row = |last: u8| {
+            let payload = [&b"#sql-1 "[..], &[b'x'; 300], &[last]].concat();
+            let bytes = [&[payload.len() as u8, 1, 0, 1], &payload[..]].concat();
+            Answer {
+                packets: vec![(bytes.len(), Kind::Row)],
+                bytes,
+                ..Answer::default()
+            }
+        };
+        let text = "[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\nstock='#sql-'\npatched='#sql-'";
+        let list: Allowed = toml::from_str(text).expect("a list");
+        assert!(!list.holds("c", &row(b'1'), &row(b'2')));
+    }
+
+    #[test]
+    fn an_entry_that_would_allow_anything_is_refused() {
+        let file = std::env::temp_dir().join(format!("upshift-allow-{}", std::process::id()));
+        let text = "[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\nstock=''\npatched='d'";
+        std::fs::write(&file, text).expect("room");
+        let read = Allowed::read(&file);
+        std::fs::remove_file(&file).expect("it was made");
+        assert!(read.is_err());
     }
 
     #[test]

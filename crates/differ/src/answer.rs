@@ -51,9 +51,15 @@ impl Answer {
     }
 }
 
-/// A packet for a reader.
+/// A packet for a reader, who needs no more than its begin.
 #[must_use]
 pub fn shown(kind: Kind, packet: &[u8]) -> String {
+    text(kind, packet, 200)
+}
+
+/// So many bytes of a packet as text; an error has all of its own.
+#[must_use]
+pub fn text(kind: Kind, packet: &[u8], bytes_max: usize) -> String {
     let payload = packet.get(4..).unwrap_or_default();
     if kind == Kind::Error && payload.len() > 3 {
         let code = u16::from_le_bytes([payload[1], payload[2]]);
@@ -61,7 +67,7 @@ pub fn shown(kind: Kind, packet: &[u8]) -> String {
     }
     let text: String = payload
         .iter()
-        .take(200)
+        .take(bytes_max)
         .map(|&byte| match byte {
             b'\\' => "\\\\".to_owned(),
             0x20..=0x7E => char::from(byte).to_string(),

@@ -95,6 +95,8 @@ pub struct Pair {
     patched: Vec<Peer>,
     /// What they answered last.
     pub answers: (Answer, Answer),
+    /// What stock said to SHOW WARNINGS after the last step; empty where it was not asked.
+    pub warnings: Answer,
     /// Differences that the list allows.
     pub allowed: u64,
     /// The first connection that the patched server alone lost, in whichever run of the steps, and the request that it did not answer.
@@ -112,6 +114,7 @@ impl Pair {
             stock: Vec::new(),
             patched: Vec::new(),
             answers: Default::default(),
+            warnings: Answer::default(),
             allowed: 0,
             lost: None,
         }
@@ -228,6 +231,11 @@ impl Pair {
     }
 }
 
+/// Whether SHOW WARNINGS is asked after this answer of stock's.
+pub(crate) fn has_warnings(answer: &Answer) -> bool {
+    (answer.warnings > 0 || answer.error != 0) && !compare::NAME_STATEMENTS.contains(&answer.error)
+}
+
 /// How a connection ended.
 #[derive(PartialEq, Eq)]
 enum Ending {
@@ -292,21 +300,19 @@ impl Servers for Pair {
         if let Some(wanted) = step.fresh {
             self.begin(wanted)?;
         }
+        self.warnings.clear();
         let found = self.ask(step.on, step.requests(), step.rule())?;
         if found.is_some() || !step.diagnose {
             return Ok(found);
         }
-        let asked = &self.answers.0;
-        if (asked.warnings == 0 && asked.error == 0)
-            || compare::NAME_STATEMENTS.contains(&asked.error)
-        {
+        if !has_warnings(&self.answers.0) {
             return Ok(None);
         }
         // What the step said stays for those who count.
         let kept = self.answers.clone();
         let warnings = What::Query("SHOW WARNINGS".to_owned());
         let shown = self.ask(step.on, [&warnings].into_iter(), Rule::Whole)?;
-        self.answers = kept;
+        self.warnings = std::mem::replace(&mut self.answers, kept).0;
         Ok(shown.map(|found| format!("SHOW WARNINGS after it: {found}")))
     }
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::answer::Answer;
-use crate::compare;
+use crate::compare::{self, Rule};
 use crate::generate;
-use crate::lockstep::{LOST, Pair, Place, Servers};
+use crate::lockstep::{LOST, Pair, Place, Servers, has_warnings};
 use crate::minimise::minimise_after;
 use crate::peer::{Peer, capability};
 use crate::report::{Difference, Report};
@@ -322,7 +322,9 @@ fn stock_is_steady(place: &Place, steps: &[Step]) -> io::Result<bool> {
         let again = alone(place, steps)?;
         let pairs = first.iter().zip(&again).zip(steps);
         for ((one, other), step) in pairs {
-            if compare::difference(one, other, step.rule()).is_some() {
+            if compare::difference(&one.0, &other.0, step.rule()).is_some()
+                || compare::difference(&one.1, &other.1, Rule::Whole).is_some()
+            {
                 return Ok(false);
             }
         }
@@ -330,9 +332,10 @@ fn stock_is_steady(place: &Place, steps: &[Step]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What stock alone answers.
-fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
-    let mut answer = Answer::default();
+/// What stock alone answers, and what it says to SHOW WARNINGS where [`Pair`] asks for them.
+fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<(Answer, Answer)>> {
+    let (mut answer, mut warnings) = (Answer::default(), Answer::default());
+    let show = What::Query("SHOW WARNINGS".to_owned());
     let mut peers = begin_alone(place, place.wanted)?;
     let mut answers = Vec::new();
     for step in steps {
@@ -347,7 +350,14 @@ fn alone(place: &Place, steps: &[Step]) -> io::Result<Vec<Answer>> {
         if asked.is_err() {
             answer.clear();
         }
-        answers.push(answer.clone());
+        warnings.clear();
+        if step.diagnose && has_warnings(&answer) {
+            let asked = peer.send(&show).and_then(|()| peer.receive(&mut warnings));
+            if asked.is_err() {
+                warnings.clear();
+            }
+        }
+        answers.push((answer.clone(), warnings.clone()));
     }
     Ok(answers)
 }
@@ -439,6 +449,32 @@ mod tests {
         assert_eq!(difference.script.lines().last(), Some("two;"));
         assert!(difference.steady && difference.script.contains("SHOW one;"));
         assert_eq!(found.statements, 2);
+    }
+
+    #[test]
+    fn warnings_that_stock_does_not_repeat_are_no_steady_difference() {
+        let steady_when = |repeats: bool| {
+            let asked = AtomicU64::new(0);
+            let stock = move |sql: &str| match sql.contains("SHOW WARNINGS") {
+                false if sql.contains("this") => Says::Error(1),
+                false => Says::Fine,
+                true if repeats => Says::Row("w", "0"),
+                true => Says::Row(
+                    "w",
+                    ["1", "2"][asked.fetch_add(1, Ordering::Relaxed) as usize % 2],
+                ),
+            };
+            let patched = |sql: &str| match sql.contains("SHOW WARNINGS") {
+                true => Says::Row("w", "3"),
+                false if sql.contains("this") => Says::Error(1),
+                false => Says::Fine,
+            };
+            let found = report(&Fakes::new(stock, patched), &[("this", false)]);
+            assert_eq!(found.differences.len(), 1);
+            found.steady() == 1
+        };
+        assert!(steady_when(true));
+        assert!(!steady_when(false));
     }
 
     #[test]

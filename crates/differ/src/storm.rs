@@ -69,6 +69,18 @@ pub struct Storm {
     pub wall_s: f64,
 }
 
+impl Storm {
+    /// What did not come to pass proves nothing.
+    fn judge(&mut self) {
+        if self.statements == 0 {
+            self.wrong.push("no answer was checked".to_owned());
+        }
+        if self.disturbances.is_empty() {
+            self.wrong.push("nothing disturbed".to_owned());
+        }
+    }
+}
+
 /// Rows as text.
 #[derive(Default)]
 struct Rows(Vec<Vec<Option<String>>>);
@@ -173,6 +185,7 @@ pub fn run(url: &ServerUrl, weak: &ServerUrl, extent: &Extent) -> Result<Storm> 
     let mut found = shared.found.into_inner().unwrap_or_default();
     found.statements = shared.statements.load(Ordering::Relaxed);
     found.wall_s = begin.elapsed().as_secs_f64();
+    found.judge();
     if !found.lost {
         match totals(url) {
             Ok(wrong) => found.wrong.extend(wrong),
@@ -198,5 +211,29 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) >> 1) as i64 % end.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_that_checked_nothing_or_was_calm_is_wrong() {
+        let judged = |statements: u64, disturbances: &[&str]| {
+            let mut storm = Storm {
+                statements,
+                disturbances: disturbances
+                    .iter()
+                    .map(|&each| (each.to_owned(), 1))
+                    .collect(),
+                ..Storm::default()
+            };
+            storm.judge();
+            storm.wrong
+        };
+        assert_eq!(judged(7, &["KILL"]), Vec::<String>::new());
+        assert_eq!(judged(0, &["KILL"]), ["no answer was checked"]);
+        assert_eq!(judged(7, &[]), ["nothing disturbed"]);
     }
 }

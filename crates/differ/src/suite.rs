@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use wire::{Cell, Fetch, RowSink, ServerUrl};
 
-use crate::compare::compared;
+use crate::compare::{Rule, compared};
 use crate::lockstep::{Pair, Place, Servers};
 use crate::minimise::TRIALS_MAX;
 use crate::random::{CLIENTS, explain, hang, is_hang, lost_besides};
@@ -54,8 +54,6 @@ static READS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^\W*(select|with|table|values|show)\b").expect("an expression")
 });
 /// What reads the data dictionary: [`Rule::Dictionary`].
-///
-/// [`Rule::Dictionary`]: crate::compare::Rule::Dictionary
 static DICTIONARY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\binformation_schema\b|^\W*show\b").expect("an expression"));
 const RULE: &str =
@@ -182,7 +180,7 @@ fn as_prepared(sent: &[String]) -> Vec<Step> {
 
 /// What a step came to.
 struct Seen {
-    /// A digest of stock's answer.
+    /// A digest of stock's answer, and of its warnings.
     stock: u64,
     differs: Option<String>,
 }
@@ -302,7 +300,11 @@ fn once(
             count.rows += pair.answers.0.rows;
         }
         let mut digest = DefaultHasher::new();
-        for (_, packet) in compared(&pair.answers.0, step.rule()) {
+        let warnings = compared(&pair.warnings, Rule::Whole);
+        for (_, packet) in compared(&pair.answers.0, step.rule())
+            .into_iter()
+            .chain(warnings)
+        {
             packet.hash(&mut digest);
         }
         let lost = differs.as_ref().is_some_and(|what| what.contains(HUNG_UP));
@@ -406,6 +408,28 @@ mod tests {
         let each = 1 + EXECUTIONS;
         let due = [vec![true; 2 * each], vec![false; each]].concat();
         assert_eq!(known(as_prepared(&sent)), due);
+    }
+
+    #[test]
+    fn warnings_of_their_moment_are_no_steady_difference() {
+        let asked = AtomicU64::new(0);
+        let said = |sql: &str, warning: &'static str| match sql.contains("SHOW WARNINGS") {
+            true => Says::Row("w", warning),
+            false if sql.contains("each") => Says::Error(1),
+            false => Says::Fine,
+        };
+        // Stock does not repeat its own.
+        let moment = move |sql: &str| {
+            let number = match sql.contains("SHOW WARNINGS") {
+                true => asked.fetch_add(1, Ordering::Relaxed),
+                false => 0,
+            };
+            said(sql, ["1", "2"][number as usize % 2])
+        };
+        let fakes = Fakes::new(moment, move |sql| said(sql, "3"));
+        let steps = as_text(&["each".to_owned()]);
+        let found = one(&fakes.place, &steps, false).expect("two servers");
+        assert_eq!((found.differences.len(), found.counted()), (1, 0));
     }
 
     #[test]

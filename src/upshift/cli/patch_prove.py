@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -65,9 +67,6 @@ def prove(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Prove a patched server right: the same bytes as stock, right answers beside disturbances and after a crash."""
-    import contextlib
-    import tempfile
-
     from upshift import console
     from upshift.cli import programs
     from upshift.errors import UsageError
@@ -110,11 +109,8 @@ def prove(
     shell = SystemShell()
     try:
         differ = programs.built_programs(shell, allow_install=not no_install, say=console.say) / DIFFER
-        with contextlib.ExitStack() as held:
-            if keep:
-                keep.mkdir(parents=True)
-            folder = keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="upshift-prove-")))
-            proof = run_proof(shell, default_kind(), differ, asked, folder.resolve(), say=console.say, keep=kept)
+        with _folder(keep) as folder:
+            proof = run_proof(shell, default_kind(), differ, asked, folder, say=console.say, keep=kept)
             kept(proof)
     finally:
         shell.close()
@@ -125,6 +121,27 @@ def prove(
             console.result(line)
     if proof.verdict == "different":
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """The folder to keep, or one that goes at the end, with the logs that a hint may name."""
+    import tempfile
+
+    from upshift.errors import UpshiftError
+
+    if keep:
+        keep.mkdir(parents=True)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="upshift-prove-") as made:
+        folder = Path(made).resolve()
+        try:
+            yield folder
+        except UpshiftError as error:
+            if str(folder) in error.hint:
+                error.hint = "the logs are gone: run it again with --keep FOLDER, where they stay"
+            raise
 
 
 def _setting(given: str) -> tuple[str, str]:

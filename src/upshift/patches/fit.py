@@ -123,7 +123,9 @@ def fit_file(diff: FileDiff, text: str | None) -> tuple[FileFit, str | None]:
         done, shift = at + len(hunk.old), at - wanted
     found = FileFit(path=diff.path, hunks=tuple(fits))
     if diff.does == "remove":
-        return found, None
+        # A fork's own lines are not the patch's to remove.
+        more = found.fits and bool(made or lines[done:])
+        return found.model_copy(update={"problem": "it has lines that the patch does not remove"}) if more else found, None
     return found, "".join([*made, *lines[done:]])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pymysql
 
-from upshift.errors import UpshiftError, UsageError
+from upshift.errors import ServerFailed, UpshiftError, UsageError
 from upshift.patches.model import read_series
 from upshift.prove import suites
 from upshift.prove.allowed import differing_tests
@@ -108,9 +108,10 @@ class _Work:
         return switches(self._patches, theirs, _variables(patched.socket))
 
     def _counted(self, patched: RunningServer, run: Callable[[], Part]) -> Part:
-        """A part, with the short paths that the server took in it."""
-        before = _status(patched.socket)
+        """A part, with the short paths that the server took in it, and what its log says of a crash."""
+        before, begin = _status(patched.socket), patched.log.stat().st_size
         part = run()
+        part = part.model_copy(update={"wrong": (*part.wrong, *crashes(patched.log, begin))})
         # A server that is gone counts nothing any more; the part says that it is.
         with contextlib.suppress(pymysql.MySQLError):
             return part.model_copy(update={"short_paths": short_paths(self._patches, before, _status(patched.socket))})
@@ -176,7 +177,7 @@ class _Work:
     def _storm(self, patched: RunningServer, own: tuple[str, ...]) -> Part:
         seconds = self._asked.minutes * 60
         said = self._run("storm", *self._storm_command(patched.socket, own, seconds), timeout_s=seconds + 300, server=patched)
-        return stormed("storm", said, *crashes(patched.log.read_text(errors="replace")))
+        return stormed("storm", said)
 
     def _storm_command(self, socket: Path, own: tuple[str, ...], seconds: float) -> tuple[str, ...]:
         named = [each for name in own for each in ("--switch", name)]
@@ -185,16 +186,28 @@ class _Work:
     def _crash(self, own: tuple[str, ...]) -> Part:
         """A load, the server killed in the midst of it, and its rows after the restart."""
         self._say("crash: kill -9 in the midst of the load, and a restart")
-        with contextlib.suppress(UpshiftError), self._running("patched", self._asked.patched, self._asked.settings) as server:
-            log = self._folder / "crash-load.log"
-            command = Command((str(self._differ), *self._storm_command(server.socket, own, _CRASH_LOAD_S)))
-            load = self._shell.spawn(command, log=log)
-            time.sleep(_BEFORE_KILL_S)
-            server.process.signal(signal.SIGKILL)
-            load.wait(_CRASH_LOAD_S + 60)
+        output, log = self._folder / "crash-load.json", self._folder / "crash-load.log"
+        begin, is_killed = _size_bytes(self._folder / "patched.log"), False
+        try:
+            with self._running("patched", self._asked.patched, self._asked.settings) as server:
+                storm = self._storm_command(server.socket, own, _CRASH_LOAD_S)
+                load = self._shell.spawn(Command((str(self._differ), "--output", str(output), *storm)), log=log)
+                time.sleep(_BEFORE_KILL_S)
+                server.check()
+                server.process.signal(signal.SIGKILL)
+                is_killed = True
+                load.wait(_CRASH_LOAD_S + 60)
+        except ServerFailed:
+            if not is_killed:
+                raise
+        if not (output.is_file() and json.loads(output.read_text())["statements"]):
+            raise UpshiftError(
+                "the part crash could not run: when the server was killed, the load had checked no answer yet",
+                f"the machine may be too slow; the load's log is {log}",
+            )
         with self._running("patched", self._asked.patched, self._asked.settings, keep=True) as server:
             said = self._run("crash", "check", "--socket", str(server.socket), timeout_s=120, server=server)
-            return stormed("crash", said, *crashes(server.log.read_text(errors="replace")))
+            return stormed("crash", said, *crashes(server.log, begin))
 
     def _run(self, name: str, *arguments: str, timeout_s: float, server: RunningServer) -> Mapping[str, Any]:
         self._say(f"{name}: {' '.join(arguments[:1])}")
@@ -219,6 +232,10 @@ def refuse_servers(asked: Asked) -> None:
             raise UsageError(f"{option}: there is no {binary}", "name the server's binary, mysqld")
     differing_tests(asked.allow)
     suites.refuse(asked)
+
+
+def _size_bytes(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
 
 
 def _variables(socket: Path) -> dict[str, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from upshift.patches.model import Patch
 from upshift.prove.model import Part, PartName
 
 _LOST = "the patched server's connection is lost"
-_CRASH = re.compile(r"got signal \d+|Assertion|mysqld: .*: Assertion|\[FATAL\]|AddressSanitizer|ThreadSanitizer")
+_CRASH = re.compile(r"got signal \d+|Assertion|mysqld: .*: Assertion|\[FATAL\]|Sanitizer:|: runtime error: ")
 
 
 def compared(name: PartName, said: Mapping[str, Any]) -> Part:
@@ -36,9 +37,10 @@ def stormed(name: PartName, said: Mapping[str, Any], *also: str) -> Part:
     return Part(name=name, statements=said["statements"], wall_s=said["wall_s"], wrong=tuple(wrong), detail=said)
 
 
-def crashes(log: str) -> tuple[str, ...]:
-    """The lines of a server's log that say it crashed."""
-    return tuple(line.strip() for line in log.splitlines() if _CRASH.search(line))
+def crashes(log: Path, begin: int = 0) -> tuple[str, ...]:
+    """The lines of a server's log, from a byte on, that say it crashed."""
+    text = log.read_bytes()[begin:].decode(errors="replace")
+    return tuple(line.strip() for line in text.splitlines() if _CRASH.search(line))
 
 
 def short_paths(patches: Sequence[Patch], before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, int]:

@@ -29,6 +29,8 @@ def lines(proof: Proof) -> Iterator[str]:
             yield f"    fail on stock, too: {', '.join(part.failed_on_both)}"
         if part.differ_on_purpose:
             yield f"    differ on purpose: {', '.join(part.differ_on_purpose)}"
+    if not proof.switches:
+        yield "  the patched server has no variable of the series that stock has not: nothing is proven of any patch"
     if proof.untaken:
         yield f"  short paths that no statement took, so that nothing is proven of them: {', '.join(proof.untaken)}"
     for part in proof.parts:

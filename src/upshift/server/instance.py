@@ -122,8 +122,8 @@ def running(
     home = Path(tempfile.mkdtemp(prefix="upshift-"))
     socket = home / kind.socket_name
     process: Process | None = None
-    command = kind.start(program, data, socket, {**kind.settings(), **settings})
     try:
+        command = kind.start(program, data, socket, {**kind.settings(), **settings})
         command = replace(command, argv=(*under, *command.argv), env={**command.env, **environment}, cpus=cpus)
         process = shell.spawn(command, log=log)
         server = RunningServer(kind, program, process, socket, log, label)

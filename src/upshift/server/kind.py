@@ -69,6 +69,8 @@ class TestOutcome(Value):
     failed: tuple[str, ...]
     passing: tuple[str, ...]
     """The names of those that passed, as ``failed`` has them: a test that did not run is in neither."""
+    repeated: tuple[str, ...] = ()
+    """Of those that passed the ones that failed first."""
 
 
 class ServerKind(Protocol):

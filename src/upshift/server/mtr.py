@@ -147,15 +147,20 @@ def run_tests(
     """
     tests = SUITES.get(suite) or tuple(suite.split(","))
     results: dict[str, str] = {}
+    repeated: set[str] = set()
     ended = False
 
     def on_line(line: str) -> None:
         nonlocal ended
         ended = ended or line.startswith(_ENDED)
         if found := _RESULT.match(line.strip()):
-            if results.get(found[1]) == "fail" and found[2] == "pass":
+            before = results.get(found[1])
+            if before == "fail" and found[2] == "pass":
                 bench.progress.note(f"{found[1]} passed only when it was repeated: see {bench.log}")
-            results[found[1]] = found[2]
+                repeated.add(found[1])
+            # What is skipped when it is repeated has failed.
+            if before != "fail" or found[2] in ("pass", "fail"):
+                results[found[1]] = found[2]
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
     shadow = _shadow(bench.folder.resolve() / "mtr", tree.resolve(), server)
@@ -176,7 +181,8 @@ def run_tests(
     if not ended:
         why = failure.message if failure else "it did not say that it completed"
         raise NotTested(f"MySQL's test suite did not run to its end: {why}", f"see {bench.log}") from failure
-    return _outcome(results, tests, tested, shadow / _SERVER, bench.log)
+    outcome = _outcome(results, tests, tested, shadow / _SERVER, bench.log)
+    return outcome.model_copy(update={"repeated": tuple(name for name in outcome.passing if name in repeated)})
 
 
 def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, environment: Mapping[str, str]) -> Command:

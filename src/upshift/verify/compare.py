@@ -28,6 +28,8 @@ class Compared(Value):
     """Failed in the suite and passed when the same server ran what had failed there."""
     failed_alone: tuple[str, ...] = ()
     """Failed on the first server each time, and not on the other."""
+    repeated: tuple[str, ...] = ()
+    """Failed on the first server, and passed when the suite itself repeated them."""
 
 
 def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
@@ -66,6 +68,7 @@ def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, st
         failed_on_both=tuple(name for name in outcome.failed if name in on_both),
         passed_again=tuple(name for name in suspected if name in again),
         failed_alone=tuple(sorted(set(suspected) - again)),
+        repeated=outcome.repeated,
     )
 
 

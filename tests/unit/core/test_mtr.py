@@ -111,9 +111,14 @@ def test_a_test_that_fails_again_when_repeated_has_failed(house: House) -> None:
 def test_a_test_that_passes_when_repeated_has_passed_and_is_noted(house: House) -> None:
     text = "[ 33%] main.ps      w2  [ fail ]\n[ 33%] main.ps      w2  [ retry-pass ]   20\n" + PASSING + ENDED
     assert house.run(text, returncode=1) == TestOutcome(
-        run=3, passed=3, failed=(), passing=("main.1st", "main.ps", *PASSED[1:])
+        run=3, passed=3, failed=(), passing=("main.1st", "main.ps", *PASSED[1:]), repeated=("main.ps",)
     )
     assert house.progress.notes == [f"main.ps passed only when it was repeated: see {house.root / 'log'}"]
+
+
+def test_a_test_that_is_skipped_when_repeated_has_failed(house: House) -> None:
+    text = "[ 33%] main.ps      w2  [ fail ]\n[ 33%] main.ps      w2  [ skipped ]  No room\n" + PASSING + ENDED
+    assert house.run(text, returncode=1).failed == ("main.ps",)
 
 
 def test_a_test_that_fails_with_one_combination_of_options_has_failed(house: House) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
-from upshift.errors import LoadFailed, NotEnoughRoom, ServerFailed, UsageError
+from upshift.errors import LoadFailed, MissingTool, NotEnoughRoom, ServerFailed, UsageError
 from upshift.server import data, instance
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Counters, Program
@@ -53,6 +53,20 @@ def test_a_server_is_started_with_the_settings_of_kind_and_workload_and_stopped_
     assert command.env == {"OWN": "1", "LD_PRELOAD": "x"} and command.cpus == (0,)
     assert process.signals == [15]
     assert not home.exists() and kind.forgot == [server.socket]
+
+
+def test_a_server_that_cannot_be_started_at_all_leaves_no_folder(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*given: object) -> Command:
+        raise MissingTool("there is no such user", "install it")
+
+    kind = FakeKind()
+    monkeypatch.setattr(kind, "start", start)
+    monkeypatch.setattr("upshift.server.instance.tempfile.tempdir", str(tmp_path))
+    with pytest.raises(MissingTool), running(FakeShell(), kind, PROGRAM, tmp_path / "data", log=log):
+        raise AssertionError("it never ran")
+    assert list(tmp_path.iterdir()) == [log]
 
 
 @pytest.mark.parametrize(("code", "how"), [(1, "exit code 1"), (-11, "killed by SIGSEGV")])

@@ -48,6 +48,17 @@ def test_one_line_that_is_otherwise_keeps_a_hunk_from_fitting(tmp_path: Path) ->
     )
 
 
+def test_a_file_with_lines_of_its_own_is_not_removed(tmp_path: Path) -> None:
+    gone = git_diff("server.h", SOURCE["server.h"], None)
+    found = fitted(tmp_path, gone=gone)
+    assert found.fits[0].fits and found.changed == {"server.h": None}
+    for text in (SOURCE["server.h"] + "int own;\n", "int own;\n" + SOURCE["server.h"]):
+        shutil.rmtree(tmp_path / "series")
+        found = fitted(tmp_path, {**SOURCE, "server.h": text}, gone=gone)
+        assert not found.fits[0].fits and found.changed == {}
+        assert why_not(found.fits[0]) == "patch gone does not fit: server.h: it has lines that the patch does not remove"
+
+
 def test_of_two_that_collide_the_second_names_the_first(tmp_path: Path) -> None:
     found = fitted(tmp_path, far=changed(30, "int far;"), one=changed(5, "int one;"), two=changed(6, "int two;"))
     assert [fit.fits for fit in found.fits] == [True, True, False]

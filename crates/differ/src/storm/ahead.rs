@@ -42,8 +42,13 @@ pub(super) fn work(shared: &Shared<'_>, number: usize, seed: u64) {
         };
         let mut is_prepared = false;
         while !shared.over.load(Ordering::Relaxed) {
-            let done = prepare(shared, &mut peer, id, &mut is_prepared)
-                .and_then(|()| batch(shared, &mut peer, id, &mut chance));
+            let done = prepare(shared, &mut peer, id, &mut is_prepared).and_then(|()| {
+                if is_prepared {
+                    batch(shared, &mut peer, id, &mut chance)
+                } else {
+                    Ok(())
+                }
+            });
             if let Err(error) = done {
                 shared.error(&Error::Io(error), "requests sent ahead", id);
                 shared.note(|found| found.reconnects += 1);

@@ -14,10 +14,18 @@ const NOT_KILLED: i64 = 0;
 
 pub(super) fn disturb(shared: &Shared<'_>, extent: &Extent, seed: u64) {
     let mut chance = Chance(seed);
+    let mut is_told = false;
     while !shared.over.load(Ordering::Relaxed) {
-        let Ok(mut connection) = wire::connect(shared.url) else {
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
+        let mut connection = match wire::connect(shared.url) {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Without those that disturb, nothing is proven by those that check.
+                if !std::mem::replace(&mut is_told, true) {
+                    shared.wrong(format!("a login of one that disturbs: {error}"));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
         };
         let _ = run_sql(&mut *connection, "SET lock_wait_timeout=2");
         while !shared.over.load(Ordering::Relaxed) {
@@ -117,4 +125,29 @@ pub fn find_switches(url: &ServerUrl, names: &[String]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Storm;
+    use super::*;
+
+    #[test]
+    fn one_that_cannot_disturb_is_told_once() {
+        let url = ServerUrl::parse("mysql://root@/?socket=/nonexistent/s").expect("a URL");
+        let shared = Shared::new(&url, Storm::default());
+        let extent = Extent {
+            time: Duration::from_secs(1),
+            connections: 1,
+            switches: Vec::new(),
+            seed: 1,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| disturb(&shared, &extent, 1));
+            std::thread::sleep(Duration::from_millis(200));
+            shared.over.store(true, Ordering::Relaxed);
+        });
+        let found = shared.found.into_inner().expect("nobody else has it");
+        assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
+    }
 }

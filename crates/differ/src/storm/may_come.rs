@@ -4,9 +4,9 @@
 pub(super) const A_STATEMENT: &str = "a statement";
 
 /// What a kill of the statement, a changed definition, a lock or a missing right may bring to any statement.
-const ANYWHERE: [u16; 29] = [
+const ANYWHERE: [u16; 28] = [
     1050, 1020, 1046, 1051, 1054, 1060, 1061, 1072, 1091, 1099, 1100, 1142, 1143, 1146, 1176, 1192,
-    1205, 1213, 1243, 1290, 1317, 1412, 1505, 1615, 1637, 1836, 3572, 1044, 1223,
+    1205, 1213, 1290, 1317, 1412, 1505, 1615, 1637, 1836, 3572, 1044, 1223,
 ];
 
 /// What some statements alone may bring, by how they begin.

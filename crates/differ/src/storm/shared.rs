@@ -154,6 +154,8 @@ mod tests {
             (3547, "ALTER TABLE storm.kv DROP INDEX extra"),
             (1064, A_STATEMENT),
             (1094, A_STATEMENT),
+            // A statement that the server does not know any more.
+            (1243, A_STATEMENT),
         ] {
             let (found, _) = judged(&server(code), during, 1);
             assert_eq!(found.wrong.len(), 1, "{code} of {during}");

@@ -48,6 +48,7 @@ impl Reader<'_> {
     fn file(&mut self, file: &Path, depth: usize) -> io::Result<()> {
         let bytes = std::fs::read(file)?;
         let (mut pending, mut quote) = (String::new(), None);
+        let mut is_condition = false;
         for line in String::from_utf8_lossy(&bytes).lines() {
             if let Some(end) = &self.until {
                 if line.trim() == end {
@@ -58,24 +59,31 @@ impl Reader<'_> {
             let mut rest = line;
             if pending.trim().is_empty() {
                 pending.clear();
-                // Blocks of if and while run once, as any other line.
-                rest = line
-                    .trim_start()
-                    .trim_start_matches(['{', '}'])
-                    .trim_start();
+                if !is_condition {
+                    rest = within_blocks(line);
+                    is_condition = ["if", "while"].contains(&first_word(rest).as_str());
+                }
+                if is_condition {
+                    // Up to its block, which may begin lines later. Blocks run once, as any other line.
+                    let Some(at) = find(rest, "{", &mut quote) else {
+                        continue;
+                    };
+                    is_condition = false;
+                    rest = within_blocks(&rest[at..]);
+                }
                 if let Some(command) = rest.strip_prefix("--") {
                     self.command(command, depth)?;
                     continue;
                 }
-                if rest.starts_with('#') || ["if", "while"].contains(&first_word(rest).as_str()) {
+                if rest.starts_with('#') {
                     continue;
                 }
             }
-            while let Some(end) = self.end(rest, &mut quote) {
+            while let Some(end) = find(rest, &self.delimiter, &mut quote) {
                 pending.push_str(&rest[..end]);
                 rest = &rest[end + self.delimiter.len()..];
                 self.whole(std::mem::take(&mut pending).trim(), depth)?;
-                if rest.trim_start().starts_with('#') {
+                if rest.trim_start().starts_with('#') || rest.trim().trim_matches('}').is_empty() {
                     rest = "";
                 }
             }
@@ -83,22 +91,6 @@ impl Reader<'_> {
             pending.push('\n');
         }
         self.whole(pending.trim(), depth)
-    }
-
-    /// Where in the line the delimiter is; `quote` is the quotation that is open at its beginning, and afterwards at its end.
-    fn end(&self, line: &str, quote: &mut Option<char>) -> Option<usize> {
-        let mut letters = line.char_indices();
-        while let Some((at, letter)) = letters.next() {
-            match *quote {
-                Some(_) if letter == '\\' => drop(letters.next()),
-                Some(open) if letter == open => *quote = None,
-                Some(_) => {}
-                None if line[at..].starts_with(&self.delimiter) => return Some(at),
-                None if matches!(letter, '\'' | '"' | '`') => *quote = Some(letter),
-                None => {}
-            }
-        }
-        None
     }
 
     fn whole(&mut self, text: &str, depth: usize) -> io::Result<()> {
@@ -140,6 +132,28 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Where in the line `what` is, outside of quotations; `quote` is the one that is open at its beginning, and afterwards at its end.
+fn find(line: &str, what: &str, quote: &mut Option<char>) -> Option<usize> {
+    let mut letters = line.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match *quote {
+            Some(_) if letter == '\\' => drop(letters.next()),
+            Some(open) if letter == open => *quote = None,
+            Some(_) => {}
+            None if line[at..].starts_with(what) => return Some(at),
+            None if matches!(letter, '\'' | '"' | '`') => *quote = Some(letter),
+            None => {}
+        }
+    }
+    None
+}
+
+/// A line without the braces of blocks at its beginning.
+fn within_blocks(line: &str) -> &str {
+    let line = line.trim_start();
+    line.trim_start_matches(['{', '}']).trim_start()
 }
 
 /// The word that may be a command, in lower case.
@@ -226,6 +240,16 @@ mod tests {
                 "select 'a\\';'",
                 "select 5",
             ]
+        );
+    }
+
+    #[test]
+    fn conditions_of_several_lines_are_no_statements_and_take_none_along() {
+        let text = "let $a= `SELECT 1\n  FROM t`;\nif (!`SELECT (@a - 1 <= 2) AND\n  (b >= '{')`)\n{\n  select 1;\n}\nselect 2;\n\
+                    while ($x) { select 3; }\nselect 4;\nif ($y)\n# no more\n{\n--skip it is not\n}\nselect 5;";
+        assert_eq!(
+            read(&[("t/one.test", text)]),
+            ["select 1", "select 2", "select 3", "select 4", "select 5"]
         );
     }
 

@@ -1,0 +1,118 @@
+"""The parts of a proof that start and kill a server: what must have run before anything follows from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeProcess, FakeShell, Output
+from typer.main import get_command
+
+from upshift.cli import programs
+from upshift.cli.app import app
+from upshift.errors import ServerFailed, UpshiftError
+from upshift.prove import proving
+from upshift.prove.model import Asked, Part
+from upshift.server.instance import RunningServer
+from upshift.server.kind import Program
+from upshift.server.kinds import default_kind
+from upshift.shell import Command
+
+CHECKED = {"statements": 3, "wall_s": 0.0, "wrong": [], "lost": False}
+
+
+class House:
+    """A patched server that says what it is told into its log, and a load that has checked so many answers."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, checked: int | None = 5) -> None:
+        self.folder, self.log = folder, folder / "patched.log"
+        self.log.write_text("2026 ERROR: AddressSanitizer: of another part\n")
+        self.starts = 0
+        self.process = FakeProcess()
+        """Of the server that is to be killed."""
+        monkeypatch.setattr("upshift.prove.proving.time.sleep", lambda seconds: None)
+        monkeypatch.setattr(proving, "_status", lambda socket: {})
+
+        def written(command: Command) -> None:
+            Path(command.argv[2]).write_text(json.dumps(CHECKED))
+
+        self.shell = FakeShell({" check ": Output(effect=written)})
+        asked = Asked(stock=folder / "stock", patched=folder / "patched")
+        self.work = proving._Work(self.shell, default_kind(), folder / "differ", asked, folder, lambda text: None)
+        monkeypatch.setattr(self.work, "_running", self._running)
+        if checked is not None:
+            (folder / "crash-load.json").write_text(json.dumps({**CHECKED, "statements": checked}))
+
+    @contextlib.contextmanager
+    def _running(self, label: str, binary: Path, settings: Mapping[str, str], *, keep: bool = False) -> Iterator[RunningServer]:
+        self.starts += 1
+        server = self.server(FakeProcess() if keep else self.process)
+        yield server
+        server.check()
+
+    def server(self, process: FakeProcess) -> RunningServer:
+        program = Program(kind="mysql", binary=self.folder / "patched")
+        return RunningServer(default_kind(), program, process, self.folder / "socket", self.log)
+
+
+def test_a_crash_under_load_that_recovers_is_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(tmp_path, monkeypatch)
+    part = house.work._crash(())
+    assert (part.name, part.wrong, house.process.signals) == ("crash", (), [9])
+    assert house.starts == 2
+
+
+@pytest.mark.parametrize("checked", [0, None])
+def test_a_kill_before_the_load_had_begun_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checked: int | None
+) -> None:
+    house = House(tmp_path, monkeypatch, checked=checked)
+    with pytest.raises(UpshiftError, match="the load had checked no answer yet"):
+        house.work._crash(())
+    assert house.starts == 1
+
+
+def test_a_server_that_died_before_it_was_killed_is_no_crash_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(tmp_path, monkeypatch)
+    house.process = FakeProcess(code=1)
+    with pytest.raises(ServerFailed, match="the server ended by itself"):
+        house.work._crash(())
+
+
+def test_what_a_sanitizer_says_in_a_part_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(tmp_path, monkeypatch)
+    mix = Part(name="mix", statements=1, wall_s=1, wrong=("packet 1",), detail={})
+
+    def ran() -> Part:
+        with house.log.open("a") as out:
+            out.write("WARNING: ThreadSanitizer: data race\n")
+        return mix
+
+    part: Any = house.work._counted(house.server(FakeProcess()), ran)
+    assert part.wrong == ("packet 1", "WARNING: ThreadSanitizer: data race")
+    assert house.work._counted(house.server(FakeProcess()), lambda: mix).wrong == ("packet 1",)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_no_hint_names_a_log_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+    def fails(*given: Any, **_named: Any) -> None:
+        log = given[4] / "mix.log"
+        raise UpshiftError("the part mix could not run", f"its whole output is in {log}")
+
+    monkeypatch.setattr("upshift.prove.proving.prove", fails)
+    monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
+    server = tmp_path / "mysqld"
+    server.touch()
+    keep = ("--keep", str(tmp_path / "kept")) if is_kept else ()
+    with pytest.raises(UpshiftError) as caught:
+        get_command(app).main(
+            ["patch", "prove", "--stock", str(server), "--patched", str(server), *keep], standalone_mode=False
+        )
+    assert ("kept/mix.log" in caught.value.hint) == is_kept
+    assert ("--keep FOLDER" in caught.value.hint) != is_kept
