@@ -12,7 +12,7 @@ from upshift.cli.patch_prove import prove
 if TYPE_CHECKING:
     from upshift.patches.model import Patch, Series
 
-patch_app = typer.Typer(no_args_is_help=True, help="The server's patch series: what it holds, where it fits, a source with it.")
+patch_app = typer.Typer(no_args_is_help=True, help="Show the server's patch series, check where it fits, apply it to a source.")
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _TREE = Annotated[Path, typer.Argument(help="A source directory.")]
@@ -37,7 +37,7 @@ def list_(json: _JSON = False) -> None:
 
 @patch_app.command()
 def check(tree: _TREE, patches: _NAMES = "all", json: _JSON = False) -> None:
-    """Say which patches fit a source of any version or fork, hunk by hunk; the exit code is 1 when one does not."""
+    """Check which patches fit a source of any version or fork, hunk by hunk; the exit code is 1 when one does not."""
     from upshift import console
     from upshift.patches.tree import fit_tree
     from upshift.patches.words import hunk_words, why_not

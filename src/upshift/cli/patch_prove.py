@@ -28,7 +28,7 @@ def prove(
         list[str] | None,
         typer.Option(
             metavar="SUITE",
-            help="Compare answers to the statements of this suite of MySQL's tests too, as main; repeatable.",
+            help="Also compare the answers to the statements of this suite of MySQL's tests, such as main; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -36,7 +36,7 @@ def prove(
         list[str] | None,
         typer.Option(
             metavar="SUITE",
-            help="Run this suite of MySQL's tests too, or SUITE.TEST,SUITE.TEST; repeatable.",
+            help="Also run this suite of MySQL's tests, or SUITE.TEST,SUITE.TEST; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -64,7 +64,7 @@ def prove(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Prove a patched server right: the same bytes as stock, right answers beside disturbances and after a crash."""
+    """Test a patched server: the same bytes as stock, and right answers under disturbances and after a crash."""
     import contextlib
     import tempfile
 

@@ -85,18 +85,18 @@ def prove(
     loop: Annotated[
         Loop,
         typer.Option(
-            help="Repeat the trace when it ends: only a trace without writes, or any, whose later laps find changed rows."
+            help="Repeat the trace when it ends: only a trace without writes, or any trace, whose later laps find changed rows."
         ),
     ] = Loop.READS,
     connections: Annotated[
         str | None,
         typer.Option("--connections", "-c", help="Client connections, separated by commas; default: the trace's, 64 at most."),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each way.")] = 6,
+    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, such as 1%."),
+        typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
@@ -106,7 +106,7 @@ def prove(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
     _server: Annotated[str | None, typer.Option("--server", hidden=True, is_eager=True, callback=_refuse_server)] = None,
 ) -> None:
-    """Replay a trace as the application sent it and with one thing changed, in turns, and say what that brings."""
+    """Replay a trace as the application sent it and with one thing changed, in turns, and measure what the change gains."""
     from upshift import console
     from upshift.cli.check import options_of
     from upshift.cli.dry_run import show_estimates
