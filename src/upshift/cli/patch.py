@@ -75,11 +75,9 @@ def apply(
 
     version, chosen = _version(tree), _series(patches)
     if (output is None) != in_place:
-        raise UsageError(
-            "where to write the patched source is not said, or said twice", "give either --output DIR or --in-place"
-        )
+        raise UsageError("exactly one of --output and --in-place is needed", "give either --output DIR or --in-place")
     if output is not None and (output.exists() or output.resolve().is_relative_to(tree.resolve())):
-        raise UsageError(f"{output} is there already, or lies in the source", "name a directory that is not there yet")
+        raise UsageError(f"{output} exists already, or is inside the source", "name a new directory outside of the source")
     shell = SystemShell()
     try:
         fitted = refuse_unfit(shell, chosen, tree, version)

@@ -93,7 +93,7 @@ def prove(
     asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
     refuse_servers(asked)
     if keep and keep.exists():
-        raise UsageError(f"--keep: {keep} is there already", "name a folder that is not there yet")
+        raise UsageError(f"--keep: {keep} exists already", "name a new folder")
     if dry_run:
         random = (f"random: {statements} statements from seed {seed}",) if statements else ()
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
@@ -133,5 +133,5 @@ def _setting(given: str) -> tuple[str, str]:
 
     name, equals, value = given.partition("=")
     if not (name and equals):
-        raise UsageError(f"--setting {given}: it has the form NAME=VALUE", "as --setting ps_point_lookup=OFF")
+        raise UsageError(f"--setting {given}: it is not NAME=VALUE", "for example --setting ps_point_lookup=OFF")
     return name, value

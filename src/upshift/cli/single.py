@@ -164,7 +164,9 @@ def measure(
     from upshift.values import checked
 
     if len(arms) < 2:
-        raise UsageError("one server has nothing to be compared with", "name two servers or more, the baseline first")
+        raise UsageError(
+            "there is only one server: measure compares two or more", "name two servers or more, the baseline first"
+        )
     variants = find_variants(arms)
     options = checked(
         Options,

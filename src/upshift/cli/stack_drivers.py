@@ -65,7 +65,7 @@ def drivers(
             console.result(summary(each))
         return
     if server and binary:
-        raise UsageError("--server and --binary name two servers", "leave one of them out")
+        raise UsageError("--server and --binary name different servers", "leave one of them out")
     begun = store.begin(result)
     shell = SystemShell()
     if server:

@@ -39,7 +39,7 @@ def _refuse_server(url: str | None) -> None:
 
     if url is not None:
         raise UsageError(
-            "stack prove takes no --server: it starts servers of its own, and touches none that runs",
+            "stack prove takes no --server: it starts its own servers and uses no running one",
             "--before FILE.sql names a dump of the database as it was when the capture began, "
             "--binary FILE the server's program (mysqld, postgres)",
         )
@@ -125,7 +125,10 @@ def prove(
     thresholds = read_thresholds(threshold or ())
     given = read_given(sql or (), setting or (), setting_now or ())
     if findings and threshold:
-        raise UsageError("--findings takes a report that was judged already", "give --threshold to the command that printed it")
+        raise UsageError(
+            "--threshold does not apply to --findings, whose report was judged already",
+            "give --threshold to the command that printed it",
+        )
     _refuse_missing(before, binary)
     shell = SystemShell()
     try:
@@ -227,7 +230,7 @@ def _refuse_missing(before: Path, binary: Path | None) -> None:
 
     for file, what in ((before, "dump"), (binary, "server's program")):
         if file is not None and not file.is_file():
-            raise UsageError(f"there is no {what} {file}", "name a file that is there")
+            raise UsageError(f"there is no {what} {file}", "name an existing file")
 
 
 def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, connections: int) -> Replayed:

@@ -101,7 +101,7 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
     if changed:
         raise UsageError(
             f"the study has changed since the run began: {', '.join(changed)}",
-            "put the file back, or start a new run without --resume: it takes over the builds that are the same",
+            "restore the file, or start a new run without --resume: it reuses the builds that are the same",
         )
     return checked(Plan, manifest.options["plan"])
 

@@ -230,4 +230,4 @@ def _check(plan: Plan, arms: Sequence[Variant], baselines: Sequence[str], loads:
         refuse_other_numbers(len(arms))
         refuse_odd_rounds(plan.rounds)
     if plan.until is not None and plan.trials < _LEAST_FIRST_STAGE:
-        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
+        raise UsageError("--until needs at least two trials, to estimate their spread", "raise --trials")
