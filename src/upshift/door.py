@@ -60,8 +60,8 @@ def refuse_environment(kind: SourceKind, environment: Mapping[str, str]) -> None
     """Raises UsageError when a variable would change what is built: the key of a kept build would not tell."""
     if found := changing_builds(environment, kind.build_variables):
         raise UsageError(
-            f"the environment has {', '.join(found)}, which would change what is built without a word in any command",
-            f"unset {' '.join(found)}; a recipe's flags, link_flags and options say what a build shall have",
+            f"the environment has {', '.join(found)}, which would change the build without appearing in any command",
+            f"unset {' '.join(found)}; set flags, link_flags and options in a recipe instead",
         )
 
 
@@ -71,7 +71,7 @@ def refuse_unknown_tests(kind: SourceKind, option: str, tests: str, source: Path
     if unknown:
         raise UsageError(
             f"{option} {tests}: {kind.name} has no tests '{', '.join(unknown)}'",
-            f"there are the suites {', '.join(kind.suites)}, and single tests by their full names, such as main.1st",
+            f"the suites are {', '.join(kind.suites)}, and single tests by their full names, such as main.1st",
         )
 
 
@@ -81,7 +81,7 @@ def refuse_missing_programs(workloads: tuple[Workload, ...]) -> None:
         for program in (each.fill.command[0], each.load.command[0]):
             if "{" not in program and shutil.which(program) is None:
                 raise WorkloadError(
-                    f"workload '{each.name}' runs '{program}', which is not there", "install it, or name it with its path"
+                    f"workload '{each.name}' runs '{program}', which does not exist", "install it, or name it with its path"
                 )
 
 
@@ -91,6 +91,6 @@ def refuse_many_connections(kind: ServerKind, workloads: tuple[Workload, ...], m
     asked = max((*measured_at, *(each.connections for each in workloads)))
     if most is not None and asked > most:
         raise UsageError(
-            f"{asked} client connections are asked for, and the server is configured for {most}",
+            f"{asked} client connections are asked for, and the server's limit is {most}",
             "ask for fewer, or set the server's limit in a workload's [settings]",
         )

@@ -288,7 +288,7 @@ def _refuse_contradictions(workloads: tuple[Workload, ...]) -> None:
             if earlier != value:
                 raise WorkloadError(
                     f"workload '{by}' asks for {name}={earlier}, workload '{workload.name}' for {name}={value}",
-                    "they are measured on one server: name them in runs of their own",
+                    "one run measures all workloads on the same server: use separate runs",
                 )
 
 
@@ -302,7 +302,7 @@ def _refuse_weights(recipe: Recipe, workloads: tuple[Workload, ...]) -> None:
     """GCC's counters have no shares: those of all workloads add up."""
     if recipe.profile == "gcc" and recipe.training == "workload" and len({workload.weight for workload in workloads}) > 1:
         raise WorkloadError(
-            "workloads have different weights, and GCC's profile cannot weigh them",
+            "workloads have different weights, and GCC's profile has none",
             "give all the same weight, or choose --toolchain clang",
         )
 
@@ -322,7 +322,7 @@ def _need_bolt(options: Options, recipe: Recipe, toolchain: Toolchain, *, perf: 
     else:
         return
     if toolchain.bolt is None:
-        raise MissingTool(f"{what} is not there beside {toolchain.cc}", f"`upshift doctor` names its package; or {otherwise}")
+        raise MissingTool(f"{what} is missing beside {toolchain.cc}", f"`upshift doctor` names its package; or {otherwise}")
     needs.require_memory(needs.BOLT_MEMORY_BYTES, what, otherwise)
 
 

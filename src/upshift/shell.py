@@ -254,7 +254,7 @@ def _opened(log: Path | None) -> Iterator[IO[bytes] | None]:
 def _failure(command: Command, done: Completed, log: Path | None, timeout_s: float | None) -> CommandFailed:
     program = Path(command.argv[0]).name
     if "No space left on device" in done.stdout:
-        return CommandFailed(f"{program} ran out of disk", "free some space, then go on with --resume")
+        return CommandFailed(f"{program} ran out of disk", "free some space, then continue with --resume")
     how = f"did not end within {timeout_s:.0f} s" if timeout_s else f"failed with exit code {done.returncode}"
     tail = "".join(done.stdout.splitlines(keepends=True)[-12:]).rstrip()
     where = f"its whole output is in {log}" if log else f"the command was: {command.pasteable()}"

@@ -145,7 +145,7 @@ def test_a_duet_is_measured_on_the_cpus_that_its_servers_name(cli: Cli, plain: P
     taken.write_text(taken.read_text() + f'under = ["taskset", "--cpu-list", "{CPUS[0]}"]\n')
     refused = cli("measure", *arms, "--workload", workload("mix"), *QUICK_DUET)
     assert refused.code == 1
-    assert "arm 'today': it keeps itself to other CPUs than it was given" in " ".join(refused.stderr.split())
+    assert "arm 'today': it runs on other CPUs than it was given" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.skipif(len(CPUS) < 4, reason="a duet that divides the CPUs by itself takes four, and this machine has fewer")

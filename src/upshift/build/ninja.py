@@ -46,7 +46,7 @@ def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -
         if error.returncode == -9 or "Killed" in error.log or "signal 9" in error.log:
             raise CommandFailed(
                 f"a compiler was killed while building in {tree}: memory ran out, most likely",
-                "the same command with fewer --jobs needs less memory, and goes on from what is compiled",
+                "run the same command with fewer --jobs: it continues from what is compiled",
                 log=error.log,
             ) from error
         raise

@@ -64,11 +64,11 @@ class Recipe(Value):
         if llvm and self.lto == "full":
             raise ValueError('lto = "full" is GCC\'s; clang and icx have lto = "thin"')
         if self.training == "mtr" and self.profile == "none":
-            raise ValueError('training = "mtr" says what trains a profile, and profile = "none" has none')
+            raise ValueError('training = "mtr" trains a profile, and profile = "none" has none')
         if self.training != "mtr" and self.training_tests != type(self).model_fields["training_tests"].default:
-            raise ValueError('training_tests are MTR\'s, and training is not "mtr"')
+            raise ValueError('training_tests needs training = "mtr"')
         if self.post_link_flags and self.post_link == "none":
-            raise ValueError('post_link_flags are BOLT\'s, and post_link = "none" has none')
+            raise ValueError('post_link_flags needs post_link = "bolt"')
         if self.scope == "hot" and self.profile == "none" and self.lto == "none" and not self.flags:
             raise ValueError('scope = "hot" without a profile, LTO or flags would rebuild the same objects')
         if self.post_link == "bolt" and self.toolchain == "gcc" and "-fno-reorder-blocks-and-partition" not in self.flags:
@@ -115,7 +115,7 @@ def recipe_file(name_or_path: str) -> Path:
     if not file.is_file():
         raise RecipeError(
             f"there is no recipe '{name_or_path}'",
-            "`upshift recipes` lists those that are shipped; a file of your own is named with its .toml",
+            "`upshift recipes` lists those that are shipped; name a file of your own with its ending .toml",
         )
     return file
 

@@ -12,11 +12,11 @@ from upshift.values import describe_invalid
 
 
 def read_card(file: Path) -> Card:
-    """Raises UsageError for what is no machine card."""
+    """Raises UsageError for what is not a machine card."""
     hint = "`upshift card --json > card.json`, run on the server's machine, writes one"
     try:
         return MachineCard.model_validate_json(file.read_bytes()).card
     except OSError as error:
         raise UsageError(f"--card {file} cannot be read: {error.strerror}", hint) from error
     except ValidationError as error:
-        raise UsageError(f"--card {file} is no machine card: {describe_invalid(error)}", hint) from error
+        raise UsageError(f"--card {file} is not a machine card: {describe_invalid(error)}", hint) from error

@@ -30,7 +30,7 @@ def measure_card(shell: Shell, program: Path, folder: Path, seconds: float) -> C
         return Card.model_validate_json(done.stdout)
     except ValidationError as error:
         raise UpshiftError(
-            f"{program.name} printed no machine card: {done.stdout[:200]}", "remove it: it is built anew"
+            f"{program.name} printed no machine card: {done.stdout[:200]}", "remove it: Upshift then builds it again"
         ) from error
 
 

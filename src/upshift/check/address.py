@@ -77,11 +77,11 @@ def _of_url(server: str) -> dict[str, str]:
         parts = urlsplit(server)
         port = parts.port
     except ValueError as error:
-        raise UsageError("--server is no address: its host or port is malformed", _EXAMPLE) from error
+        raise UsageError("--server is not an address: its host or port is malformed", _EXAMPLE) from error
     if parts.scheme in _POSTGRES:
-        raise UsageError("check knows MySQL and MariaDB, not PostgreSQL", "name a server of theirs, mysql://...")
+        raise UsageError("check supports MySQL and MariaDB, not PostgreSQL", "name a MySQL or MariaDB server, mysql://...")
     if parts.scheme not in ("mysql", "mariadb"):
-        raise UsageError("--server is no address of a MySQL or MariaDB", _EXAMPLE)
+        raise UsageError("--server is not the address of a MySQL or MariaDB server", _EXAMPLE)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if parts.password is not None or "password" in options:
         raise UsageError(
@@ -89,7 +89,7 @@ def _of_url(server: str) -> dict[str, str]:
             f"put it into an option file (--defaults-file), a login path (--login-path) or the variable {PASSWORD}",
         )
     if unknown := options.keys() - {"socket", "tls-ca"}:
-        raise UsageError(f"--server has an unknown option: {', '.join(sorted(unknown))}", "there are socket and tls-ca")
+        raise UsageError(f"--server has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
     named = {
         "user": unquote(parts.username or ""),
         "host": parts.hostname or "",
@@ -115,7 +115,7 @@ def _of_file(text: str, name: str, groups: tuple[str, ...]) -> dict[str, str]:
         parser.read_string("\n".join(lines), name)
     except configparser.Error as error:
         raise UsageError(
-            f"{name} is no option file", "it has sections such as [client], with lines such as user = me"
+            f"{name} is not an option file", "it has sections such as [client], with lines such as user = me"
         ) from error
     found: dict[str, str] = {}
     for group in groups:
@@ -137,7 +137,7 @@ def _of_login_path(name: str, environment: Mapping[str, str]) -> dict[str, str]:
 def _decrypted(stored: bytes, file: Path) -> str:
     """The file's text. Its format is client/mysql_config_editor.cc's: four unused bytes, a key, and lines of AES-128-ECB."""
     if shutil.which("openssl") is None:
-        raise MissingTool("openssl is not installed, which reads login paths", "install openssl, or use --defaults-file")
+        raise MissingTool("openssl, which reads login paths, is not installed", "install openssl, or use --defaults-file")
     key = bytearray(16)
     for number, byte in enumerate(stored[4 : 4 + _KEY_BYTES]):
         key[number % 16] ^= byte
@@ -148,7 +148,7 @@ def _decrypted(stored: bytes, file: Path) -> str:
         length = int.from_bytes(stored[at : at + 4], "little")
         done = subprocess.run(command, input=stored[at + 4 : at + 4 + length], capture_output=True, timeout=20)
         if done.returncode:
-            raise UsageError(f"{file} is no login file", "mysql_config_editor writes one")
+            raise UsageError(f"{file} is not a login file", "mysql_config_editor writes one")
         text += done.stdout
         at += 4 + length
     return text.decode(errors="replace")
@@ -156,5 +156,5 @@ def _decrypted(stored: bytes, file: Path) -> str:
 
 def _port(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 65536:
-        raise UsageError(f"{text} is no port", "ports are numbers up to 65535")
+        raise UsageError(f"{text} is not a port", "ports are numbers up to 65535")
     return int(text)

@@ -101,12 +101,12 @@ def _who(version: str, comment: str) -> tuple[Family, tuple[int, int, int]]:
     # MariaDB's may begin with 5.5.5- for the sake of old replicas.
     numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", version.removeprefix("5.5.5-"))
     if numbers is None:
-        raise UsageError(f"the server calls itself '{version}', which is no version", "name a MySQL or MariaDB")
+        raise UsageError(f"the server calls itself '{version}', which is not a version", "name a MySQL or MariaDB")
     found = (int(numbers[1]), int(numbers[2]), int(numbers[3]))
     oldest = _OLDEST[family]
     if found < oldest:
         least = ".".join(map(str, oldest[:2]))
-        raise UsageError(f"the server is {_NAMES[family]} {version}", f"the rules hold from {_NAMES[family]} {least} on")
+        raise UsageError(f"the server is {_NAMES[family]} {version}", f"check supports {_NAMES[family]} {least} and newer")
     return family, found
 
 

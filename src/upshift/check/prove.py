@@ -29,7 +29,7 @@ def find_finding(report: Report, id: str) -> Finding:
         raise UsageError(f"there is no finding '{id}' to prove", why)
     if not finding.provable:
         raise UsageError(
-            f"'{id}' cannot be proven by a measurement", "only a fix by settings that change what a load costs can be"
+            f"'{id}' cannot be proven by a measurement", "a measurement needs a fix by settings that change the cost of a load"
         )
     return finding
 
@@ -38,8 +38,8 @@ def find_binary(facts: Facts, named: Path | None) -> Path:
     """The server's program: what ``--binary`` names, the running one's, or one in its folders. Raises UsageError."""
     if facts.family != default_kind().name:
         raise UsageError(
-            "the laboratory starts MySQL, and this server is a MariaDB",
-            "set it on a test server of yours, and load that before and after: `upshift load` prints throughput and latencies",
+            "--prove starts MySQL, and this server is MariaDB",
+            "make the change on a test server, and load it before and after: `upshift load` prints throughput and latencies",
         )
     if named is not None:
         if not _executable(named):

@@ -44,7 +44,7 @@ class Session:
         except (pymysql.err.InterfaceError, pymysql.err.OperationalError, OSError) as error:
             if isinstance(error, pymysql.err.OperationalError) and error.args[0] not in _GONE:
                 raise
-            raise ServerFailed(f"the server went away while it was looked at: {error}", "its log says why") from error
+            raise ServerFailed(f"the server went away during the check: {error}", "its log says why") from error
 
     @property
     def socket(self) -> Any:
@@ -108,7 +108,7 @@ def _connect(address: Address) -> Any:
                 f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
             ) from error
         raise ServerFailed(
-            f"no server answers at {address.shown()}: {said or error}", "look at its address, and whether it runs"
+            f"no server answers at {address.shown()}: {said or error}", "check the address, and that the server runs"
         ) from error
     except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
         raise ServerFailed(

@@ -29,7 +29,7 @@ def parse_budget(text: str | None, until: str | None) -> float | None:
     if text is None:
         return None
     if until is None:
-        raise UsageError("--budget limits what --until asks for, which is not there", "add --until, for example --until 1%")
+        raise UsageError("--budget limits the time of --until, which is missing", "add --until, for example --until 1%")
     return parse_time(text)
 
 

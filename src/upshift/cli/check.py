@@ -61,9 +61,7 @@ def check(
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn of --prove.")] = 0.4,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERCENT", help="Add trials to --prove until its intervals are this narrow either way, such as 1%."
-        ),
+        typer.Option(metavar="PERCENT", help="Add trials to --prove until its intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
@@ -74,7 +72,7 @@ def check(
     ] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages for --prove.")] = False,
 ) -> None:
-    """Say what is wrong with a server's configuration and schema, with the fix for each; it only reads."""
+    """Report what is wrong with a server's configuration and schema, with the fix for each; it only reads."""
     from upshift import console
     from upshift.card.file import read_card
     from upshift.check.address import find_address

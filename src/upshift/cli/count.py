@@ -19,7 +19,7 @@ def count(
     ] = None,
     by: Annotated[
         Literal["bolt"] | None,
-        typer.Option(help="bolt: servers that BOLT instruments count themselves; default: hardware counters, or valgrind."),
+        typer.Option(help="bolt: count with BOLT-instrumented copies of the servers; default: hardware counters, or valgrind."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,

@@ -37,7 +37,7 @@ def explain(
         bool,
         typer.Option(
             "--simulate",
-            help="With all of --counts, simulate caches and branch prediction: misses a query, as indications.",
+            help="Do what --counts does, and simulate caches and branch prediction: misses a query, as indications.",
         ),
     ] = False,
     function: Annotated[
@@ -51,7 +51,7 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Say why one server takes less CPU time than another: where, by which functions, and what became of their code."""
+    """Explain why one server takes less CPU time than another: where, by which functions, and how their code changed."""
     from upshift import console, pipeline
     from upshift.cli.dry_run import show_estimates
     from upshift.cli.session import session

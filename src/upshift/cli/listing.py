@@ -78,7 +78,7 @@ def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beg
     with exclusive(cache_dir()):
         found = RunDirectory.open(run, ())
         if found.path.parent != runs_dir():
-            raise UsageError(f"{found.path} is no run of this cache", "`upshift runs` lists them")
+            raise UsageError(f"{found.path} is not a run of this cache", "`upshift runs` lists them")
         remove([found.path])
     console.say(f"removed {found.name}; `upshift clean` frees what it alone used")
 

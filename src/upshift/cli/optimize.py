@@ -67,13 +67,11 @@ def optimize(
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     lead_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds of load in a turn before they count; default: 0.3, with --until by a pilot."),
+        typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3, with --until by a pilot."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
-        ),
+        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
@@ -92,7 +90,7 @@ def optimize(
         float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
     ] = 10.0,
     explain_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to sample each server, to say why it is faster; 0: leave that out.")
+        float, typer.Option(min=0, help="Seconds to sample each server for the explanation of the gain; 0: no explanation.")
     ] = 4.0,
     service: Annotated[
         list[str] | None,

@@ -12,7 +12,7 @@ from upshift.cli.patch_prove import prove
 if TYPE_CHECKING:
     from upshift.patches.model import Patch, Series
 
-patch_app = typer.Typer(no_args_is_help=True, help="The server's patch series: what it holds, where it fits, a source with it.")
+patch_app = typer.Typer(no_args_is_help=True, help="Show the server's patch series, check where it fits, apply it to a source.")
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _TREE = Annotated[Path, typer.Argument(help="A source directory.")]
@@ -37,7 +37,7 @@ def list_(json: _JSON = False) -> None:
 
 @patch_app.command()
 def check(tree: _TREE, patches: _NAMES = "all", json: _JSON = False) -> None:
-    """Say which patches fit a source of any version or fork, hunk by hunk; the exit code is 1 when one does not."""
+    """Check which patches fit a source of any version or fork, hunk by hunk; the exit code is 1 when one does not."""
     from upshift import console
     from upshift.patches.tree import fit_tree
     from upshift.patches.words import hunk_words, why_not
@@ -75,11 +75,9 @@ def apply(
 
     version, chosen = _version(tree), _series(patches)
     if (output is None) != in_place:
-        raise UsageError(
-            "where to write the patched source is not said, or said twice", "give either --output DIR or --in-place"
-        )
+        raise UsageError("exactly one of --output and --in-place is needed", "give either --output DIR or --in-place")
     if output is not None and (output.exists() or output.resolve().is_relative_to(tree.resolve())):
-        raise UsageError(f"{output} is there already, or lies in the source", "name a directory that is not there yet")
+        raise UsageError(f"{output} exists already, or is inside the source", "name a new directory outside of the source")
     shell = SystemShell()
     try:
         fitted = refuse_unfit(shell, chosen, tree, version)

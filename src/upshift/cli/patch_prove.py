@@ -30,7 +30,7 @@ def prove(
         list[str] | None,
         typer.Option(
             metavar="SUITE",
-            help="Compare answers to the statements of this suite of MySQL's tests too, as main; repeatable.",
+            help="Also compare the answers to the statements of this suite of MySQL's tests, such as main; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -38,7 +38,7 @@ def prove(
         list[str] | None,
         typer.Option(
             metavar="SUITE",
-            help="Run this suite of MySQL's tests too, or SUITE.TEST,SUITE.TEST; repeatable.",
+            help="Also run this suite of MySQL's tests, or SUITE.TEST,SUITE.TEST; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -66,7 +66,7 @@ def prove(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Prove a patched server right: the same bytes as stock, right answers beside disturbances and after a crash."""
+    """Test a patched server: the same bytes as stock, and right answers under disturbances and after a crash."""
     from upshift import console
     from upshift.cli import programs
     from upshift.errors import UsageError
@@ -92,7 +92,7 @@ def prove(
     asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
     refuse_servers(asked)
     if keep and keep.exists():
-        raise UsageError(f"--keep: {keep} is there already", "name a folder that is not there yet")
+        raise UsageError(f"--keep: {keep} exists already", "name a new folder")
     if dry_run:
         random = (f"random: {statements} statements from seed {seed}",) if statements else ()
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
@@ -150,5 +150,5 @@ def _setting(given: str) -> tuple[str, str]:
 
     name, equals, value = given.partition("=")
     if not (name and equals):
-        raise UsageError(f"--setting {given}: it has the form NAME=VALUE", "as --setting ps_point_lookup=OFF")
+        raise UsageError(f"--setting {given}: it is not NAME=VALUE", "for example --setting ps_point_lookup=OFF")
     return name, value

@@ -57,7 +57,7 @@ def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
     if other:
         named = ", ".join("--" + name.replace("_", "-") for name in other)
         raise UsageError(
-            f"--resume goes on with the run's own options, and this run has another value of {named}",
-            f"leave {named} out, or start a new run without --resume: it takes over the builds that are the same",
+            f"--resume continues with the run's own options, and the run has another value of {named}",
+            f"leave {named} out, or start a new run without --resume: it reuses the builds that are the same",
         )
     return options.model_copy(update={"jobs": asked.jobs}) if "jobs" in typed else options

@@ -127,13 +127,11 @@ def measure(
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     lead_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds of load in a turn before they count; default: 0.3, with --until by a pilot."),
+        typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3, with --until by a pilot."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERCENT", help="Add trials until the headline's intervals are this narrow either way, such as 1%."
-        ),
+        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
@@ -166,7 +164,9 @@ def measure(
     from upshift.values import checked
 
     if len(arms) < 2:
-        raise UsageError("one server has nothing to be compared with", "name two servers or more, the baseline first")
+        raise UsageError(
+            "there is only one server: measure compares two or more", "name two servers or more, the baseline first"
+        )
     variants = find_variants(arms)
     options = checked(
         Options,

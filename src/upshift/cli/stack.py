@@ -11,14 +11,14 @@ from upshift.cli import programs, stack_plans
 from upshift.cli.stack_drivers import drivers
 from upshift.cli.stack_prove import prove
 
-stack_app = typer.Typer(help="Capture what any client says to a server, and find where the time goes.")
+stack_app = typer.Typer(help="Capture the traffic between any client and a server, and find where the time goes.")
 
 PROGRAMS_OWN = ("capture", "import", "export", "dump")
 """Commands whose options are the program's."""
 
 
 def capture(context: typer.Context) -> None:
-    """Write a trace of what clients say to a server, and what it answers (`upshift stack capture --help`)."""
+    """Write a trace of what clients send to a server and what it answers (`upshift stack capture --help`)."""
     programs.stack_program(context)
 
 

@@ -37,7 +37,9 @@ def drivers(
     result: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the result here as it comes; a run with the same file goes on.", show_default=False
+            metavar="FILE",
+            help="Write the result here after each run; with the same file again: continue.",
+            show_default=False,
         ),
     ] = None,
     show: Annotated[Shown, typer.Option(help="The figure of the table.")] = Shown.ROUND_TRIPS,
@@ -63,7 +65,7 @@ def drivers(
             console.result(summary(each))
         return
     if server and binary:
-        raise UsageError("--server and --binary name two servers", "leave one of them out")
+        raise UsageError("--server and --binary name different servers", "leave one of them out")
     begun = store.begin(result)
     shell = SystemShell()
     if server:

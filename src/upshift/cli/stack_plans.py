@@ -18,17 +18,17 @@ _Statements = Annotated[
     Path, typer.Argument(metavar="TRACE|FILE.sql", help="What `upshift stack capture` wrote, or a file of SQL statements.")
 ]
 _DefaultsFile = Annotated[
-    Path | None, typer.Option(help="Take what the URL lacks of a MySQL or MariaDB from this option file.", show_default=False)
+    Path | None, typer.Option(help="Take what the URL lacks from this option file (MySQL and MariaDB).", show_default=False)
 ]
 _LoginPath = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Take what the URL lacks of a MySQL or MariaDB from this login path.")
+    str | None, typer.Option(metavar="NAME", help="Take what the URL lacks from this login path (MySQL and MariaDB).")
 ]
 _Execute = Annotated[
     bool, typer.Option("--execute", help="Execute each SELECT, in a read-only transaction that is rolled back.")
 ]
-_Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="Seconds after which the server gives a statement up.")]
+_Wait = Annotated[float, typer.Option(min=0.1, max=86400, help="Seconds after which the server aborts a statement.")]
 _Rounds = Annotated[
-    int, typer.Option(min=1, max=1000, help="With --execute, time what both execute alike so often on A, B, B and A.")
+    int, typer.Option(min=1, max=1000, help="With --execute, rounds (A, B, B, A) of timing SELECTs with the same plan on both.")
 ]
 _Threshold = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as P2.rows=5000; repeatable.")
@@ -76,7 +76,7 @@ def plans(
 def compare(
     statements: _Statements,
     a: Annotated[str, typer.Option(metavar="URL", help="A server, such as mysql://user@host/shop, without a password.")],
-    b: Annotated[str, typer.Option(metavar="URL", help="The other server, also of another family.")],
+    b: Annotated[str, typer.Option(metavar="URL", help="The other server; it may be of another family.")],
     execute: _Execute = False,
     rounds: _Rounds = 5,
     defaults_file: _DefaultsFile = None,

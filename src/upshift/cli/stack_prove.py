@@ -39,7 +39,7 @@ def _refuse_server(url: str | None) -> None:
 
     if url is not None:
         raise UsageError(
-            "stack prove takes no --server: it starts servers of its own, and touches none that runs",
+            "stack prove takes no --server: it starts its own servers and uses no running one",
             "--before FILE.sql names a dump of the database as it was when the capture began, "
             "--binary FILE the server's program (mysqld, postgres)",
         )
@@ -85,18 +85,18 @@ def prove(
     loop: Annotated[
         Loop,
         typer.Option(
-            help="Repeat the trace when it ends: only a trace without writes, or any, whose later laps find changed rows."
+            help="Repeat the trace when it ends: only a trace without writes, or any trace, whose later laps find changed rows."
         ),
     ] = Loop.READS,
     connections: Annotated[
         str | None,
         typer.Option("--connections", "-c", help="Client connections, separated by commas; default: the trace's, 64 at most."),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each way.")] = 6,
+    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     until: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the intervals are this narrow either way, such as 1%."),
+        typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
@@ -106,7 +106,7 @@ def prove(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
     _server: Annotated[str | None, typer.Option("--server", hidden=True, is_eager=True, callback=_refuse_server)] = None,
 ) -> None:
-    """Replay a trace as the application sent it and with one thing changed, in turns, and say what that brings."""
+    """Replay a trace as the application sent it and with one thing changed, in turns, and measure what the change gains."""
     from upshift import console
     from upshift.cli.check import options_of
     from upshift.cli.dry_run import show_estimates
@@ -125,7 +125,10 @@ def prove(
     thresholds = read_thresholds(threshold or ())
     given = read_given(sql or (), setting or (), setting_now or ())
     if findings and threshold:
-        raise UsageError("--findings takes a report that was judged already", "give --threshold to the command that printed it")
+        raise UsageError(
+            "--threshold does not apply to --findings, whose report was judged already",
+            "give --threshold to the command that printed it",
+        )
     _refuse_missing(before, binary)
     shell = SystemShell()
     try:
@@ -227,7 +230,7 @@ def _refuse_missing(before: Path, binary: Path | None) -> None:
 
     for file, what in ((before, "dump"), (binary, "server's program")):
         if file is not None and not file.is_file():
-            raise UsageError(f"there is no {what} {file}", "name a file that is there")
+            raise UsageError(f"there is no {what} {file}", "name an existing file")
 
 
 def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, connections: int) -> Replayed:

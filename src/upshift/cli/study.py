@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def study(
-    name: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A shipped study's name (they lie in studies/), or a .toml file.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A shipped study's name (in studies/), or a .toml file.")],
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Continue a study that was stopped; `last` is the newest.")
     ] = None,
@@ -33,7 +31,7 @@ def study(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
-    """Measure what each of several factors does, alone and beside the others, and confirm the best set."""
+    """Measure what each of several factors does, alone and together with the others, and confirm the best set."""
     from upshift import pipeline
     from upshift.cli.session import session
     from upshift.study.file import find_study
@@ -104,7 +102,7 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
     if changed:
         raise UsageError(
             f"the study has changed since the run began: {', '.join(changed)}",
-            "put the file back, or start a new run without --resume: it takes over the builds that are the same",
+            "restore the file, or start a new run without --resume: it reuses the builds that are the same",
         )
     return checked(Plan, manifest.options["plan"])
 

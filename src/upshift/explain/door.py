@@ -39,9 +39,7 @@ def asked(servers: list[str]) -> Asked:
     if len(servers) == 1 and "=" not in servers[0]:
         return _of_run(servers[0])
     if len(servers) != 2:
-        raise UsageError(
-            f"an explanation is of two servers, not of {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`"
-        )
+        raise UsageError(f"explain compares two servers, not {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`")
     before, after = (find_variant(each) for each in servers)
     if before.name == after.name:
         raise UsageError("the two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
@@ -65,7 +63,7 @@ def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
     for each in pair:
         if each.program.kind != kind.name:
             raise UsageError(
-                f"{each.name} is a {each.program.kind}, and explanations are of {kind.name}",
+                f"{each.name} is a {each.program.kind}, and explain supports only {kind.name}",
                 "`upshift measure` says which of two servers is faster",
             )
     said = versions_of(shell, lambda _program: kind, {each.name: each.program for each in pair})
@@ -78,8 +76,8 @@ def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
     for each in pair:
         if each.text_huge_pages:
             raise UsageError(
-                f"{each.name}: its text lies in memory without a file's name, so that samples have no functions' names",
-                "leave text_huge_pages out: the same functions run, and `upshift measure` says what huge pages bring",
+                f"{each.name}: with text_huge_pages its code is in memory without a file, so samples have no function names",
+                "leave text_huge_pages out: the same functions run, and `upshift measure` measures what huge pages gain",
             )
         read_symbols(each.program.binary.resolve(), each.name)
     return before

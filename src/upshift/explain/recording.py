@@ -182,7 +182,7 @@ def _block(
         if recorder.poll() == 0:
             break
     else:
-        raise CommandFailed("perf does not come to the end of a recording", f"its output is in {bench.log}")
+        raise CommandFailed("perf did not finish a recording", f"its output is in {bench.log}")
     used = last[1] - first[1]
     user_share = used.user_cpu_s / ((used.user_cpu_s + used.system_cpu_s) or 1.0)
     reader = Reader(variant.program.binary.resolve(), table)

@@ -20,7 +20,7 @@ def refuse_other_numbers(arms: int) -> None:
     """Raises UsageError when there are not two arms."""
     if arms != ARMS:
         named = "one server is" if arms == 1 else f"{arms} servers are"
-        raise UsageError(f"a duet has two servers, and {named} to be measured", f"name two, or {_TAKE_TURNS}")
+        raise UsageError(f"a duet measures two servers, and {named} named", f"name two, or {_TAKE_TURNS}")
 
 
 def refuse_odd_rounds(rounds: int) -> None:
@@ -55,7 +55,7 @@ def _divided(allowed: Collection[int], topology: Topology) -> Placement:
     if len(twins) < 2:
         cpus = f"{len(allowed)} {'CPU' if len(allowed) == 1 else 'CPUs'}"
         raise UsageError(
-            f"a duet needs two sets of whole cores that are alike, of two CPUs or more each, and Upshift may use {cpus} here",
+            f"a duet needs two equal sets of whole cores, with two CPUs or more each, and Upshift may use {cpus} here",
             f"use a machine with four CPUs or more, or name server_cpus and client_cpus in the files of both; or {_TAKE_TURNS}",
         )
     divided = assign(twins, topology)
@@ -85,7 +85,7 @@ def _named(arms: Sequence[Surroundings], topology: Topology) -> Placement:
     if shared := sorted(first & second):
         cpus = " and ".join(map(str, shared[0]))
         raise UsageError(
-            f"both servers of the duet would use the core of CPU {cpus}", "name cores of its own for each server and its load"
+            f"both servers of the duet would use the core of CPU {cpus}", "give each server and its load cores of their own"
         )
     return _placed(one, other, "as their files name them")
 

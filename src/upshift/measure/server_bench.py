@@ -66,7 +66,8 @@ class ServerBench:
                 text = text_of(server.pid) if arm.text_huge_pages else None
                 if arm.text_huge_pages and not (text and text.huge_bytes):
                     raise ServerFailed(
-                        f"{server.label}its text does not lie on huge pages, as text_huge_pages asks", f"{self._log} says why"
+                        f"{server.label}its text is not on huge pages, although text_huge_pages asks for them",
+                        f"{self._log} says why",
                     )
                 self._refuse_other_cpus(server, arm)
                 self._variants[server.pid] = arm
@@ -110,6 +111,6 @@ class ServerBench:
         """A command before the server may choose CPUs, such as ``taskset``: to move the server would undo what it is for."""
         if self._plan.duet and (has := os.sched_getaffinity(server.pid)) != set(self._plan.seat_of(arm).server_cpus):
             raise ServerFailed(
-                f"{server.label}it keeps itself to other CPUs than it was given, {', '.join(map(str, sorted(has)))}",
+                f"{server.label}it runs on other CPUs than it was given, {', '.join(map(str, sorted(has)))}",
                 "a duet moves its servers: leave what chooses CPUs out of `under`, and name server_cpus and client_cpus",
             )

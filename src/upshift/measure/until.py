@@ -15,7 +15,7 @@ _LEAST_FIRST_STAGE = 2
 def refuse_short_first_stage(until: float | None, trials: int) -> None:
     """Raises UsageError where the first stage cannot say how far trials spread."""
     if until is not None and trials < _LEAST_FIRST_STAGE:
-        raise UsageError("--until needs two trials, to learn how far they lie apart", "raise --trials")
+        raise UsageError("--until needs at least two trials, to estimate their spread", "raise --trials")
 
 
 def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: float = 0.0) -> tuple[int, float]:

@@ -149,7 +149,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         return
     if not kind.can_have_a_tier:
         raise UsageError(
-            f"{where}: a tier under a {kind.name}", "the page cache knows InnoDB's files alone: leave the tier out"
+            f"{where}: there is no tier for a {kind.name}", "the page cache supports only InnoDB's files: leave the tier out"
         )
     if size_bytes(asked.tier.size) == 0:
         raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")

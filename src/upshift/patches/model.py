@@ -29,7 +29,7 @@ _HOLDS = {
 def _range(text: str) -> str:
     for part in text.split(","):
         if not _CONDITION.fullmatch(part.strip()):
-            raise ValueError(f"'{part.strip()}' is no range of versions such as '>=9.7.4, <9.8'")
+            raise ValueError(f"'{part.strip()}' is not a range of versions such as '>=9.7.4, <9.8'")
     return text
 
 
@@ -95,7 +95,7 @@ class Series(Value):
             if each.name in seen or each.name == ALL:
                 raise ValueError(f"patch.{each.name}: the name is taken")
             if missing := [name for name in each.needs if name not in seen]:
-                raise ValueError(f"patch.{each.name}: it needs {', '.join(missing)}, which does not stand before it")
+                raise ValueError(f"patch.{each.name}: it needs {', '.join(missing)}, which does not come before it")
             seen.add(each.name)
         return self
 

@@ -38,8 +38,8 @@ def refuse_unfit(shell: Shell, patches: Sequence[Patch], tree: Path, version: st
     paths = {diff.path for patch in patches for diff in patch.changes}
     if links := sorted(path for path in paths if _through_link(tree, path)):
         raise PatchRefused(
-            f"{tree / links[0]} is a link, or lies behind one, and the patches change it",
-            "patch the tree that it leads to, or a copy with files in place of links",
+            f"{tree / links[0]} is a symbolic link, or below one, and the patches change it",
+            "patch the tree that it points to, or a copy with files in place of links",
         )
     if local := local_changes(shell, tree, paths):
         raise PatchRefused(

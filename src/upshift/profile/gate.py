@@ -51,8 +51,8 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> tup
         )
     if hot and with_counts < LEAST_HOT_SHARE * len(hot):
         raise ProfileRefused(
-            f"the profile does not know the hot functions: {with_counts} of {len(hot)} have counts",
-            "it was trained on something else than the workload that found the hot set; train again",
+            f"the profile lacks hot functions: {with_counts} of {len(hot)} have counts",
+            "it was not trained on the workload that found the hot set: train again",
         )
     return tuple(notes)
 

@@ -118,7 +118,7 @@ def source_of_tests(asked: Asked) -> Path:
     """Where the scripts of the tests lie: stock's, which name no variable of a patch. Raises UsageError when nobody says it."""
     found = source_of(_tree(asked.stock)) or asked.source
     if found is None:
-        raise UsageError(f"{asked.stock} does not lie in the folder that it was built in", "name the source with --mtr-source")
+        raise UsageError(f"{asked.stock} is not in the folder in which it was built", "name the source with --mtr-source")
     return found
 
 
@@ -131,7 +131,7 @@ def _source(asked: Asked) -> Path:
     built_from = source_of(_tree(asked.stock))
     if built_from is None:
         raise UsageError(
-            f"--mtr: {asked.stock} does not lie in the folder that it was built in",
+            f"--mtr: {asked.stock} is not in the folder in which it was built",
             "MySQL's tests need the programs beside it: name the server of `upshift build plain`",
         )
     return asked.source or built_from

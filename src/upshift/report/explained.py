@@ -64,12 +64,12 @@ def about_sources(explanation: Explanation) -> str:
         return ""
     if before.sha256 == after.sha256:
         shown = ", ".join(after.patches)
-        return f"Both servers have the patches {shown}: what these bring is not among the differences." if shown else ""
+        return f"Both servers have the patches {shown}: their effect is not among the differences." if shown else ""
     named = (explanation.before.name, before), (explanation.after.name, after)
     built = "; ".join(f"{name} is built from {_source(each)}" for name, each in named)
     return (
-        f"The sources differ: {built}. What that changes is in all figures, and is not told from what compilers made of one "
-        "source."
+        f"The sources differ: {built}. That affects all figures, and cannot be separated from the effects of compilers and "
+        "linkers."
     )
 
 

@@ -33,7 +33,7 @@ def _ratio(each: Focus) -> str:
 
 def about_side(side: FocusSide) -> str:
     """Where its code is."""
-    where = "it is a function of its own" if side.own_function else "it is no function of its own"
+    where = "it is a separate function" if side.own_function else "it is not a separate function"
     if not side.samples:
         return f"{where}, and was on no stack"
     said = f"{where}; {side.us:.2f} µs a query in {side.samples:,} samples"

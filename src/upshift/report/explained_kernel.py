@@ -13,7 +13,7 @@ GROUPS: Mapping[Group, str] = {
     "other": "other",
 }
 _CALLS: Mapping[str, str] = {"less": "fewer calls", "more": "more calls"}
-_COST: Mapping[str, str] = {"less": "cheaper calls", "more": "dearer calls"}
+_COST: Mapping[str, str] = {"less": "cheaper calls", "more": "costlier calls"}
 
 
 def us_a_call(us: float, calls: float) -> str:

@@ -22,7 +22,7 @@ def exclusive(cache: Path) -> Iterator[None]:
             file.seek(0)
             raise CacheBusy(
                 f"another run (process {file.read().strip() or 'unknown'}) works in {cache}",
-                "wait for it; a cache of its own (UPSHIFT_CACHE) lets builds, but not measurements, run side by side",
+                "wait for it; builds can run at the same time in separate caches (UPSHIFT_CACHE), measurements cannot",
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

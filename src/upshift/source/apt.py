@@ -177,7 +177,7 @@ class _PrivateApt:
             pattern = f"{package}_{version.replace(':', '%3a')}_*.deb"
         found = sorted(files.glob(pattern))
         if not found:
-            raise CommandFailed(f"apt-get ended well and left no {pattern} in {files}", _HINT)
+            raise CommandFailed(f"apt-get succeeded but left no {pattern} in {files}", _HINT)
         return found[-1]
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> str:

@@ -59,7 +59,9 @@ def _read(option: str, given: Iterable[str]) -> Mapping[str, str]:
     pairs = [each.partition("=") for each in given]
     for name, equals, value in pairs:
         if not (name and equals):
-            raise UsageError(f"{option} {name}{equals}{value} is no setting", f"as {option} innodb_buffer_pool_size=1G")
+            raise UsageError(
+                f"{option} {name}{equals}{value} is not NAME=VALUE", f"for example {option} innodb_buffer_pool_size=1G"
+            )
     names = [name.replace("-", "_") for name, _, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"{option} names {twice} twice", "give it one value")
@@ -74,7 +76,7 @@ def refuse_unprovable(suspect: str, given: Given, laboratory: Laboratory) -> Non
         if not given.changes and suspect not in laboratory.settings:
             raise UsageError(
                 f"{suspect} ({SUSPECTS[suspect].title}) is proven by a change that you name: --sql or --setting",
-                "--sql FILE.sql with what should mend it, such as CREATE INDEX; or --setting NAME=VALUE",
+                "--sql FILE.sql with the fix, such as CREATE INDEX; or --setting NAME=VALUE",
             )
         return
     if suspect in laboratory.unprovable:
@@ -87,7 +89,7 @@ def refuse_unprovable(suspect: str, given: Given, laboratory: Laboratory) -> Non
         )
     if given.changes:
         raise UsageError(
-            f"{suspect} is about what the application sends: neither SQL nor a setting of the server takes it away",
+            f"{suspect} is about what the application sends: neither SQL nor a setting of the server changes that",
             "leave --sql and --setting out; --setting-now gives both servers a setting",
         )
 
@@ -116,7 +118,7 @@ def variants_of(
 def refuse_unshown(finding: Finding) -> NoReturn:
     """Raises NotProvableError: a replay as the application sent has next to nothing of the suspect."""
     raise NotProvableError(
-        f"a replay of this trace does not show {finding.suspect}: next to none of its requests are sent that way",
+        f"a replay of this trace does not show {finding.suspect}: hardly any of its requests are sent that way",
         "is the report of another trace? `upshift stack examine` says what this one has",
     )
 

@@ -186,7 +186,7 @@ def find_driver(name: str) -> str:
     for known in DRIVERS:
         if known.lower() == name.lower():
             return known
-    raise UsageError(f"no driver is known as {name!r}", f"one of {', '.join(DRIVERS)}")
+    raise UsageError(f"there is no driver {name!r}", f"one of {', '.join(DRIVERS)}")
 
 
 def fixes(suspect: str, drivers: tuple[str, ...]) -> tuple[Fix, ...]:

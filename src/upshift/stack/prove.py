@@ -56,7 +56,7 @@ def find_finding(outcomes: Sequence[Outcome], suspect: str) -> Finding:
         why = found.why if isinstance(found, Unseen) else looked
         raise UsageError(
             f"there is no finding {suspect} to prove: {why}",
-            "`upshift stack examine` lists the findings; --findings takes one that a server or its plans gave away",
+            "`upshift stack examine` lists the findings; --findings takes one that needs a server or its plans",
         )
     return found
 
@@ -173,7 +173,7 @@ def prepared_at_once(evidence: Evidence) -> bool:
         raise NotProvableError(
             "C1 cannot be proven with this trace: a replay sends what is prepared and executed in one flight as text, "
             "and other statements came as text, too",
-            "mend C2 first, or capture a part of the application that prepares all of its statements",
+            "fix C2 first, or capture a part of the application that prepares all of its statements",
         )
     return True
 
@@ -185,7 +185,7 @@ def refuse_uncounted(finding: Finding, evidence: Evidence, laboratory: Laborator
     if _round_trips(evidence, *laboratory.unsent) > _round_trips(evidence) / 2:
         raise NotProvableError(
             f"C5 cannot be proven with this trace: {laboratory.unsent_said}, and that is most of its chatter",
-            "mend it in the application or its pool, and capture the application again",
+            "fix it in the application or its pool, and capture the application again",
         )
     if _round_trips(evidence, *_ASKS) and not _commits(evidence):
         raise NotProvableError(

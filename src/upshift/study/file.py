@@ -33,7 +33,7 @@ def _seconds(text: object) -> object:
         return text
     found = _BUDGET.fullmatch(text)
     if not found:
-        raise ValueError(f"'{text}' is no time such as 90s, 40m or 2h")
+        raise ValueError(f"'{text}' is not a time such as 90s, 40m or 2h")
     return int(found[1]) * _UNITS_S[found[2]]
 
 
@@ -52,7 +52,7 @@ def _each_once(listed: tuple[T, ...]) -> tuple[T, ...]:
 def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in names:
         if not re.fullmatch(r"[\w.-]+", name) or name == OFF:
-            raise ValueError(f"'{name}' is no name: letters, digits, '.', '_' and '-', and not '{OFF}'")
+            raise ValueError(f"'{name}' is not a name: letters, digits, '.', '_' and '-', and not '{OFF}'")
     return names
 
 
@@ -169,7 +169,7 @@ class Study(Value):
             if (each.trained_on or each.hot_set_of) and self.base.recipe is None and each.recipe is None:
                 raise ValueError("trained_on, hot_set_of: only what a recipe builds is trained; base names none")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
-                raise ValueError(f"build: {', '.join(sorted(unknown))} is no key of a recipe")
+                raise ValueError(f"build: {', '.join(sorted(unknown))} is not a key of a recipe")
         return self
 
     def options(self, jobs: int = 0) -> Options:
@@ -245,7 +245,7 @@ def find_study(name_or_path: str) -> Study:
         names = ", ".join(each.stem for each in sorted(shipped("studies").glob("*.toml")))
         raise UsageError(
             f"there is no study '{name_or_path}'",
-            f"those that are shipped are {names}; a file of your own is named with its .toml",
+            f"those that are shipped are {names}; name a file of your own with its ending .toml",
         )
     return read_study(file)
 
@@ -255,9 +255,9 @@ def read_study(file: Path) -> Study:
     try:
         found = Study.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
     except FileNotFoundError as error:
-        raise UsageError(f"there is no study {file}", "those that are shipped lie in studies/") from error
+        raise UsageError(f"there is no study {file}", "the shipped studies are in studies/") from error
     except (IsADirectoryError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no study", "name a .toml file") from error
+        raise UsageError(f"{file} is not a study", "name a .toml file") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is not TOML: {error}", "compare it with a file in studies/") from error
     except ValidationError as error:

@@ -231,12 +231,12 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
     arm = Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
     if arm.recipe and change.trained_on and not arm.trained:
         raise UsageError(
-            f"row '{name}' says what it is trained on, and its recipe trains nothing",
+            f"row '{name}' has trained_on, and its recipe trains nothing",
             "leave trained_on out, or name another recipe",
         )
     if arm.recipe and change.hot_set_of and arm.recipe.scope != "hot":
         raise UsageError(
-            f"row '{name}' says what its hot set is of, and its recipe compiles the whole server",
+            f"row '{name}' has hot_set_of, and its recipe compiles the whole server",
             'leave hot_set_of out, or name a recipe with scope = "hot"',
         )
     return arm
@@ -255,7 +255,7 @@ def _refuse_idle_factors(study: Study) -> None:
             same = next((other for other, theirs in told.items() if theirs == mine), None)
             if same is not None:
                 raise UsageError(
-                    f"factor '{name}' changes nothing: its level '{level}' is what '{same}' is",
+                    f"factor '{name}' changes nothing: its level '{level}' is the same as '{same}'",
                     "leave the factor out, or change what the level says",
                 )
             told[level] = mine
@@ -272,12 +272,13 @@ def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
     for arm in arms:
         if arm.recipe is None:
             raise UsageError(
-                f"layouts: row '{arm.name}' is an executable as it is", "name a recipe, which is linked anew for each layout"
+                f"layouts: row '{arm.name}' is an executable that nothing builds",
+                "name a recipe: its server is linked again for each layout",
             )
         if arm.recipe.toolchain == "gcc" and arm.recipe.post_link == "none":
             raise UsageError(
-                f"layouts: row '{arm.name}' is linked by GNU ld, which has no padding",
-                "lld has it: choose a recipe with clang, or leave layouts out",
+                f"layouts: row '{arm.name}' is linked by GNU ld, which cannot vary the layout",
+                "lld can: choose a recipe with clang, or leave layouts out",
             )
 
 
@@ -285,7 +286,9 @@ def _refuse_own_cpus(arms: tuple[Arm, ...]) -> None:
     """Raises UsageError when a row names its CPUs: in a duet each row swaps them with the first one."""
     for arm in arms:
         if arm.change.server_cpus or arm.change.client_cpus:
-            raise UsageError(f"row '{arm.name}' names its CPUs, and a duet swaps those of its servers", "leave one of both out")
+            raise UsageError(
+                f"row '{arm.name}' names its CPUs, and a duet swaps the CPUs of its servers", "leave one of them out"
+            )
 
 
 def _refuse_impossible(arm: Arm, kind: ServerKind) -> None:

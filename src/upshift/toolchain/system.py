@@ -174,11 +174,11 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
         raise MissingTool(lacking, f"run `{install_line(missing)}`, or leave out --no-install")
     prefix = _privilege(shell)
     if prefix is None:
-        raise MissingTool(lacking, f"run `{install_line(missing)}`, then this again")
+        raise MissingTool(lacking, f"run `{install_line(missing)}`, then run this command again")
     packages = "1 system package" if len(missing) == 1 else f"{len(missing)} system packages"
     said = agreed(f"Install {packages} ({' '.join(missing)})? [Y/n] ")
     if said is False:
-        raise MissingTool(lacking, f"run `{install_line(missing)}`, then this again")
+        raise MissingTool(lacking, f"run `{install_line(missing)}`, then run this command again")
     if said is None:
         say(f"no terminal to ask on: installing {packages} (--no-install refuses): {' '.join(missing)}")
     if not _known(missing, shell).issuperset(missing):

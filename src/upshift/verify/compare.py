@@ -97,7 +97,7 @@ def compare_nesting(plain: Mapping[str, int], optimised: Mapping[str, int]) -> t
     compared = tuple((shape, levels, optimised.get(shape, 0)) for shape, levels in plain.items())
     if fewer := _fewer(compared, _MOST_LOST):
         raise VerifyFailed(
-            f"the optimised server takes less deeply nested expressions: {fewer}",
+            f"the optimised server accepts less deeply nested expressions: {fewer}",
             "its stack frames are larger: look at the recipe's flags",
         )
     return compared
@@ -114,8 +114,8 @@ def nesting_warnings(compared: Sequence[tuple[str, int, int]]) -> tuple[str, ...
         return ()
     larger = max(before / after for _shape, before, after in compared)
     stack_kib = math.ceil(_DEFAULT_STACK_KIB * larger / _STACK_STEP_KIB) * _STACK_STEP_KIB
-    told = f"the optimised server takes less deeply nested expressions: {fewer}"
-    return (f"{told}; thread_stack = {stack_kib}K in place of {_DEFAULT_STACK_KIB}K makes up for it",)
+    told = f"the optimised server accepts less deeply nested expressions: {fewer}"
+    return (f"{told}; thread_stack = {stack_kib}K in place of {_DEFAULT_STACK_KIB}K restores the limit",)
 
 
 def _fewer(compared: Sequence[tuple[str, int, int]], tolerance: float) -> str:

@@ -235,8 +235,8 @@ def read_json(output: str, _paused: int = 0) -> LoadReport:
         )
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise LoadFailed(
-            'the last line that the load command printed is no JSON object, and latency = "json" asks for one',
-            'docs/reference/workloads.md lists its keys; with latency = "none" there is none',
+            'the last line that the load command printed is not a JSON object, and latency = "json" asks for one',
+            'docs/reference/workloads.md lists its keys; latency = "none" needs no such line',
         ) from error
 
 

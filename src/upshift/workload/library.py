@@ -28,7 +28,7 @@ def find_workload(name_or_path: str) -> Workload:
     if not file.is_file():
         raise WorkloadError(
             f"there is no workload '{name_or_path}'",
-            "`upshift workloads` lists those that are shipped; a file of your own is named with its .toml",
+            "`upshift workloads` lists those that are shipped; name a file of your own with its ending .toml",
         )
     return read_workload(file)
 

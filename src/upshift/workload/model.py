@@ -26,7 +26,7 @@ def _fillable(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _of_fixed_length(command: tuple[str, ...]) -> tuple[str, ...]:
     if not any(TRANSACTIONS in part for part in command):
-        raise ValueError(f"no word of it has {TRANSACTIONS}; it must end after so many transactions")
+        raise ValueError(f"no word of it has {TRANSACTIONS}; it must end after that many transactions")
     return _filled_with(command, (*PLACEHOLDERS, TRANSACTIONS.strip("{}")))
 
 

@@ -45,7 +45,7 @@ def test_a_url(url: str, address: Address) -> None:
         ("mysql://me@db?password=sesame", "holds a password"),
         ("postgres://me@db", "not PostgreSQL"),
         ("postgresql://me:sesame@db", "not PostgreSQL"),
-        ("db:3306", "no address"),
+        ("db:3306", "not the address"),
         ("mysql://db:many", "malformed"),
         ("mysql://db:99999", "malformed"),
         ("mysql://[::1", "malformed"),
@@ -75,7 +75,7 @@ def test_option_files_name_server_and_login(home: Path) -> None:
     assert found("mysql://db", own).socket == ""
 
 
-@pytest.mark.parametrize(("text", "said"), [("user = you\n", "is no option file"), (None, "there is no option file")])
+@pytest.mark.parametrize(("text", "said"), [("user = you\n", "is not an option file"), (None, "there is no option file")])
 def test_what_is_no_option_file(home: Path, text: str | None, said: str) -> None:
     file = home / "own.cnf"
     if text is not None:
@@ -86,7 +86,7 @@ def test_what_is_no_option_file(home: Path, text: str | None, said: str) -> None
 
 def test_a_bad_port_of_an_option_file(home: Path) -> None:
     (home / ".my.cnf").write_text("[client]\nhost=db\nport=0\n")
-    with pytest.raises(UsageError, match="0 is no port"):
+    with pytest.raises(UsageError, match="0 is not a port"):
         found()
 
 
@@ -115,7 +115,7 @@ def test_a_login_file_that_is_none(home: Path) -> None:
     with pytest.raises(UsageError, match="there is no login file"):
         found(path="shop")
     (home / ".mylogin.cnf").write_bytes(b"\0" * 24 + (16).to_bytes(4, "little") + b"\1" * 16)
-    with pytest.raises(UsageError, match="is no login file"):
+    with pytest.raises(UsageError, match="is not a login file"):
         found(path="shop")
 
 

@@ -141,7 +141,7 @@ def test_which_server_it_is(version: str, family: str, numbers: tuple[int, int, 
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [("5.7.44", "MySQL 5.7.44"), ("10.3.39-MariaDB", "MariaDB 10.3.39"), ("8", "is no version")]
+    ("version", "said"), [("5.7.44", "MySQL 5.7.44"), ("10.3.39-MariaDB", "MariaDB 10.3.39"), ("8", "is not a version")]
 )
 def test_a_server_that_no_rule_holds_for(version: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -30,5 +30,5 @@ def test_another_budget_is_refused(text: str) -> None:
 
 
 def test_a_budget_without_a_width_is_refused() -> None:
-    with pytest.raises(UsageError, match="limits what --until asks for"):
+    with pytest.raises(UsageError, match="limits the time of --until"):
         parse_budget("10m", None)

@@ -80,7 +80,7 @@ def test_fewer_than_four_cpus_are_refused_before_any_work(
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     assert upshift(monkeypatch, *command, "--duet", "--dry-run") == 2
     said = capsys.readouterr()
-    assert "of two CPUs or more each, and Upshift may use 3 CPUs here" in said.err and "hint:" in said.err
+    assert "with two CPUs or more each, and Upshift may use 3 CPUs here" in said.err and "hint:" in said.err
     assert said.out == "" and not (tmp_path / "cache").exists()
 
 
@@ -136,7 +136,7 @@ def test_a_study_measures_each_row_at_the_same_time_as_the_first(machine: Callab
     ("old", "new", "message"),
     [
         ("duet = true", "duet = true\nrounds = 3", "3 turns are no even number"),
-        ("[base]", "[base]\nserver_cpus = [0]", "row 'off' names its CPUs, and a duet swaps those of its servers"),
+        ("[base]", "[base]\nserver_cpus = [0]", "row 'off' names its CPUs, and a duet swaps the CPUs of its servers"),
         ("[factors.spin.none]", "[factors.spin.none]\nclient_cpus = [1]", "row 'spin' names its CPUs"),
         ("duet = true", 'duet = "yes, please"', "duet"),
     ],

@@ -100,13 +100,13 @@ def test_the_scope_asked_for_wins() -> None:
         ({"baseline": "/bin/false"}, UsageError, "--baseline: /usr/bin/false does not start"),
         ({"recipe": "gcc-pgo-lto", "toolchain": "clang"}, RecipeError, "is for gcc, not for clang"),
         ({"recipe": "max-clang", "toolchain": "gcc"}, RecipeError, "is for clang, not for gcc"),
-        ({"until": 0.01, "trials": 1}, UsageError, "--until needs two trials"),
+        ({"until": 0.01, "trials": 1}, UsageError, "--until needs at least two trials"),
         ({"verify": "mian"}, UsageError, "--verify mian: mysql has no tests 'mian'"),
         ({"verify": "main.1st,innodb"}, UsageError, "has no tests 'innodb'"),
         (
             {"connections": (8, 1101)},
             UsageError,
-            "1101 client connections are asked for, and the server is configured for 1100",
+            "1101 client connections are asked for, and the server's limit is 1100",
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_variable_that_no_key_would_know_is_refused_where_something_is_built(
 ) -> None:
     monkeypatch.setattr(plan, "_install", lambda *_given, **_named: pytest.fail("installed"))
     monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match=f"the environment has {name}, which would change what is built") as caught:
+    with pytest.raises(UsageError, match=f"the environment has {name}, which would change the build") as caught:
         prepared()
     assert caught.value.hint.startswith(f"unset {name};")
     monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
@@ -258,7 +258,7 @@ def test_bolt_that_instruments_a_whole_server_is_asked_for_before_the_work(
         with refusal(NotEnoughRoom, r"BOLT.* needs about 10 GB of memory, 6\.0 GB are free"):
             prepared(**options)
     monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family).model_copy(update={"bolt": None}))
-    with refusal(MissingTool, "BOLT.* is not there beside /tools/clang"):
+    with refusal(MissingTool, "BOLT.* is missing beside /tools/clang"):
         prepared(**options)
 
 
@@ -270,7 +270,7 @@ def test_bolt_can_read_gcc_s_plain_server_where_it_finds_the_hot_set(perf: bool,
 
 def test_gcc_weighs_no_workloads(tmp_path: Path) -> None:
     heavy = workload(tmp_path, "heavy", "weight = 2.0")
-    with pytest.raises(WorkloadError, match="GCC's profile cannot weigh them"):
+    with pytest.raises(WorkloadError, match="GCC's profile has none"):
         prepared(toolchain="gcc", workloads=("oltp_insert", heavy))
     assert prepared(workloads=("oltp_insert", heavy)) and prepared(toolchain="gcc", workloads=(heavy,))
 
@@ -278,9 +278,9 @@ def test_gcc_weighs_no_workloads(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     own = workload(tmp_path, "own")
-    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which is not there"):
+    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which does not exist"):
         prepared(workloads=(own,), held_out=())
-    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which is not there"):
+    with pytest.raises(WorkloadError, match="workload 'own' runs 'filler', which does not exist"):
         prepare_measuring(Options(workloads=(own,), held_out=()), (), allow_install=False, say=lambda _text: None)
 
 

@@ -72,7 +72,7 @@ def test_a_profile_from_the_servers_own_tests_has_no_count_of_statements() -> No
 
 
 def test_a_profile_that_does_not_know_the_hot_functions_is_refused() -> None:
-    with pytest.raises(ProfileRefused, match="does not know the hot functions: 2 of 4"):
+    with pytest.raises(ProfileRefused, match="lacks hot functions: 2 of 4"):
         examine(COUNTS, hot("a", "b", "c", "x"), profile())
     assert "3 of the 5 hottest functions have counts" in examine(COUNTS, hot("a", "b", "d", "c", "x"), profile())  # just enough
 

@@ -285,7 +285,7 @@ def test_a_report_in_json_is_the_last_line() -> None:
     "output", ["", "\n", "done", "[1]", "3", "null", '{"errors": "many"}', '{"errors": null}', '{"latency_ms_p50": "fast"}']
 )
 def test_a_report_that_is_not_the_promised_json(output: str) -> None:
-    with pytest.raises(LoadFailed, match="is no JSON object"):
+    with pytest.raises(LoadFailed, match="is not a JSON object"):
         read_json(output)
 
 

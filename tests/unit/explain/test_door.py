@@ -39,8 +39,8 @@ def pair(first: Path, second: Path, **changes: Any) -> Pair:
 @pytest.mark.parametrize(
     ("servers", "said"),
     [
-        (["a=/bin/true"], "of two servers, not of 1"),
-        (["a=/bin/true", "b=/bin/true", "c=/bin/true"], "of two servers, not of 3"),
+        (["a=/bin/true"], "compares two servers, not 1"),
+        (["a=/bin/true", "b=/bin/true", "c=/bin/true"], "compares two servers, not 3"),
         (["a=/bin/true", "a=/bin/false"], "the same name"),
         (["a=/bin/true", "b=/no/such"], "not an executable"),
         (["20250101-000000-optimize"], "there is no run"),
@@ -69,7 +69,7 @@ def test_patches_are_never_told_as_what_a_compiler_did(arms: str, explained: str
 def test_a_server_of_another_kind_is_refused(server: Path) -> None:
     before, after = pair(server, server)
     other = after.model_copy(update={"program": Program(kind="postgres", binary=server)})
-    with pytest.raises(UsageError, match="b is a postgres, and explanations are of fake") as error:
+    with pytest.raises(UsageError, match="b is a postgres, and explain supports only fake") as error:
         refuse_unexplainable(FakeShell(), FakeKind(), (before, other))
     assert "upshift measure" in error.value.hint
 
@@ -91,7 +91,7 @@ def test_a_stripped_server_is_refused(server: Path, tmp_path: Path) -> None:
 
 
 def test_text_that_was_moved_is_refused(server: Path) -> None:
-    with pytest.raises(UsageError, match="b: its text lies in memory without a file's name") as error:
+    with pytest.raises(UsageError, match="b: with text_huge_pages its code is in memory without a file") as error:
         refuse_unexplainable(FakeShell({"": Output("1.0")}), FakeKind(), pair(server, server, text_huge_pages=True))
     assert "text_huge_pages" in error.value.hint
 

@@ -147,7 +147,7 @@ def test_a_recording_whose_load_ended_first_is_made_again_under_a_longer_one(
 
 
 def test_a_perf_that_never_comes_to_its_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CommandFailed, match="does not come to the end of a recording"):
+    with pytest.raises(CommandFailed, match="did not finish a recording"):
         one_block(tmp_path, monkeypatch, [255, 255, 255])
 
 

@@ -72,7 +72,7 @@ def test_a_core_without_a_twin_is_left_idle_and_said() -> None:
 @pytest.mark.parametrize("topology", [plain(1), plain(2), plain(3), machine([(0, 1)]), machine([(0,)], [(1,)], [(2,)], [(3,)])])
 def test_too_few_cores_are_refused_with_a_way_on(topology: Topology) -> None:
     count = f"{len(topology)} {'CPU' if len(topology) == 1 else 'CPUs'} here"
-    with pytest.raises(UsageError, match=f"a duet needs two sets of whole cores .* {count}") as refused:
+    with pytest.raises(UsageError, match=f"a duet needs two equal sets of whole cores, .* {count}") as refused:
         assign_duet(topology.keys(), topology)
     assert "four CPUs" in str(refused.value.hint) and "server_cpus" in str(refused.value.hint)
     assert not assign(topology.keys(), topology).duet
@@ -117,7 +117,7 @@ def test_cpus_that_make_no_duet_are_refused(arms: list[Surroundings], said: str)
 def test_a_duet_has_two_servers_and_an_even_number_of_rounds() -> None:
     refuse_other_numbers(2)
     refuse_odd_rounds(2)
-    with pytest.raises(UsageError, match="a duet has two servers, and 3 servers are to be measured") as refused:
+    with pytest.raises(UsageError, match="a duet measures two servers, and 3 servers are named") as refused:
         refuse_other_numbers(3)
     assert "servers then take turns" in str(refused.value.hint)
     with pytest.raises(UsageError, match="one server is"):

@@ -76,7 +76,7 @@ def test_a_server_that_chose_other_cpus_is_refused_in_a_duet_alone(tmp_path: Pat
     affinity |= {5}
     bench, _shell = bench_of(tmp_path, [FakeProcess()], duet_plan())
     with (
-        pytest.raises(ServerFailed, match="arm 'plain': it keeps itself to other CPUs than it was given, 0, 5") as refused,
+        pytest.raises(ServerFailed, match="arm 'plain': it runs on other CPUs than it was given, 0, 5") as refused,
         bench.arm(PLAIN.on(ONE), 0),
     ):
         pass

@@ -86,7 +86,7 @@ def test_a_server_that_did_not_get_them_is_not_measured(tmp_path: Path, monkeypa
     arm = Variant(name="huge", program=Program(kind="fake", binary=Path("/opt/server")), text_huge_pages=True)
     shell = FakeShell()
     bench = ServerBench(shell, lambda _program: FakeKind(), plan(), {}, {"huge": tmp_path}, tmp_path, tmp_path / "log")
-    with pytest.raises(ServerFailed, match="arm 'huge': its text does not lie on huge pages"), bench.arm(arm, trial=0):
+    with pytest.raises(ServerFailed, match="arm 'huge': its text is not on huge pages"), bench.arm(arm, trial=0):
         pass
     assert shell.spawned[0].env[PROGRAM] == "server"
     monkeypatch.setattr(server_bench, "text_of", lambda _pid: Text(size_bytes=4 << 20, huge_bytes=2 << 20))

@@ -186,5 +186,5 @@ def test_an_interrupted_one_goes_on_in_its_second_stage(tmp_path: Path) -> None:
 
 
 def test_a_first_stage_of_one_trial_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--until needs two trials"):
+    with pytest.raises(UsageError, match="--until needs at least two trials"):
         run(noisy(), tmp_path, plan(trials=1, until=0.05))

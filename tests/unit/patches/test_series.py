@@ -50,8 +50,8 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(folder: Path) -> N
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ('needs = ["later"]\n', "does not stand before it"),
-        ('versions = "9.7"\n', "no range of versions"),
+        ('needs = ["later"]\n', "does not come before it"),
+        ('versions = "9.7"\n', "not a range of versions"),
         ("color = 1\n", "color"),
     ],
 )

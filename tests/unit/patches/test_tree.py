@@ -81,7 +81,7 @@ def test_a_tree_of_another_version_and_one_of_links_are_refused(tmp_path: Path, 
         refuse_unfit(FakeShell(), series.patches, tree, "2.0")
     (tree / "server.cc").rename(tmp_path / "elsewhere.cc")
     (tree / "server.cc").symlink_to(tmp_path / "elsewhere.cc")
-    with pytest.raises(PatchRefused, match="is a link"):
+    with pytest.raises(PatchRefused, match="is a symbolic link"):
         refuse_unfit(FakeShell(), series.patches, tree, "1.5")
 
 

@@ -119,13 +119,13 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--allow", str(unreasoned)), "test.0.why: Field required"),
-        ((*both, "--keep", str(tmp_path)), "there already"),
+        ((*both, "--keep", str(tmp_path)), "exists already"),
         ((*both, "--mtr-mode", "sometimes"), "modes.0: Input should be 'on', 'off', 'ps-on' or 'ps-off'"),
-        ((*both, "--mtr", "main"), "does not lie in the folder that it was built in"),
-        ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "does not lie in the folder that it was built in"),
+        ((*both, "--mtr", "main"), "is not in the folder in which it was built"),
+        ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "is not in the folder in which it was built"),
         (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),
         (("--stock", str(built), "--patched", str(server), "--mtr-statements", "nosuite"), "has no suite nosuite"),
-        ((*both, "--mtr-statements", "main"), "does not lie in the folder that it was built in"),
+        ((*both, "--mtr-statements", "main"), "is not in the folder in which it was built"),
         ((*both, "--mtr-statements", "main", "--mtr-source", str(tmp_path)), "has no suite main"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -43,10 +43,10 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "100.0 100.0",
         "With it on the stack a query spends 30.00 µs before and 5.00 µs after, a ratio of 0.17 (0.12 to 0.22 with 95 % "
         "confidence). Inlined: 0% of that time before, 100% after.",
-        "plain : it is a function of its own; 30.00 µs a query in 300 samples, 25.00 in itself",
+        "plain : it is a separate function; 30.00 µs a query in 300 samples, 25.00 in itself",
         "walk<…> core/walk.cc:12 called 30.00",
         "core/walk.cc:7 30.00",
-        "new : it is no function of its own",
+        "new : it is not a separate function",
         "walk<…> core/walk.cc:12 inlined 5.00",
         "What is executed",
         "60,000 0 -60,000 19.5 0.00",
@@ -55,7 +55,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "intervals are of 97.5% confidence. Both servers have the same kernel",
         "network sendto, ppoll 20.00 → 14.00 0.70 (0.63 to 0.77) 1.00 → 1.00 1.00 (0.90 to 1.10)",
         "10.00 → 7.00 0.70 (0.63 to 0.77) cheaper calls wake-ups",
-        "fewer calls, dearer calls other",
+        "fewer calls, costlier calls other",
         "calls were not counted",
         "System calls, one by one",
         "spends 20.0 µs before and 12.0 µs after, 0.60x",
@@ -157,7 +157,7 @@ STOCK, PATCHED = Origin(sha256="a" * 64), Origin(sha256="b" * 64, patches=("one"
             PATCHED,
             "plain is built from aaaaaaaaaaaa, without patches; new is built from bbbbbbbbbbbb, with the patches one",
         ),
-        (PATCHED, PATCHED, "Both servers have the patches one, two: what these bring is not among the differences."),
+        (PATCHED, PATCHED, "Both servers have the patches one, two: their effect is not among the differences."),
         (STOCK, STOCK, ""),
         (None, PATCHED, ""),
     ],
@@ -242,7 +242,7 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
     network, wake_ups, other = load.kernel.groups
     assert [why_kernel(each) for each in load.kernel.groups] == [
         "cheaper calls",
-        "fewer calls, dearer calls",
+        "fewer calls, costlier calls",
         "more time; calls were not counted",
     ]
     vague = network.model_copy(update={"us_a_call": network.calls})
@@ -254,7 +254,7 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
     assert "found more or less of what it needs in the caches" in told_by_cost
     assert "caches" not in unclear and "counted in turns" in unclear
     assert "counted" not in uncounted
-    assert "fewer calls, dearer calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
+    assert "fewer calls, costlier calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
 
 
 def test_a_function_that_ran_nowhere_is_said_to_be_there_or_not(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def test_a_dry_run_names_each_driver_and_its_version(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "odbc"), "no driver is called 'odbc'"),
-        (("--server", "mysql://root@h:1/b", "--binary", "/bin/true"), "--server and --binary name two servers"),
+        (("--only", "odbc"), "there is no driver 'odbc'"),
+        (("--server", "mysql://root@h:1/b", "--binary", "/bin/true"), "--server and --binary name different servers"),
         (("--server", "http://h/"), "http://h/ names no server"),
         (("--show", "seconds"), "--show"),
     ],
@@ -50,5 +50,5 @@ def test_a_file_that_holds_something_else_is_refused_before_anything_runs(
     file = tmp_path / "notes.json"
     file.write_text('{"mine": 1}')
     code, _out, err = run(capsys, monkeypatch, "--result", str(file))
-    assert code == 2 and "is no result of drivers" in err
+    assert code == 2 and "is not a result of `upshift stack drivers`" in err
     assert file.read_text() == '{"mine": 1}'

@@ -345,7 +345,7 @@ def test_a_result_is_gone_on_with_and_what_failed_is_tried_again(tmp_path: Path)
     assert [each.operation for each in store.begin(file).counted] == ["point_select"]
     assert store.begin(tmp_path / "other.json").counted == ()
     file.write_text("{}")
-    with pytest.raises(UsageError, match="is no result of drivers"):
+    with pytest.raises(UsageError, match="is not a result of `upshift stack drivers`"):
         store.begin(file)
 
 

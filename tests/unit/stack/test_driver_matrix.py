@@ -119,6 +119,6 @@ def test_a_matrix_with_a_mistake_is_refused(change: tuple[str, str], said: str, 
 def test_drivers_are_chosen_by_name() -> None:
     assert [each.name for each in chosen(MATRIX, ("pgx", "pymysql"))] == ["pgx", "pymysql"]
     assert chosen(MATRIX, ()) == MATRIX.driver
-    with pytest.raises(UsageError, match="no driver is called 'odbc'") as raised:
+    with pytest.raises(UsageError, match="there is no driver 'odbc'") as raised:
         chosen(MATRIX, ("odbc",))
     assert "connector-j" in raised.value.hint

@@ -126,7 +126,7 @@ def test_bad_input_is_refused_with_a_hint(examine: Examine, tmp_path: Path) -> N
     for arguments, said in (
         ((str(tmp_path / "gone"),), "there is no trace"),
         ((trace, "--threshold", "C1.sharp=1"), "no threshold 'C1.sharp'"),
-        ((trace, "--driver", "odbc"), "no driver is known as 'odbc'"),
+        ((trace, "--driver", "odbc"), "there is no driver 'odbc'"),
     ):
         code, out, err = examine(*arguments)
         assert (code, out) == (2, "") and said in " ".join(err.split()) and "hint:" in err

@@ -170,7 +170,11 @@ def test_a_change_must_be_named_and_be_the_suspects(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [(("sync_binlog",), "--setting sync_binlog is no setting"), (("=1",), "is no setting"), (("a-b=1", "a_b=2"), "a_b twice")],
+    [
+        (("sync_binlog",), "--setting sync_binlog is not NAME=VALUE"),
+        (("=1",), "is not NAME=VALUE"),
+        (("a-b=1", "a_b=2"), "a_b twice"),
+    ],
 )
 def test_what_is_no_setting(settings: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -98,7 +98,7 @@ def test_without_a_server_or_without_mysql_there_is_nothing_to_check(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--server", "postgres://db"), "check knows MySQL and MariaDB"),
+        (("--server", "postgres://db"), "check supports MySQL and MariaDB"),
         (("--server", "mysql://me:secret@db"), "password"),
         (("--defaults-file", "/no/such.cnf"), "there is no option file /no/such.cnf"),
     ],

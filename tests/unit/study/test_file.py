@@ -107,7 +107,7 @@ def test_trials_fill_the_budget_and_a_share_of_it_confirms(tmp_path: Path) -> No
         ('binary = "mysqld"', 'binary = "mysqld"\ncolour = "red"', "colour"),
         ('binary = "mysqld"', 'binary = "mysqld"\nunder = ["no-such-program"]', "no program"),
         ('binary = "mysqld"', 'binary = "mysqld"\nserver_cpus = [999]', "CPUs that this machine does not have: 999"),
-        ('budget = "2h"', 'budget = "2 days"', "no time such as"),
+        ('budget = "2h"', 'budget = "2 days"', "not a time such as"),
         ('budget = "2h"', "budget = inf", "budget: Input should be a finite number"),
         ('budget = "2h"', "slice_s = inf", "slice_s: Input should be a finite number"),
         ('budget = "2h"', "warmup_s = inf", "warmup_s: Input should be a finite number"),
@@ -128,16 +128,16 @@ def test_trials_fill_the_budget_and_a_share_of_it_confirms(tmp_path: Path) -> No
         ('budget = "2h"', 'design = "grid"\nrows = [["spin"]]', "without a level"),
         ('budget = "2h"', 'design = "grid"\nrows = [["log", "log"]]', "twice"),
         ('budget = "2h"', 'design = "fractional"', "two levels"),
-        ('_delay = "24"', '_delay = "0"', "factor 'spin' changes nothing: its level 'long' is what 'none' is"),
+        ('_delay = "24"', '_delay = "0"', "factor 'spin' changes nothing: its level 'long' is the same as 'none'"),
         (
             "[factors.log.lazy]\n",
             '[factors.pool.same]\nsettings = { innodb-buffer-pool-size = "64M" }\n[factors.log.lazy]\n',
-            "factor 'pool' changes nothing: its level 'same' is what 'off' is",
+            "factor 'pool' changes nothing: its level 'same' is the same as 'off'",
         ),
-        ("[factors.log.lazy]", "[factors.log.off]", "no name"),
+        ("[factors.log.lazy]", "[factors.log.off]", "not a name"),
         ("budget", "budget = [", "not TOML"),
         ('budget = "2h"', "trainings = 2", "no row's recipe has a profile"),
-        ('budget = "2h"', "layouts = 2", "row 'off' is an executable as it is"),
+        ('budget = "2h"', "layouts = 2", "row 'off' is an executable that nothing builds"),
     ],
 )
 def test_a_bad_study_is_refused_with_a_hint(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -276,7 +276,7 @@ def test_patches_of_levels_are_added_to_those_of_the_base(tmp_path: Path) -> Non
     ("before", "after", "said"),
     [
         ('patches = "all"', 'patches = ["four"]', "there is no patch 'four'"),
-        ('patches = "all"', 'patches = ["two"]', "its level 'all' is what 'two' is"),
+        ('patches = "all"', 'patches = ["two"]', "its level 'all' is the same as 'two'"),
         ('build = { patches = "all" }', 'settings = { two_on = "OFF" }', "switch of patch two"),
     ],
 )

@@ -98,6 +98,6 @@ def test_larger_frames_are_a_warning_with_the_stack_that_makes_up_for_them() -> 
     compared = compare_nesting({"IF": 2080, "CASE": 472, "ABS": 2312}, {"IF": 1996, "CASE": 468, "ABS": 2081})
     (warning,) = nesting_warnings(compared)
     assert warning == (
-        "the optimised server takes less deeply nested expressions: IF (2080 -> 1996), ABS (2312 -> 2081); "
-        "thread_stack = 1152K in place of 1024K makes up for it"
+        "the optimised server accepts less deeply nested expressions: IF (2080 -> 1996), ABS (2312 -> 2081); "
+        "thread_stack = 1152K in place of 1024K restores the limit"
     )

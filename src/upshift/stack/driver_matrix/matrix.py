@@ -109,5 +109,5 @@ def chosen(matrix: Matrix, only: Iterable[str]) -> tuple[Driver, ...]:
     names = [each.name for each in matrix.driver]
     for name in wanted:
         if name not in names:
-            raise UsageError(f"no driver is called {name!r}", f"one of {', '.join(names)}")
+            raise UsageError(f"there is no driver {name!r}", f"one of {', '.join(names)}")
     return tuple(each for each in matrix.driver if not wanted or each.name in wanted)

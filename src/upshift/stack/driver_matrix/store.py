@@ -29,7 +29,7 @@ def begin(file: Path | None) -> DriversResult:
         found = DriversResult.model_validate_json(file.read_text())
     except ValidationError as error:
         raise UsageError(
-            f"{file} is no result of drivers: {describe_invalid(error)}", "name another file, or remove it"
+            f"{file} is not a result of `upshift stack drivers`: {describe_invalid(error)}", "name another file, or remove it"
         ) from error
     counted = tuple(each for each in found.counted if not each.error)
     return found.model_copy(update={"counted": counted, "checked": tuple(each for each in found.checked if each.ok)})

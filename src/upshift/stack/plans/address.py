@@ -72,7 +72,7 @@ def read_address(
             "put it into ~/.pgpass or the variable PGPASSWORD",
         )
     if unknown := options.keys() - {"socket", "tls-ca"}:
-        raise UsageError(f"{option} has an unknown option: {', '.join(sorted(unknown))}", "there are socket and tls-ca")
+        raise UsageError(f"{option} has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
     return Address(
         postgres=True,
         host=parts.hostname or ("" if "socket" in options else "127.0.0.1"),

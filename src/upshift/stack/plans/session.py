@@ -223,4 +223,4 @@ def _denied(address: Address, said: str, hint: str, refused: type[UsageError]) -
 
 
 def _absent(address: Address, said: str) -> ServerFailed:
-    return ServerFailed(f"no server answers at {address.shown()}: {said}", "look at its address, and whether it runs")
+    return ServerFailed(f"no server answers at {address.shown()}: {said}", "check the address, and that the server runs")

@@ -107,7 +107,7 @@ def read_parameters(text: str | None) -> list[Any] | None:
     if not isinstance(values, list):
         return None
     if any(isinstance(each, list) or (isinstance(each, dict) and set(each) != {"binary"}) for each in values):
-        raise NotExplained("the trace has not the whole of its parameters", "long data, defaults and what was cut are left out")
+        raise NotExplained("the trace does not have all of its parameters", "long data, defaults and what was cut are left out")
     return values
 
 

@@ -47,7 +47,7 @@ def take_turns(clock: Clock, a: Callable[[], float], b: Callable[[], float], rou
         for server in ABBA:
             times[server].append(_turn((a, b)[server]))
     if min(map(min, times)) <= 0:
-        raise NotExplained("it takes less time than the server's clock shows", "the engine is no suspect of it")
+        raise NotExplained("it takes less time than the server's clock shows", "E1 does not judge the engine by it")
     return Turns(clock, tuple(times[0]), tuple(times[1]))
 
 

@@ -170,7 +170,7 @@ def read_thresholds(given: Iterable[str]) -> Thresholds:
             value = math.nan
         if not (math.isfinite(value) and value >= 0):
             raise UsageError(
-                f"--threshold {each}: {text!r} is no number of 0 or more", f"for example {name}={THRESHOLDS[name].value:g}"
+                f"--threshold {each}: {text!r} is not a number of 0 or more", f"for example {name}={THRESHOLDS[name].value:g}"
             )
         changed[name] = value
     return Thresholds(changed=changed)
