@@ -34,7 +34,7 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
         return
     names = ", ".join(f"{each.name} ({'/'.join(each.levels[1:])})" for each in plan.design.factors)
     rows = ", ".join(plan.design.name(row) for row in plan.design.rows)
-    console.entry(f"design: {plan.design.kind}, {len(plan.design.rows)} rows", f"factors: {names}", f"rows: {rows}")
+    console.entry(f"design: {plan.design.kind}, {count(len(plan.design.rows), 'row')}", f"factors: {names}", f"rows: {rows}")
     for alias in plan.design.aliases:
         console.entry("  not told apart", alias)
     for each in builds:
