@@ -154,7 +154,9 @@ def test_a_command_that_stops_in_good_order_at_its_timeout_has_still_not_done_it
 
 def test_a_command_that_will_not_stop_is_killed(shell: SystemShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("upshift.process._GRACE_S", 0.2)
-    process = shell.spawn(Command(("sh", "-c", f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 100; done")), log=tmp_path / "log")
+    process = shell.spawn(
+        Command(("sh", "-c", f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 100; done")), log=tmp_path / "log"
+    )
     await_number(tmp_path / "pid")
     shell.close()
     assert process.poll() == -9
