@@ -97,7 +97,8 @@ class _Work:
             with self.patched() as patched:
                 yield self._counted(patched, lambda: self._storm(patched, own))
             yield self._crash(own)
-        yield from suites.parts(self._shell, self._asked, own, self._folder, say=self._say)
+        tests = {test for patch in self._patches if patch.variable in own for test in patch.tests}
+        yield from suites.parts(self._shell, self._asked, own, self._folder, tests_of_patches=tests, say=self._say)
 
     def _switched_on(self, stock: RunningServer, patched: RunningServer) -> Mapping[str, str]:
         """The patched server's switches, each ON unless a setting names it."""

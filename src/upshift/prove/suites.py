@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,19 @@ def refuse(asked: Asked) -> None:
         )
 
 
-def parts(shell: Shell, asked: Asked, switches: tuple[str, ...], folder: Path, *, say: Callable[[str], None]) -> Iterator[Part]:
-    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run."""
+def parts(
+    shell: Shell,
+    asked: Asked,
+    switches: tuple[str, ...],
+    folder: Path,
+    *,
+    tests_of_patches: Collection[str] = (),
+    say: Callable[[str], None],
+) -> Iterator[Part]:
+    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run.
+
+    ``tests_of_patches`` are about what stock does not have: that they fail there, too, excuses nothing.
+    """
     # Settings come last: one that names a switch holds in every mode.
     settings = tuple(_option(name, value) for name, value in asked.settings.items())
     for number, (suite, mode) in enumerate(itertools.product(asked.suites, asked.modes), start=1):
@@ -66,7 +77,7 @@ def parts(shell: Shell, asked: Asked, switches: tuple[str, ...], folder: Path, *
         protocol = ("--ps-protocol",) if mode.startswith("ps-") else ()
         given = tuple(_option(name, "ON" if mode.endswith("on") else "OFF") for name in switches)
         bench = Workbench(folder / f"mtr-{number}", shell, folder / f"mtr-{number}.log", _Saying(say))
-        yield _part(bench, asked, suite, (*protocol, *given, *settings), title)
+        yield _part(bench, asked, suite, (*protocol, *given, *settings), title, tests_of_patches)
 
 
 def title_of(suite: str, mode: Mode) -> str:
@@ -82,7 +93,9 @@ def _option(name: str, value: str) -> str:
     return f"--mysqld=--loose-{name.replace('_', '-')}={value}"
 
 
-def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str) -> Part:
+def _part(
+    bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str, tests_of_patches: Collection[str]
+) -> Part:
     source, tree = _source(asked), _tree(asked.stock)
     declared = {each.name for each in differing_tests(asked.allow)}
 
@@ -99,8 +112,10 @@ def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], 
         return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=failed, detail=detail)
     # A test may come in several combinations of options: ``main.ps 'ps-protocol'``.
     purposely = tuple(name for name in found.failed_alone if name.split()[0] in declared)
-    wrong = tuple(
-        f"{name} fails on the patched server alone; see {bench.log}" for name in found.failed_alone if name not in purposely
+    of_patches = tuple(name for name in found.failed_on_both if name.split()[0] in {*tests_of_patches} - declared)
+    wrong = (
+        *(f"{name} fails on the patched server alone; see {bench.log}" for name in found.failed_alone if name not in purposely),
+        *(f"{name}, a patch's own test, fails; see {bench.log}" for name in of_patches),
     )
     return Part(
         name="mtr",
@@ -108,7 +123,7 @@ def _part(bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], 
         wall_s=time.monotonic() - started,
         wrong=wrong,
         unsteady=(*found.passed_again, *found.repeated),
-        failed_on_both=found.failed_on_both,
+        failed_on_both=tuple(name for name in found.failed_on_both if name not in of_patches),
         differ_on_purpose=purposely,
         detail={**detail, "passed": found.passed},
     )

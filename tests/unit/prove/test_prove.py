@@ -198,6 +198,15 @@ def test_what_fails_on_the_patched_server_alone_is_wrong_unless_it_is_declared(
     assert "    fail on stock, too: main.old" in told and "    differ on purpose: main.help 'row'" in told
 
 
+def test_a_test_of_a_patch_has_no_excuse_on_stock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _Mtr(monkeypatch)
+    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",), modes=("off",))
+    of_patches = ("main.old", "main.1st")
+    (part,) = suites.parts(FakeShell({}), asked, (), tmp_path, tests_of_patches=of_patches, say=lambda text: None)
+    assert len(part.wrong) == 1 and part.wrong[0].startswith("main.old, a patch's own test, fails; see ")
+    assert part.failed_on_both == ()
+
+
 def test_many_tests_are_named_by_the_first_and_the_last() -> None:
     assert suites.title_of("main.a,main.b", "on") == "main.a,main.b with all switches ON"
     many = ",".join(f"main.t{number}" for number in range(20))
