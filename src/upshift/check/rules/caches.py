@@ -131,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="binlog-cache-disk",
-        title="Transactions go to the binary log by way of a file",
+        title="Transactions reach the binary log through a temporary file",
         cause="caches",
         severity="note",
         source="MySQL manual: Binary Logging Options and Variables, binlog_cache_size",

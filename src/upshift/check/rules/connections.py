@@ -171,7 +171,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="thread-concurrency-low",
-        title="InnoDB lets few threads in",
+        title="InnoDB limits how many threads run inside it",
         cause="connections",
         severity="warning",
         source="MySQL manual: Configuring Thread Concurrency for InnoDB",

@@ -170,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="data-in-memory",
-        title="The data lie in memory",
+        title="The data directory is in memory",
         cause="I/O",
         severity="error",
         source="Linux kernel, Documentation/filesystems/tmpfs.rst",
@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="data-on-network",
-        title="The data lie on a network file system",
+        title="The data directory is on a network file system",
         cause="I/O",
         severity="warning",
         source="MySQL manual: Using NFS with MySQL",
@@ -281,7 +281,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="io-scheduler",
-        title="A scheduler for disks that turn on one that does not",
+        title="A scheduler for rotating disks on a disk that does not rotate",
         cause="I/O",
         severity="note",
         source="Linux kernel, Documentation/block/bfq-iosched.rst",

@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="huge-pages-always",
-        title="The kernel gives huge pages unasked where memory is short",
+        title="The kernel gives huge pages to all programs while memory is short",
         cause="memory",
         severity="note",
         source="Linux kernel, Documentation/admin-guide/mm/transhuge.rst",
