@@ -71,6 +71,8 @@ class TestOutcome(Value):
     """The names of those that passed, as ``failed`` has them: a test that did not run is in neither."""
     repeated: tuple[str, ...] = ()
     """Of those that passed the ones that failed first."""
+    crashed: tuple[str, ...] = ()
+    """Tests, without their combination of options, in which a server crashed, as its log says."""
 
 
 class ServerKind(Protocol):

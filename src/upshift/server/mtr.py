@@ -92,6 +92,8 @@ _RESULT = re.compile(
 _SHUTDOWN = "shutdown_report"
 _ENDED = "Completed: "
 _STARTING = re.compile(r"\[Server\] (\S+) \(mysqld \S+\) starting as process")
+_CURRENT = re.compile(r"CURRENT_TEST: (\S+)")
+_CRASH = re.compile(r"got signal \d+|Sanitizer:|: runtime error: ")
 _SERVER = Path("runtime_output_directory") / "mysqld"
 SUITES = {
     "short": SHORT,
@@ -176,13 +178,14 @@ def run_tests(
     except CommandFailed as error:
         failure = error
     finally:
-        tested = _tested(shadow)
+        tested, crashed = _logged(shadow)
         _remove(shadow)
     if not ended:
         why = failure.message if failure else "it did not say that it completed"
         raise NotTested(f"MySQL's test suite did not run to its end: {why}", f"see {bench.log}") from failure
     outcome = _outcome(results, tests, tested, shadow / _SERVER, bench.log)
-    return outcome.model_copy(update={"repeated": tuple(name for name in outcome.passing if name in repeated)})
+    again = tuple(name for name in outcome.passing if name in repeated)
+    return outcome.model_copy(update={"repeated": again, "crashed": tuple(sorted(crashed))})
 
 
 def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, environment: Mapping[str, str]) -> Command:
@@ -208,11 +211,23 @@ def _outcome(results: Mapping[str, str], tests: tuple[str, ...], tested: set[str
     return TestOutcome(run=len(ran), passed=passed, failed=failed, passing=passing)
 
 
-def _tested(shadow: Path) -> set[str]:
-    """The executables that the servers' own logs name: ``PATH (mysqld 9.7.4) starting as process``."""
+def _logged(shadow: Path) -> tuple[set[str], set[str]]:
+    """What the servers' own logs say: the executables, ``PATH (mysqld 9.7.4) starting as process``, and the tests in which a
+    server crashed.
+    """
+    tested: set[str] = set()
+    crashed: set[str] = set()
     # --mem has put var into memory, behind a link, which rglob would not follow.
-    var = (shadow / "mysql-test" / "var").resolve()
-    return {found for log in var.rglob("mysqld.*.err") for found in _STARTING.findall(log.read_text(errors="replace"))}
+    for log in (shadow / "mysql-test" / "var").resolve().rglob("mysqld.*.err"):
+        current = ""
+        with log.open(errors="replace") as lines:
+            for line in lines:
+                tested.update(_STARTING.findall(line))
+                if found := _CURRENT.match(line):
+                    current = found[1]
+                elif current and _CRASH.search(line):
+                    crashed.add(current)
+    return tested, crashed
 
 
 def _remove(shadow: Path) -> None:

@@ -44,7 +44,8 @@ def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
 
 
 def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:
-    """Run ``suite`` on the first server, and what fails there on the other one, too.
+    """Run ``suite`` on the first server, and what fails there on the other one, too. Where the first server alone crashes, the
+    two fail differently: the test counts as one that fails on the first alone.
 
     What passes on the other server then runs on the first one again, in the same way: among fewer tests, one that hangs
     on load or on its neighbours can pass on either server. ``names`` are what messages call the two.
@@ -59,7 +60,10 @@ def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, st
         raise VerifyFailed(message, error.hint) from error
     on_both = set(outcome.failed)
     if outcome.failed:
-        on_both &= set(other(_asked(outcome.failed, suite)).failed)
+        theirs = other(_asked(outcome.failed, suite))
+        # A crash is another failure than a result that differs.
+        crashed = set(outcome.crashed) - set(theirs.crashed)
+        on_both = {name for name in on_both & set(theirs.failed) if name.split()[0] not in crashed}
     suspected = tuple(name for name in outcome.failed if name not in on_both)
     again = _passing(first, _asked(suspected, suite)) if suspected else set()
     return Compared(

@@ -42,7 +42,9 @@ class House:
         self.seen: dict[str, str] = {}
         self.memory = root / "memory"
 
-    def run(self, text: str, *, returncode: int = 0, suite: str = "short", tested: str | None = None) -> TestOutcome:
+    def run(
+        self, text: str, *, returncode: int = 0, suite: str = "short", tested: str | None = None, more: str = ""
+    ) -> TestOutcome:
         def effect(command: Command) -> None:
             shadow = Path(command.env["MTR_BINDIR"])
             for program in (shadow / "runtime_output_directory").iterdir():
@@ -52,7 +54,7 @@ class House:
             (shadow / "mysql-test" / "var").symlink_to(self.memory)
             binary = tested or str(shadow / "runtime_output_directory" / "mysqld")
             line = f"2026-01-01T00:00:00Z 0 [System] [MY-010116] [Server] {binary} (mysqld 9.7.4) starting as process 7\n"
-            (self.memory / "1" / "log" / "mysqld.1.err").write_text(line)
+            (self.memory / "1" / "log" / "mysqld.1.err").write_text(line + more)
 
         self.shell = FakeShell({"mysql-test-run.pl": Output(text, returncode, effect)})
         bench = Workbench(self.root / "bench", self.shell, self.root / "log", self.progress)
@@ -114,6 +116,13 @@ def test_a_test_that_passes_when_repeated_has_passed_and_is_noted(house: House) 
         run=3, passed=3, failed=(), passing=("main.1st", "main.ps", *PASSED[1:]), repeated=("main.ps",)
     )
     assert house.progress.notes == [f"main.ps passed only when it was repeated: see {house.root / 'log'}"]
+
+
+def test_the_test_in_which_a_server_crashed_is_known(house: House) -> None:
+    text = "[ 33%] main.ps      w2  [ fail ]\n" + PASSING + ENDED
+    log = "CURRENT_TEST: main.1st\nready\nCURRENT_TEST: main.ps\n2026-01-01T00:00:00Z UTC - mysqld got signal 11 ;\n"
+    assert house.run(text, returncode=1, more=log).crashed == ("main.ps",)
+    assert house.run(text, returncode=1).crashed == ()
 
 
 def test_a_test_that_is_skipped_when_repeated_has_failed(house: House) -> None:

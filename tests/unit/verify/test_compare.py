@@ -41,6 +41,20 @@ def test_what_fails_on_the_optimised_server_alone_is_named() -> None:
         compare_tests(fails("main.a", "main.b 'row'"), fails("main.a", "main.b 'mixed'"), "main")
 
 
+def crashes(*names: str) -> Run:
+    def run(_suite: str) -> TestOutcome:
+        return TestOutcome(run=10, passed=9, failed=("main.a 'row'",), passing=(), crashed=names)
+
+    return run
+
+
+def test_a_crash_is_not_what_fails_on_the_other_server_too() -> None:
+    with pytest.raises(VerifyFailed, match=r"1 of 10 tests fail on the optimised server alone: main\.a 'row'"):
+        compare_tests(crashes("main.a"), crashes(), "main")
+    for first, other in ((crashes("main.a"), crashes("main.a")), (crashes(), crashes("main.a"))):
+        assert compare_tests(first, other, "main").failed_on_both == ("main.a 'row'",)
+
+
 def test_what_fails_only_in_the_whole_suite_says_nothing() -> None:
     asked: list[str] = []
 
