@@ -1,0 +1,118 @@
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::fake::{Fakes, Says};
+
+/// A report of these statements; `dictionary` says which of them read the data dictionary.
+fn report(fakes: &Fakes, asked: &[(&str, bool)]) -> Report {
+    let steps: Vec<Step> = asked
+        .iter()
+        .map(|&(sql, dictionary)| Step {
+            dictionary,
+            ..Step::query("test", sql)
+        })
+        .collect();
+    let place = &fakes.place;
+    run_steps(&mut fakes.pair(), place, &[], &steps, 0, 20, &0.into()).expect("two servers")
+}
+
+#[test]
+fn a_script_does_not_end_at_what_the_dictionary_may_answer_otherwise() {
+    let asked = AtomicU64::new(0);
+    // Stock does not agree with itself either.
+    let stock = move |sql: &str| match sql.contains("SHOW") {
+        true if asked.fetch_add(1, Ordering::Relaxed) % 2 == 0 => Says::Row("b", "1"),
+        true => Says::Row("c", "1"),
+        false if sql.contains("two") => Says::Row("c", "2"),
+        false => Says::Fine,
+    };
+    // Nothing differs at the second statement without the first one.
+    let shown = AtomicU64::new(0);
+    let patched = move |sql: &str| {
+        if sql.contains("DROP DATABASE") {
+            shown.store(0, Ordering::Relaxed);
+        }
+        if sql.contains("SHOW") {
+            shown.store(1, Ordering::Relaxed);
+            return Says::Row("a", "1");
+        }
+        match sql.contains("two") {
+            true if shown.load(Ordering::Relaxed) > 0 => Says::Row("c", "3"),
+            true => Says::Row("c", "2"),
+            false => Says::Fine,
+        }
+    };
+    let found = report(
+        &Fakes::new(stock, patched),
+        &[("SHOW one", true), ("two", false)],
+    );
+    let [difference] = &found.differences[..] else {
+        panic!("{:?}", found.differences);
+    };
+    assert_eq!(difference.script.lines().last(), Some("two;"));
+    assert!(difference.steady && difference.script.contains("SHOW one;"));
+    assert_eq!(found.statements, 2);
+}
+
+#[test]
+fn warnings_that_stock_does_not_repeat_are_no_steady_difference() {
+    let steady_when = |repeats: bool| {
+        let asked = AtomicU64::new(0);
+        let stock = move |sql: &str| match sql.contains("SHOW WARNINGS") {
+            false if sql.contains("this") => Says::Error(1),
+            false => Says::Fine,
+            true if repeats => Says::Row("w", "0"),
+            true => Says::Row(
+                "w",
+                ["1", "2"][asked.fetch_add(1, Ordering::Relaxed) as usize % 2],
+            ),
+        };
+        let patched = |sql: &str| match sql.contains("SHOW WARNINGS") {
+            true => Says::Row("w", "3"),
+            false if sql.contains("this") => Says::Error(1),
+            false => Says::Fine,
+        };
+        let found = report(&Fakes::new(stock, patched), &[("this", false)]);
+        assert_eq!(found.differences.len(), 1);
+        found.steady() == 1
+    };
+    assert!(steady_when(true));
+    assert!(!steady_when(false));
+}
+
+#[test]
+fn a_connection_that_is_lost_in_a_replay_is_told() {
+    let asked = AtomicU64::new(0);
+    let patched = move |sql: &str| match sql.contains("this") {
+        true => match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => Says::Error(1),
+            1 => Says::HangUp,
+            _ => Says::Fine,
+        },
+        false => Says::Fine,
+    };
+    let found = report(&Fakes::new(|_| Says::Fine, patched), &[("this", false)]);
+    assert!(
+        found.counted() > 0 && found.steady() == 0,
+        "{:?}",
+        found.differences
+    );
+}
+
+#[test]
+fn a_server_that_is_gone_does_not_take_its_difference_along() {
+    let gone = AtomicU64::new(0);
+    let patched = move |sql: &str| {
+        if sql.contains("this") {
+            gone.store(1, Ordering::Relaxed);
+        }
+        match gone.load(Ordering::Relaxed) {
+            0 => Says::Fine,
+            _ => Says::HangUp,
+        }
+    };
+    let fakes = Fakes::new(|_| Says::Fine, patched);
+    let found = report(&fakes, &[("one", false), ("this", false)]);
+    assert_eq!((found.counted(), found.differences.len()), (1, 1));
+    assert_eq!(found.differences[0].steps.len(), 2);
+}
