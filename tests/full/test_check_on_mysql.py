@@ -98,7 +98,7 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Pat
     assert "Com_select" in ran and all(each.startswith(READS) for each in ran), ran
     assert {each["id"] for each in report["findings"]} <= OF_THE_MACHINE
     assert report["on_this_machine"] and len(report["well"]) > 70
-    reasons = ("the counters cover", "disk", "not a machine card")
+    reasons = ("the counters cover", "disk", "no machine card")
     assert all(any(reason in each["why"] for reason in reasons) for each in report["not_judged"])
 
 

@@ -77,7 +77,7 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(data: Path) -> None:
     assert {each["id"] for each in report["findings"]} <= OF_THE_MACHINE
     assert report["on_this_machine"] and report["family"] == "mariadb"
     assert len(report["well"]) > 40
-    reasons = ("the counters cover", "performance_schema", "disk", "not a machine card")
+    reasons = ("the counters cover", "performance_schema", "disk", "no machine card")
     assert all(any(reason in each["why"] for reason in reasons) for each in report["not_judged"])
     assert "text" not in report["unseen"]
 
