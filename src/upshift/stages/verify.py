@@ -71,7 +71,7 @@ def verify(
         Verified,
         action,
         inputs=inputs,
-        version=3,
+        version=4,
         lasts=lambda made: made.post_link == post_linked.applied,
     )
 
