@@ -115,7 +115,7 @@ def conclude(
     files = evidence.files(tables[1], lines[1]) | evidence.files(tables[0], lines[0])
     written: list[str] = []
     for each, own, known in zip(pair, both, lines, strict=True):
-        stem = f"{each.name.replace('/', '-')}-{load.workload}"
+        stem = f"{each.file_name}-{load.workload}"
         written += stacks.write(stacks.named(own, shown, known), output, stem, f"{each.name}, {load.workload}")
     causes = inlining.causes((row.symbol for row in table if row.symbol), old, new, inlined, code)
     return Explained(

@@ -47,7 +47,7 @@ class ServerBench:
     @contextlib.contextmanager
     def arm(self, arm: Variant, trial: int) -> Iterator[RunningServer]:
         """A fresh server on its own copy of the data; killed, and its folder removed, at the end."""
-        folder = self._folder / f"trial-{trial}-{arm.name.replace('/', '-')}"
+        folder = self._folder / f"trial-{trial}-{arm.file_name}"
         data = copy(self._shell, self._templates[arm.name], folder / "data")
         try:
             with running(

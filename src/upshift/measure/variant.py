@@ -78,6 +78,11 @@ class Variant(Surroundings):
     name: str
     program: Program
 
+    @property
+    def file_name(self) -> str:
+        """The name as a part of a file's name: a slash is percent-encoded, so that no two names become one."""
+        return self.name.replace("%", "%25").replace("/", "%2F")
+
     def on(self, seat: Seat) -> Self:
         """The same on these CPUs."""
         return self.model_copy(update={"server_cpus": seat.server_cpus, "client_cpus": seat.client_cpus})

@@ -37,6 +37,13 @@ def test_an_executable_is_a_variant(server: Path) -> None:
     assert find_variant(f"today={server}").name == "today"
 
 
+def test_two_names_are_never_one_in_a_file_name(server: Path) -> None:
+    names = ("a/b", "a-b", "a%2Fb", "a%b", "plain+unroll")
+    files = [find_variant(f"{name}={server}").file_name for name in names]
+    assert len(set(files)) == len(names) and not any("/" in each for each in files)
+    assert files[-1] == "plain+unroll"
+
+
 def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> None:
     text = """
         binary = "bin/mysqld"
@@ -150,7 +157,7 @@ def test_a_server_starts_with_its_surroundings_and_is_loaded_by_its_client(tmp_p
         bench.begin(server, LOAD, 1.0, 7)
     started, loaded = shell.spawned
     assert started.argv[:3] == ("chrt", "0", "/opt/server") and "--pool=2G" in started.argv
-    assert f"--data={tmp_path}/trial-3-a-tuned/data" in started.argv
+    assert f"--data={tmp_path}/trial-3-a%2Ftuned/data" in started.argv
     assert (started.env, started.cpus) == ({"OWN": "1", "LD_PRELOAD": "/lib/jemalloc.so"}, (2,))
     assert (loaded.argv, loaded.cpus) == (("load", "8", "--text"), (3,))
 
