@@ -112,7 +112,7 @@ impl Script {
                     self.place(variable.at),
                     range.count
                 );
-                let hint = "ask for fewer --connections, widen the range, or leave partition out";
+                let hint = "use fewer --connections, widen the range, or leave partition out";
                 return Err(Failure::new(message, hint));
             }
         }
@@ -128,7 +128,7 @@ impl Script {
         match transactions.find(|one| one.rollback > 0.0) {
             Some(one) if knobs.autocommit == Some(true) => Err(Failure::new(
                 format!(
-                    "--autocommit commits each statement by itself, and a share of transaction {} is to be rolled back",
+                    "--autocommit commits each statement by itself, and transaction {} has a rollback share",
                     one.name
                 ),
                 "leave --autocommit out, or rollback in the file",
@@ -225,7 +225,7 @@ impl Workload for Script {
             .iter()
             .map(|(message, _)| message.as_str())
             .collect();
-        let message = format!("the server does not take {}", lines.join("\nnor "));
+        let message = format!("the server refuses {}", lines.join("\nand "));
         Err(Failure::new(message, hint.clone()).into())
     }
 
