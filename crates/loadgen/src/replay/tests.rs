@@ -232,7 +232,7 @@ fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
             trace.ending.statements
         );
         assert!(
-            error.contains("cut short") && error.contains(&said),
+            error.contains("truncated") && error.contains(&said),
             "{error}"
         );
         assert_eq!(read(&trace), transactions[..whole]);
@@ -255,7 +255,7 @@ fn other_files_are_refused_with_what_they_are() {
         (b"SELECT 1;\n".to_vec(), "is not a trace"),
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),
-        (meta_cut, "no whole trace"),
+        (meta_cut, "not a complete trace"),
     ] {
         std::fs::write(&file.0, content).expect("writes");
         for allow_truncated in [false, true] {

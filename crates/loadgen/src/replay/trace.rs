@@ -102,7 +102,7 @@ impl Trace {
             ..
         }) = blocks.next()?
         else {
-            return Err(damaged(path, "its description is not whole").into());
+            return Err(damaged(path, "its description is incomplete").into());
         };
         let meta: Meta = serde_json::from_slice(payload)
             .map_err(|error| damaged(path, &format!("its description: {error}")))?;
@@ -117,7 +117,7 @@ impl Trace {
             beside: Vec::new(),
         };
         let mut id = Xxh3::new();
-        let mut cut = "it ends without its ending".to_owned();
+        let mut cut = "its ending is missing".to_owned();
         loop {
             match blocks.next() {
                 Ok(Some(block)) => {
@@ -246,19 +246,19 @@ impl Trace {
     fn cut_short(&self, why: &str) -> Failure {
         Failure::new(
             format!(
-                "{} is cut short: {why}; {} transactions with {} statements are whole",
+                "{} is truncated: {why}; {} transactions with {} statements are complete",
                 self.path.display(),
                 self.ending.transactions,
                 self.ending.statements
             ),
-            "--allow-truncated replays those; a recording that ended by itself is always whole",
+            "--allow-truncated replays the complete part",
         )
     }
 }
 
 fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(
-        format!("{} is no whole trace: {why}", path.display()),
+        format!("{} is not a complete trace: {why}", path.display()),
         "record it again: upshift load ... run --record FILE",
     )
 }
@@ -433,7 +433,7 @@ impl Blocks {
         }
         Err(damaged(
             &self.path,
-            "a block is not whole or has another checksum",
+            "a block is incomplete or has a wrong checksum",
         ))
     }
 
