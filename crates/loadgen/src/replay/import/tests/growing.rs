@@ -1,5 +1,7 @@
 //! A capture that goes on while it is imported, and one that must not be overwritten.
 
+use std::os::unix::fs::MetadataExt;
+
 use trace::{Begin, Capture, Ending, TraceWriter};
 use wire::passive::{Observed, Verb};
 
@@ -35,6 +37,8 @@ fn what_is_captured_between_the_two_readings_is_left_out() {
     let late = capture("growing", &["SELECT a FROM t", "SELECT b FROM t"]);
     let to = Scratch::new("import-grown");
     let made = write(&known, &late.0, &to.0).expect("a trace");
+    let mode = std::fs::metadata(&to.0).expect("a trace").mode();
+    assert_eq!(mode & 0o777, 0o600, "as the capture's");
     assert_eq!((made.ending.statements, made.statements), (1, 1));
 }
 
