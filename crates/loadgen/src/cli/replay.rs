@@ -38,9 +38,7 @@ pub(super) struct ReplayOptions {
     client_threads: Option<u32>,
     #[command(flatten)]
     knobs: KnobOptions,
-    /// Which transactions wait for which; default: serial with one connection, commit with more. `serial`: each for all that stand before
-    /// it. `own`: for those of its own connection. `commit`: for all that had ended when it began in the recording. `off`: for none; any
-    /// free connection takes the next.
+    /// Which other transactions have to end before one begins. Default: serial with one connection, commit with more.
     #[arg(long, value_enum)]
     order: Option<Order>,
     /// When transactions begin: `fast`: each when --order lets it; `recorded`: as when they were recorded, with latency counted from
@@ -70,7 +68,7 @@ pub(super) struct ReplayOptions {
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
     /// The digest of a second replay, made in the same way as that of --compare. Requests that these two answer differently differ by
-    /// themselves: they count as unsteady, not as differences.
+    /// themselves: they count as unsteady, unless their outcome or number of rows differs now.
     #[arg(long, value_name = "FILE", requires = "compare")]
     again: Option<PathBuf>,
     /// Rows may arrive in any order: for statements without ORDER BY.

@@ -15,11 +15,11 @@ use crate::workload::TransactionKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// All that stand before it: one after the other, in the order in which they ended.
+    /// All that stand before it in the trace: one after the other, in the order in which they ended.
     Serial,
     /// Those before it on its own connection.
     Own,
-    /// All that had ended when it began in the recording.
+    /// All that had ended in the recording when it began.
     Commit,
     /// None: any free connection takes the next.
     Off,

@@ -123,10 +123,12 @@ impl Trace {
                 Ok(Some(block)) => {
                     id.update(&block.checksum.to_le_bytes());
                     if block.kind == BlockKind::End {
-                        trace.end(Ending::from_bytes(block.payload)?)?;
+                        let ending = Ending::from_bytes(block.payload);
+                        trace.end(ending.map_err(|error| damaged(path, &error.to_string()))?)?;
                         break;
                     }
-                    trace.count(block.payload)?;
+                    let counted = trace.count(block.payload);
+                    counted.map_err(|error| damaged(path, &error.to_string()))?;
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -366,7 +368,7 @@ impl Blocks {
         let cannot = |error: std::io::Error| {
             Failure::new(
                 format!("cannot read {}: {error}", path.display()),
-                "name a file that run --record wrote",
+                "name a file that `upshift load ... run --record` or `upshift load import` wrote",
             )
         };
         let mut file = BufReader::new(File::open(path).map_err(cannot)?);
@@ -454,6 +456,6 @@ impl Blocks {
 fn no_trace(path: &Path) -> Failure {
     Failure::new(
         format!("{} is not a trace of upshift-load", path.display()),
-        "name a file that run --record wrote",
+        "name a file that `upshift load ... run --record` or `upshift load import` wrote",
     )
 }
