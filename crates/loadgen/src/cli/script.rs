@@ -93,6 +93,7 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
             let script = args.open(&load.server)?;
             script.check_connections(load.connections).map_err(Usage)?;
             script.check_knobs(&load.knobs.knobs()?).map_err(Usage)?;
+            script.check_rate(load.rate).map_err(Usage)?;
             return run_workload(Arc::new(script), load);
         }
         ScriptAction::Cleanup { server } => {

@@ -137,6 +137,24 @@ impl Script {
         }
     }
 
+    /// Whether arrivals on a schedule find connections that do not think.
+    ///
+    /// # Errors
+    /// A time to think: what arrives during it would wait, and its latency would count that.
+    pub fn check_rate(&self, rate: Option<f64>) -> Result<(), Failure> {
+        let mut transactions = self.file.transactions.iter();
+        match transactions.find(|one| one.think_ms.1 > 0.0) {
+            Some(one) if rate.is_some() => Err(Failure::new(
+                format!(
+                    "--rate does not go with think_ms of transaction {}: the think times set the rate",
+                    one.name
+                ),
+                "leave --rate out, or think_ms in the file",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// `FILE:LINE:COLUMN`.
     fn place(&self, at: usize) -> String {
         let (line, column) = problem::place(&self.text, at);
