@@ -305,7 +305,7 @@ impl Live {
         });
         let tps = (transactions - self.transactions) as f64 / (elapsed_s - self.shown_s);
         eprint!(
-            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s, p99 {} us, {errors} errors",
+            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
             p99_ns / 1000
         );
         let _ = std::io::stderr().flush();
