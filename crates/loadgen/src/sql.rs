@@ -88,7 +88,7 @@ pub fn fill<I: Iterator<Item = Vec<Value>>>(
 }
 
 fn not_as_sent(message: String) -> anyhow::Error {
-    let hint = "prepare --drop drops the tables and creates tables that its rows fit";
+    let hint = "prepare --drop drops the tables and makes them anew";
     Failure::new(message, hint).into()
 }
 

@@ -62,6 +62,12 @@ pub trait Workload: Send + Sync {
         statements.filter(|each| knobs.keeps_prepared(each)).count()
     }
 
+    /// When transactions were due that no client has drawn, counted from the beginning of the load and before `end`. Asked once, after
+    /// the load; the open loop's schedule does not count.
+    fn missed(&self, _end: Duration) -> Vec<Duration> {
+        Vec::new()
+    }
+
     /// What a reader of the result must know, one sentence each.
     fn notes(&self) -> Vec<String> {
         Vec::new()

@@ -61,7 +61,7 @@ fn no_such_database() {
 #[ignore = "needs servers: run by ./upshift test"]
 fn no_server() {
     let url = "mysql://root@/t?socket=/no/such/socket";
-    load(POINT, url).refused(1, &["cannot connect", "is the server running"]);
+    load(POINT, url).refused(1, &["cannot connect", "the server is running"]);
     load(POINT, "oracle://x/y").refused(2, &["scheme is not mysql"]);
 }
 
@@ -130,7 +130,7 @@ fn more_prepared_statements_than_the_server_takes() {
     load(line, &url).refused(
         1,
         &[
-            "the server takes 20 at once",
+            "the server allows 20",
             "max_prepared_stmt_count",
             "--protocol text",
         ],
@@ -168,7 +168,7 @@ fn tables_half_loaded_or_missing() {
         let url = filled(&server, 1, 200);
         let mut connection = server.connect("t").expect("a login");
         run(&mut *connection, "DELETE FROM sbtest1 WHERE id > 120");
-        load(POINT, &url).refused(1, &["ends at id 120, not 200", "half loaded", "prepare"]);
+        load(POINT, &url).refused(1, &["end at 120, not at 200", "prepare"]);
         load("oltp point_select run --tables 2 --table-size 120", &url)
             .refused(1, &["sbtest2", "prepare"]);
         load("commit run", &url).refused(1, &["commit_account", "commit prepare"]);

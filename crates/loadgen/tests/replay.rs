@@ -303,7 +303,7 @@ fn errors_are_answers_and_a_changed_end_is_a_failure() {
     run(&mut *connection, "DROP TRIGGER no");
     let otherwise = replay("", &trace, &url);
     assert_eq!(otherwise.json(1)["replay"]["ended_otherwise"], 10);
-    otherwise.refused(1, &["10 transactions ended otherwise"]);
+    otherwise.refused(1, &["10 transactions ended in another way"]);
     replay(&format!("--compare {digest}"), &trace, &url)
         .refused(1, &["10 requests were answered differently"]);
 }
@@ -322,7 +322,7 @@ fn damaged_traces_and_missing_tables_are_refused() {
     replay("", broken, &url).refused(
         1,
         &[
-            "cut short",
+            "truncated",
             "60 transactions with 1200 statements",
             "--allow-truncated",
         ],
@@ -338,7 +338,7 @@ fn damaged_traces_and_missing_tables_are_refused() {
     replay("", broken, &url).refused(1, &["not a trace"]);
     replay("", "/no/such/trace", &url).refused(1, &["/no/such/trace"]);
     let empty = server.create("nothing_here");
-    replay("", &trace, &empty).refused(1, &["does not take point_select", "same prepare"]);
+    replay("", &trace, &empty).refused(1, &["refuses point_select", "same prepare"]);
     let nowhere = format!("oltp point_select run --record /no/such/trace --table-size {ROWS}");
     load(&nowhere, &url).refused(1, &["/no/such/trace"]);
 }
@@ -375,7 +375,7 @@ fn a_full_disk_ends_the_recording_and_keeps_what_is_there() {
     );
     assert_eq!(result["interrupted"], false);
     assert!(result["duration_s"].as_f64().expect("seconds") < 19.0);
-    replay("", trace, &url).refused(1, &["cut short"]);
+    replay("", trace, &url).refused(1, &["truncated"]);
     let kept = replay("--allow-truncated", trace, &url).json(0);
     assert!(
         kept["transactions"]["point_select"]["count"]
@@ -458,5 +458,20 @@ fn a_server_that_is_killed_under_a_replay() {
             text.lines().count() as u64,
             3 + result["replay"]["requests"].as_u64().expect("a count")
         );
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_digest_that_cannot_be_written_is_an_error_even_where_differences_count() {
+    let server = Server::postgres(&[]);
+    let url = filled(&server, TABLES, ROWS);
+    let trace = record(&server, &url);
+    let taken = common::file(&server, "taken");
+    fs::create_dir(&taken).expect("a folder");
+    for choice in ["fail", "count"] {
+        let line = format!("--on-difference {choice} --digest {}", path(&taken));
+        replay(&line, &trace, &url).refused(1, &["cannot write", "taken"]);
+        fill(&url, TABLES, ROWS);
     }
 }

@@ -240,6 +240,9 @@ fn a_file_is_checked_without_a_server() {
     checked("").refused(1, &["f.toml:1:1", "no transactions"]);
     // A name stands in a comment for one server and not for the other: only a server can say.
     checked("[transactions.t]\nstatements = ['SELECT 1 # :x']\n").done();
+    checked("[transactions.t]\nthink_ms = 5\nstatements = ['SELECT 1']\n").done();
+    let run = format!("script {} run --rate 5", path(&file));
+    load(&run, "mysql://root@127.0.0.1:1/t").refused(2, &["think_ms of transaction t"]);
     std::fs::remove_dir_all(&folder).expect("removes");
     ended(common::command("script /no/such.toml check", &[])).refused(1, &["/no/such.toml"]);
 }

@@ -91,7 +91,10 @@ impl Bench {
 }
 
 fn story(bench: &mut Bench) {
-    bench.refused(&["tpcc", "run"], 1, &["hint: fill them", "prepare"]);
+    bench.refused(&["tpcc", "run"], 1, &["hint: fill the tables", "prepare"]);
+    let many = ["tpcc", "prepare", "--connections", "1000"];
+    bench.refused(&many, 1, &["of 1000 connections", "--connections"]);
+    bench.refused(&["tpcc", "check"], 1, &["hint: fill the tables"]);
     bench.done(&["tpcc", "prepare", "--warehouses", "2"]);
     bench.holds("freshly loaded");
     bench.refused(&["tpcc", "prepare"], 1, &["--drop"]);
@@ -196,6 +199,17 @@ fn one_statement(bench: &Bench) {
         2,
         &["new_order.stock_update"],
     );
+    let delete = "delivery.new_order_delete";
+    let line = ["tpcc", "one", delete, "--autocommit", "--seconds", "0.3"];
+    bench.refused(&line, 2, &["tables would change", "hint"]);
+    bench.done(&[
+        "tpcc",
+        "one",
+        "stock_level.low_stock",
+        "--autocommit",
+        "--seconds",
+        "0.3",
+    ]);
     bench.holds("after single statements");
 }
 
@@ -204,11 +218,27 @@ fn violated(bench: &Bench) {
     let mut connection = bench.server.connect("tpcc").expect("a login");
     let add = |cents: &str| format!("UPDATE warehouse SET w_ytd = w_ytd + {cents} WHERE w_id = 1");
     testserver::run(&mut *connection, &add("0.01"));
+    two_are_violated(bench);
+    testserver::run(&mut *connection, &add("(-0.01)"));
+    // A comparison with NULL is neither true nor false.
+    let key = "WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1";
+    let balance = format!("SELECT c_balance FROM customer {key}");
+    let balance = testserver::one(&mut *connection, &balance);
+    for value in ["NULL", balance.as_str()] {
+        let set = format!("UPDATE customer SET c_balance = {value} {key}");
+        testserver::run(&mut *connection, &set);
+        if value == "NULL" {
+            two_are_violated(bench);
+        }
+    }
+    bench.holds("repaired");
+}
+
+fn two_are_violated(bench: &Bench) {
     let output = bench.output(&["tpcc", "check"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.matches("VIOLATED         1 rows").count(), 2, "{text}");
-    testserver::run(&mut *connection, &add("(-0.01)"));
 }
 
 fn killed_client(bench: &Bench) {
@@ -253,12 +283,12 @@ fn half_loaded(bench: &Bench) {
     prepare.wait().expect("gone");
     assert!(first.starts_with("warehouse "), "{first}");
     for arguments in [&["tpcc", "run"][..], &["tpcc", "check"]] {
-        bench.refused(arguments, 1, &["half loaded", "--drop"]);
+        bench.refused(arguments, 1, &["incomplete", "--drop"]);
     }
     bench.done(&["tpcc", "prepare", "--drop"]);
     bench.holds("loaded again");
     bench.done(&["tpcc", "cleanup"]);
-    bench.refused(&["tpcc", "run"], 1, &["hint: fill them"]);
+    bench.refused(&["tpcc", "run"], 1, &["hint: fill the tables"]);
 }
 
 const TABLES: [&str; 10] = [

@@ -2,7 +2,7 @@
 
 /// Bytes that are not what a trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a block holds bytes that no capture writes")]
+#[error("a block has contents that no capture writes")]
 pub(crate) struct Malformed;
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {

@@ -43,7 +43,7 @@ impl TraceReader {
         let read = file.read_exact(&mut head);
         let no_trace = || {
             TraceError::new(
-                format!("{} is no trace", path.display()),
+                format!("{} is not a trace", path.display()),
                 "name a file that `upshift stack capture` has written",
             )
         };

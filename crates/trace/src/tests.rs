@@ -1,5 +1,7 @@
 //! Traces written and read again: whole, cut off, damaged, on a disk without room.
 
+mod slow;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -372,9 +374,9 @@ fn what_is_whole_of_a_cut_or_damaged_trace_is_read() {
 fn other_files_are_refused_with_what_wrote_them() {
     let place = Place::new("other");
     for (bytes, word) in [
-        (&b""[..], "is no trace"),
-        (b"SELECT 1; and so on", "is no trace"),
-        (b"UPSHTRCE\x07\0\0\0", "is no trace"),
+        (&b""[..], "is not a trace"),
+        (b"SELECT 1; and so on", "is not a trace"),
+        (b"UPSHTRCE\x07\0\0\0", "is not a trace"),
         (b"UPSHTRCE\x14\0\0\0", "--record"),
         (b"UPSHTRCE\x03\0\0\0", "older"),
         (b"UPSHTRCE\x06\0\0\0", "older"),

@@ -55,9 +55,10 @@ struct State {
     base_ns: u64,
     /// Exchanges of the block at hand.
     exchanges: u64,
-    /// Exchanges of blocks that were left out: all, and those that no record tells yet.
+    /// Exchanges of blocks that were left out: all, those that no record tells yet, and those that a record of the block at hand tells.
     lost: u64,
     untold: u64,
+    told: u64,
 }
 
 /// What a finished trace holds.
@@ -108,6 +109,7 @@ impl TraceWriter {
                 exchanges: 0,
                 lost: 0,
                 untold: 0,
+                told: 0,
             }),
             failure: Mutex::new(None),
         });
@@ -149,8 +151,7 @@ impl TraceWriter {
     pub fn lost(&self, exchanges: u64) {
         let mut state = self.shared.state();
         state.open_block();
-        state.records.push(LOST);
-        put_number(&mut state.records, exchanges);
+        state.tell_lost(exchanges);
         state.settle();
     }
 
@@ -268,11 +269,19 @@ impl State {
         if self.records.is_empty() {
             self.since = Instant::now();
             self.base_ns = 0;
+            self.told = 0;
             if self.untold > 0 {
-                self.records.push(LOST);
-                put_number(&mut self.records, std::mem::take(&mut self.untold));
+                let untold = std::mem::take(&mut self.untold);
+                self.tell_lost(untold);
             }
         }
+    }
+
+    /// Say that so many exchanges are missing here.
+    fn tell_lost(&mut self, exchanges: u64) {
+        self.records.push(LOST);
+        put_number(&mut self.records, exchanges);
+        self.told += exchanges;
     }
 
     /// Begin a record.
@@ -339,7 +348,7 @@ impl State {
             self.records.clear();
             let exchanges = std::mem::take(&mut self.exchanges);
             self.lost += exchanges;
-            self.untold += exchanges;
+            self.untold += exchanges + self.told;
             self.texts.forget();
         }
     }

@@ -41,7 +41,7 @@ impl Error {
     /// A packet or message of the server is longer than `max_allowed_packet`, or than anything before the login.
     pub(crate) fn too_long(limit: usize) -> Self {
         Self::Protocol(format!(
-            "more than {limit} bytes in one piece: max_allowed_packet=BYTES in the server's URL takes longer ones after the login"
+            "the server sent more than {limit} bytes in one message; max_allowed_packet=BYTES in its URL allows longer ones after the login"
         ))
     }
 

@@ -10,11 +10,11 @@ use crate::replay::{Imported, import};
 
 #[derive(Args)]
 pub(super) struct ImportOptions {
-    /// What `upshift stack capture` wrote.
+    /// The capture, from `upshift stack capture`.
     capture: PathBuf,
-    /// The trace to write, for replay.
+    /// The trace to write, for `replay`.
     trace: PathBuf,
-    /// Print what was made as JSON.
+    /// Print what the trace holds as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ pub(super) fn import_capture(options: &ImportOptions) -> anyhow::Result<ExitCode
         );
     }
     if !made.whole {
-        eprintln!("WARNING: the capture is cut short: the trace has what was whole");
+        eprintln!("WARNING: the capture is truncated: the trace has the complete part of it");
     }
     println!(
         "next: upshift load replay {} --server URL --connections {}",

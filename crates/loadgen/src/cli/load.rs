@@ -248,7 +248,7 @@ pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
 /// How the run ended, as an exit code.
 pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
     if let Some(failure) = &finished.failure {
-        let hint = "the results so far are above; --on-error continue and --on-disconnect reconnect go on and count";
+        let hint = "the results so far are on stdout; with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on";
         return Err(Failure::new(failure.clone(), hint).into());
     }
     if finished.stuck_connections > 0 {
@@ -258,13 +258,13 @@ pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
         );
         return Err(Failure::new(
             message,
-            "is the server stopped or waiting for a lock or a disk?",
+            "check whether the server is stopped, or waits for a lock or a disk",
         )
         .into());
     }
     if finished.totals.not_begun > 0 {
         eprintln!(
-            "WARNING: {} transactions were due and not begun: server and connections cannot keep --rate; their waits are in the latencies",
+            "WARNING: {} transactions were due and did not begin: the server and these connections cannot keep --rate or --pace; the latencies include their waits",
             finished.totals.not_begun
         );
     }
@@ -305,7 +305,7 @@ impl Live {
         });
         let tps = (transactions - self.transactions) as f64 / (elapsed_s - self.shown_s);
         eprint!(
-            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s, p99 {} us, {errors} errors",
+            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
             p99_ns / 1000
         );
         let _ = std::io::stderr().flush();

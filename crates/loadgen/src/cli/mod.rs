@@ -49,9 +49,9 @@ enum Command {
     Tpcc(TpccArgs),
     /// Your own statements, from a file with weights and variables.
     Script(ScriptArgs),
-    /// Send a trace's statements again, in order, and compare the answers.
+    /// Send the statements of a trace again, in order, and compare the answers.
     Replay(ReplayOptions),
-    /// Make a trace for replay of what `upshift stack capture` wrote.
+    /// Convert a capture of `upshift stack capture` into a trace for replay.
     Import(ImportOptions),
 }
 
@@ -65,7 +65,7 @@ struct OltpArgs {
 
 #[derive(Subcommand)]
 enum OltpAction {
-    /// Make and fill the tables.
+    /// Create and fill the tables.
     Prepare {
         #[command(flatten)]
         tables: TableOptions,
@@ -99,7 +99,7 @@ struct TableOptions {
     /// Ids in a range.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     range_size: u32,
-    /// Which ids are hot.
+    /// How ids are drawn.
     #[arg(long, value_enum, default_value_t = Distribution::Special)]
     distribution: Distribution,
 }
@@ -119,10 +119,10 @@ impl TableOptions {
 struct FillOptions {
     #[command(flatten)]
     server: ServerOptions,
-    /// Connections that fill tables side by side.
+    /// Connections that fill tables in parallel.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     connections: u32,
-    /// First drop tables of these names.
+    /// Drop tables of these names first.
     #[arg(long)]
     drop: bool,
     /// Seed of the random values.
@@ -138,13 +138,13 @@ struct CommitArgs {
 
 #[derive(Subcommand)]
 enum CommitAction {
-    /// Make and fill the tables.
+    /// Create and fill the tables.
     Prepare {
         #[command(flatten)]
         accounts: AccountOptions,
         #[command(flatten)]
         server: ServerOptions,
-        /// First drop tables of these names.
+        /// Drop tables of these names first.
         #[arg(long)]
         drop: bool,
     },
@@ -164,7 +164,7 @@ enum CommitAction {
 
 #[derive(Args)]
 struct AccountOptions {
-    /// Accounts; with fewer, transactions wait for each other.
+    /// Accounts; with fewer accounts, transactions wait for each other.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     accounts: u64,
 }

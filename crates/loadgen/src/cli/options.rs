@@ -21,22 +21,22 @@ pub struct ServerOptions {
 /// How statements are sent.
 #[derive(Debug, Clone, Args)]
 pub struct KnobOptions {
-    /// How statements reach the server; default: prepared, of a replay recorded.
+    /// How statements are sent. Default: prepared; of a replay: recorded.
     #[arg(long, value_enum)]
     pub protocol: Option<Protocol>,
     /// Each statement commits by itself, without BEGIN and COMMIT around a transaction.
     #[arg(long, overrides_with = "no_autocommit")]
     pub autocommit: bool,
-    /// Switch autocommit off once a connection: no BEGIN, and COMMIT costs a round trip (MySQL, MariaDB).
+    /// Switch autocommit off once for each connection: no BEGIN, and each transaction ends with COMMIT (MySQL, MariaDB).
     #[arg(long, overrides_with = "autocommit")]
     pub no_autocommit: bool,
     /// Isolation level of every transaction; `default`: the server's own.
     #[arg(long, value_enum, default_value_t = Isolation::Default)]
     pub isolation: Isolation,
-    /// Rows to fetch in a round trip; 0: all. Default: 0, of a replay as recorded.
+    /// Rows to fetch in a round trip; 0: all at once. Default: 0; of a replay: as recorded.
     #[arg(long, value_name = "N")]
     pub fetch_size: Option<u32>,
-    /// How much of each result is read.
+    /// Which rows of each result are read.
     #[arg(long, value_enum, default_value_t = RowsMode::Stated)]
     pub rows: RowsMode,
     /// Get column definitions with results (the default).
@@ -45,7 +45,7 @@ pub struct KnobOptions {
     /// Get results without column definitions, as `metadata=off` in --server (MySQL, MariaDB).
     #[arg(long, overrides_with = "metadata")]
     pub no_metadata: bool,
-    /// Prepared statements' results in binary format where the type allows, as `binary-results=on` in --server (`PostgreSQL`).
+    /// Get the results of prepared statements in binary format where the type allows, as `binary-results=on` in --server (`PostgreSQL`).
     #[arg(long, overrides_with = "no_binary_results")]
     pub binary_results: bool,
     /// Get results as text (the default).
@@ -61,7 +61,7 @@ impl KnobOptions {
     pub fn knobs(&self) -> Result<Knobs, Usage> {
         if let Some(Protocol::Recorded | Protocol::RecordedKept) = self.protocol {
             return Err(Usage::new(
-                "--protocol recorded and recorded-kept are a replay's: this load was not recorded",
+                "only a replay has --protocol recorded and recorded-kept",
                 "choose text, prepared or prepare-per-request",
             ));
         }
@@ -96,10 +96,10 @@ pub struct OutputOptions {
     /// Show retries, p99.9, round trips, bytes and system calls, too, in a table of 132 columns.
     #[arg(long)]
     pub wide: bool,
-    /// With --json, also print how often each latency came.
+    /// With --json, also print the number of transactions by latency.
     #[arg(long, requires = "json")]
     pub histogram: bool,
-    /// Write the histograms to this `HdrHistogram` log.
+    /// Write all histograms to this `HdrHistogram` log.
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
     /// Write a row for each second to this Parquet file.
@@ -121,7 +121,7 @@ impl OutputOptions {
 /// How to load it and where the results go.
 #[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub server: ServerOptions,
     /// Client connections.
@@ -139,10 +139,10 @@ pub struct LoadOptions {
     /// Seconds to wait for the last answers after the end.
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = seconds)]
     pub wait_seconds: f64,
-    /// Stop after so many transactions, or after --seconds.
+    /// End after this number of transactions, or after --seconds.
     #[arg(long, value_name = "N")]
     pub max_transactions: Option<u64>,
-    /// Open loop: begin so many transactions a second, whatever the server does; latency counts from the scheduled start.
+    /// Open loop: begin this number of transactions a second, however fast the server is; latency counts from the scheduled start.
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
     /// How the starts of an open loop are spaced.
@@ -160,7 +160,7 @@ pub struct LoadOptions {
     /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Record the statements in this trace, for `replay`.
+    /// Write the statements to this trace, for `replay`.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Where the results go.
@@ -183,10 +183,7 @@ impl LoadOptions {
     /// A time of 0.
     pub fn plan(&self) -> Result<Plan, Usage> {
         if self.seconds <= 0.0 {
-            return Err(Usage::new(
-                "--seconds is 0: nothing to measure",
-                "give --seconds above 0",
-            ));
+            return Err(Usage::new("--seconds is 0", "give --seconds above 0"));
         }
         Ok(Plan {
             connections: self.connections,
@@ -226,6 +223,6 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(rate),
-        _ => Err("transactions a second, above 0".to_owned()),
+        _ => Err("a number of transactions a second, above 0 and up to 100000000".to_owned()),
     }
 }

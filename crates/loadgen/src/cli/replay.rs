@@ -30,7 +30,7 @@ pub(super) struct ReplayOptions {
     trace: PathBuf,
     #[command(flatten)]
     server: ServerOptions,
-    /// Connections; with 1, transactions run one after the other in the order in which they ended, whatever --order says.
+    /// Connections; with 1, transactions run one after the other in the order in which they ended, regardless of --order.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections: u32,
     /// Threads that drive the connections; default: as many as CPUs.
@@ -38,26 +38,24 @@ pub(super) struct ReplayOptions {
     client_threads: Option<u32>,
     #[command(flatten)]
     knobs: KnobOptions,
-    /// Which transactions wait for which; default: serial with one connection, commit with more. `serial`: each for all that stand before
-    /// it. `own`: for those of its own connection. `commit`: for all that had ended when it began in the recording. `off`: for none; any
-    /// free connection takes the next.
+    /// Which other transactions have to end before one begins. Default: serial with one connection, commit with more.
     #[arg(long, value_enum)]
     order: Option<Order>,
     /// When transactions begin: `fast`: each when --order lets it; `recorded`: as when they were recorded, with latency counted from
-    /// then, and with the recorded pauses between their requests; `2x`, `0.5x`: so many times as fast as recorded.
+    /// then, and with the recorded pauses between their requests; `2x`, `0.5x`: at a multiple of the recorded pace.
     #[arg(long, default_value_t = Pace::Fast)]
     pace: Pace,
-    /// End after so many seconds; without it, with the trace.
+    /// End after this number of seconds; without it, at the end of the trace.
     #[arg(long, value_name = "S", value_parser = seconds, group = "until", conflicts_with_all = ["digest", "compare"])]
     seconds: Option<f64>,
-    /// End after so many transactions.
+    /// End after this number of transactions.
     #[arg(long, value_name = "N", group = "until", conflicts_with_all = ["digest", "compare"])]
     max_transactions: Option<u64>,
     /// Begin again at the trace's end, until --seconds are over or --max-transactions were sent. `reads` (also without a value): only a trace that changes nothing;
     /// `always`: any.
     #[arg(long = "loop", value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reads", requires = "until")]
     loops: Option<Loop>,
-    /// What to do when something went otherwise than in the recording: `fail` at the end, or `count` it and succeed.
+    /// What to do when a result differs from the recording: `fail` at the end, or `count` it and succeed.
     #[arg(long, value_enum, default_value_t = OnDifference::Fail)]
     on_difference: OnDifference,
     /// What to do when a connection is lost.
@@ -69,29 +67,29 @@ pub(super) struct ReplayOptions {
     /// Compare the answers with those of this earlier digest, and list what differs.
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// The digest of one more replay, made as that of --compare was. What these two answer differently differs by itself: it is counted,
-    /// and is no difference.
+    /// The digest of a second replay, made in the same way as that of --compare. Requests that these two answer differently differ by
+    /// themselves: they count as unsteady, unless their outcome or number of rows differs now.
     #[arg(long, value_name = "FILE", requires = "compare")]
     again: Option<PathBuf>,
-    /// Rows may come in any order: for statements without ORDER BY.
+    /// Rows may arrive in any order: for statements without ORDER BY.
     #[arg(long)]
     unordered: bool,
-    /// Treat what two engines write differently as equal: zeros after the point, spaces at the end, errors of one class.
+    /// Treat values that two engines write differently as equal: zeros after the point, spaces at the end, errors of one class.
     #[arg(long)]
     lenient: bool,
-    /// Send what sets or asks the session: pings, resets, SET, SHOW, SAVEPOINT, `SELECT @@...` (the default).
+    /// Send requests that set or query the session: pings, resets, SET, SHOW, SAVEPOINT, `SELECT @@...` (the default).
     #[arg(long, overrides_with = "no_chatter")]
     chatter: bool,
-    /// Leave that out.
+    /// Leave out requests that set or query the session.
     #[arg(long, overrides_with = "chatter")]
     no_chatter: bool,
     /// Log in anew for each recorded connection.
     #[arg(long, overrides_with = "no_reconnect")]
     reconnect: bool,
-    /// Log in once a connection of the replay (the default).
+    /// Log in once for each connection of the replay (the default).
     #[arg(long, overrides_with = "reconnect")]
     no_reconnect: bool,
-    /// Replay the complete part of a trace that is cut short.
+    /// Replay the complete part of a truncated trace.
     #[arg(long)]
     allow_truncated: bool,
     #[command(flatten)]
@@ -104,7 +102,7 @@ pub(super) struct ReplayOptions {
 enum OnDifference {
     /// Exit with 1.
     Fail,
-    /// Tell how many, and succeed.
+    /// Report the number, and succeed.
     Count,
 }
 
@@ -230,13 +228,14 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     ran.put_out(&result, &about, &options.output)?;
     if let (Some(path), false) = (&options.digest, complete) {
         eprintln!(
-            "WARNING: {} was not written: the replay did not end",
+            "WARNING: {} was not written: the replay ended early",
             path.display()
         );
     }
     let code = verdict(finished)?;
+    let found = found?;
     if options.on_difference == OnDifference::Fail {
-        judge(found?, &replay, complete)?;
+        judge(found, &replay, complete)?;
     }
     Ok(code)
 }
@@ -283,23 +282,23 @@ fn judge(found: Option<Differences>, replay: &Replay, complete: bool) -> Result<
         let message = format!("{} requests were answered differently", found.count);
         return Err(Failure::new(
             message + &classes(found.count, found.overlapped),
-            "the requests are above; --unordered if only the order of rows without ORDER BY differs, --lenient between two engines; both servers need equal tables before the replay",
+            "the result lists the requests; both servers need equal tables before the replay; use --unordered if only the order of rows without ORDER BY differs, and --lenient between two engines",
         ));
     }
     let (ended, counted) = (replay.ended_otherwise(), replay.counted_otherwise());
     if ended.count > 0 && complete {
         let message = format!(
-            "{} transactions ended otherwise than when they were recorded",
+            "{} transactions ended in another way than in the recording",
             ended.count
         );
         return Err(Failure::new(
             message + &classes(ended.count, ended.overlapped),
-            "the errors are above; the replay needs the tables as they were when the recording began",
+            "the result lists the errors; the replay needs the tables as they were when the recording began",
         ));
     }
     if counted.count > 0 && complete {
         let message = format!(
-            "{} requests returned or changed another number of rows than when they were recorded",
+            "{} requests returned or changed another number of rows than in the recording",
             counted.count
         );
         return Err(Failure::new(
@@ -314,6 +313,6 @@ fn judge(found: Option<Differences>, replay: &Replay, complete: bool) -> Result<
 fn classes(count: u64, overlapped: u64) -> String {
     let ordered = count - overlapped;
     format!(
-        " ({ordered} ordered; {overlapped} overlapped others when they were recorded: that may be timing)"
+        " ({ordered} ordered; {overlapped} in transactions that overlapped others: these may be timing)"
     )
 }

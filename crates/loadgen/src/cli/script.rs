@@ -23,9 +23,9 @@ pub(super) struct ScriptArgs {
 
 #[derive(Subcommand)]
 enum ScriptAction {
-    /// Say what is wrong with the file, with lines, columns and hints, and run nothing.
+    /// Report what is wrong with the file, with lines, columns and hints, and run nothing.
     Check {
-        /// Also let this server prepare every statement; the URL is that of run.
+        /// Also have this server prepare every statement; a URL as for run.
         #[arg(long, env = "UPSHIFT_LOAD_SERVER", hide_env_values = true)]
         server: Option<String>,
     },
@@ -33,7 +33,7 @@ enum ScriptAction {
     Prepare {
         #[command(flatten)]
         server: ServerOptions,
-        /// First run the statements of the file's `cleanup`.
+        /// Run the statements of the file's `cleanup` first.
         #[arg(long)]
         drop: bool,
         /// Seed of the random values.
@@ -83,7 +83,7 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
             let script = args.open(&server)?;
             let mut connection = connector(&server)?().map_err(|error| refused(&error, 0, 1))?;
             script.check(&mut *connection)?;
-            println!("{}; the server takes them", script.summary());
+            println!("{}; the server accepts all statements", script.summary());
         }
         ScriptAction::Prepare { server, drop, seed } => {
             args.open(server)?
@@ -93,6 +93,7 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
             let script = args.open(&load.server)?;
             script.check_connections(load.connections).map_err(Usage)?;
             script.check_knobs(&load.knobs.knobs()?).map_err(Usage)?;
+            script.check_rate(load.rate).map_err(Usage)?;
             return run_workload(Arc::new(script), load);
         }
         ScriptAction::Cleanup { server } => {

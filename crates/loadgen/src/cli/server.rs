@@ -104,8 +104,8 @@ impl Settings {
         let off = self.0.get("autocommit").is_some_and(|value| value == "OFF");
         if off && knobs.autocommit.is_none() {
             return Err(Usage::new(
-                "the server begins connections with autocommit off",
-                "say --autocommit or --no-autocommit",
+                "the server starts connections with autocommit off",
+                "give --autocommit or --no-autocommit",
             ));
         }
         Ok(())
@@ -122,10 +122,10 @@ impl Settings {
         }
         Err(Failure::new(
             format!(
-                "{connections} connections with {statements} prepared statements each need {needed} of them, and the server takes {limit} at once ({used} are in use)"
+                "{connections} connections with {statements} prepared statements each need {needed} prepared statements, and the server allows {limit} ({used} are in use)"
             ),
             format!(
-                "SET GLOBAL max_prepared_stmt_count = {}, ask for fewer --connections, or use --protocol text",
+                "SET GLOBAL max_prepared_stmt_count = {}, use fewer --connections, or use --protocol text",
                 used + needed
             ),
         ))

@@ -62,7 +62,7 @@ impl Workload for Commit {
             self.accounts
         );
         let hint = format!(
-            "fill them: upshift load commit prepare --accounts {}",
+            "fill the tables: upshift load commit prepare --accounts {}",
             self.accounts
         );
         match connection.query(&sql, Fetch::ALL, &mut ()) {

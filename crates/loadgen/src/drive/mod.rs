@@ -110,7 +110,7 @@ pub fn run(
             gate.open(false);
             return Err(Failure::new(
                 format!("cannot start thread {first}: {error}"),
-                "ask for fewer --connections",
+                "use fewer --connections",
             )
             .into());
         }
@@ -122,7 +122,7 @@ pub fn run(
     }
     run.begin();
     gate.open(true);
-    Ok(finish(&run, &inbox, interrupt, tick))
+    Ok(finish(&run, &**workload, &inbox, interrupt, tick))
 }
 
 /// Wait until every connection has logged in.
@@ -134,7 +134,7 @@ fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
                 return Err(refused(&error, number, run.plan.connections).into());
             }
             Ok(Report::NoThread(error)) => {
-                let hint = "ask for fewer --connections";
+                let hint = "use fewer --connections";
                 return Err(
                     Failure::new(format!("cannot run the connections: {error}"), hint).into(),
                 );
@@ -152,7 +152,7 @@ fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
 pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
     let hint = match error {
         error if is_full(error) => {
-            "raise max_connections on the server or ask for fewer --connections"
+            "raise max_connections on the server, or use fewer --connections"
         }
         Error::Server {
             code: 1045 | 1698, ..
@@ -166,15 +166,20 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
         Error::Server { sqlstate, .. } if sqlstate == "3D000" => {
             "create the database first (CREATE DATABASE ...), or name another in --server"
         }
-        Error::Io(_) => "is the server running, and are host, port or socket in --server right?",
+        Error::Io(_) => "check that the server is running, and host, port and socket in --server",
         Error::Tls(_) => {
-            "tls=verify wants a certificate that names the host of --server and leads to one of tls-ca; tls=verify-ca only the latter, since MySQL's and MariaDB's own certificates name no host; tls=required neither"
+            "tls=verify needs a certificate that names the host of --server and that one of tls-ca has signed; tls=verify-ca needs only the second, because the certificates that MySQL and MariaDB make for themselves name no host; tls=required needs neither"
         }
         _ => "see the server's log",
     };
+    let why = match error {
+        // Nothing was lost yet.
+        Error::Io(why) => why.to_string(),
+        other => other.to_string(),
+    };
     let message = match wanted {
-        1 => format!("cannot connect: {error}"),
-        _ => format!("cannot connect: {error} (after {connected} of {wanted} connections)"),
+        1 => format!("cannot connect: {why}"),
+        _ => format!("cannot connect: {why} (after {connected} of {wanted} connections)"),
     };
     Failure::new(message, hint)
 }
@@ -182,6 +187,7 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
 /// Wait for the end of the load, and put the results together.
 fn finish(
     run: &Run,
+    workload: &dyn Workload,
     inbox: &Receiver<Report>,
     interrupt: &AtomicBool,
     tick: &mut dyn FnMut(&Collector, f64),
@@ -191,7 +197,12 @@ fn finish(
     let wait_ns = run.plan.wait.as_nanos() as u64;
     while working > 0 {
         match inbox.recv_timeout(TICK) {
-            Ok(_) => working -= 1,
+            Ok(report) => {
+                working -= 1;
+                if let Report::NoThread(error) = report {
+                    run.fail(format!("cannot run the connections: {error}"));
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -211,7 +222,7 @@ fn finish(
             break;
         }
     }
-    run.drain();
+    run.drain(workload);
     let ended_ns = run.end_ns().min(run.clock.now_ns());
     let measured_ns = ended_ns.saturating_sub(run.measure_ns());
     Finished {

@@ -2,16 +2,20 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-use wire::Error;
+use std::time::Duration;
 
 use super::plan::{Arrivals, Plan};
 use super::schedule::Schedule;
 use crate::clock::Clock;
 use crate::measure::Collector;
+use crate::workload::Workload;
 
 /// No transaction is at hand.
 const NOTHING: u64 = u64::MAX;
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
+}
 
 /// The plan, and how far it has come.
 pub(super) struct Run {
@@ -87,9 +91,9 @@ impl Run {
     }
 
     /// End now, and say why.
-    pub(super) fn fail(&self, error: &Error) {
+    pub(super) fn fail(&self, why: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert_with(|| error.to_string());
+        failure.get_or_insert(why);
         drop(failure);
         self.end();
     }
@@ -110,9 +114,25 @@ impl Run {
         limit.is_none_or(|limit| self.begun.fetch_add(1, Ordering::Relaxed) < limit)
     }
 
+    /// Whether no further transaction may begin.
+    pub(super) fn has_begun_all(&self) -> bool {
+        let limit = self.plan.transactions;
+        limit.is_some_and(|limit| self.begun.load(Ordering::Relaxed) >= limit)
+    }
+
     /// Say which scheduled start connection `number` is busy with.
     pub(super) fn in_flight(&self, number: u32, scheduled_ns: Option<u64>) {
         self.in_flight[number as usize].store(scheduled_ns.unwrap_or(NOTHING), Ordering::SeqCst);
+    }
+
+    /// The next scheduled start.
+    pub(super) fn arrival_ns(&self, schedule: &Schedule) -> u64 {
+        self.begin_ns().saturating_add(schedule.next_ns())
+    }
+
+    /// When something that is due so long after the beginning of the load is.
+    pub(super) fn due_ns(&self, due: Duration) -> u64 {
+        self.begin_ns().saturating_add(nanoseconds(due))
     }
 
     /// How long an arrival of the measured part that was never begun had waited at the end; none if it was not due before.
@@ -122,7 +142,7 @@ impl Run {
     }
 
     /// Count what no connection came to: arrivals that were due before the end, and transactions whose answers never came.
-    pub(super) fn drain(&self) {
+    pub(super) fn drain(&self, workload: &dyn Workload) {
         self.collector.gather();
         let now_ns = self.clock.now_ns();
         let measured_ns = self.measure_ns();
@@ -133,16 +153,19 @@ impl Run {
                     .unanswered(now_ns.saturating_sub(scheduled_ns));
             }
         }
-        let limit = self.plan.transactions;
-        let limited = limit.is_some_and(|limit| self.begun.load(Ordering::Relaxed) >= limit);
-        if let Some(schedule) = &self.schedule
-            && !limited
-        {
-            let (begin_ns, end_ns) = (self.begin_ns(), self.end_ns());
-            let arrivals = std::iter::repeat_with(|| begin_ns + schedule.next_ns());
-            let due = arrivals.take_while(|&arrival_ns| arrival_ns < end_ns);
-            self.collector
-                .not_begun(due.filter_map(|arrival_ns| self.waited_in_vain_ns(arrival_ns)));
+        if self.has_begun_all() {
+            return;
         }
+        let end_ns = self.end_ns();
+        let not_begun = |arrivals: &mut dyn Iterator<Item = u64>| {
+            let waited = arrivals.filter_map(|arrival_ns| self.waited_in_vain_ns(arrival_ns));
+            self.collector.not_begun(waited);
+        };
+        if let Some(schedule) = &self.schedule {
+            let arrivals = std::iter::repeat_with(|| self.arrival_ns(schedule));
+            not_begun(&mut arrivals.take_while(|&arrival_ns| arrival_ns < end_ns));
+        }
+        let missed = workload.missed(Duration::from_nanos(end_ns.saturating_sub(self.begin_ns())));
+        not_begun(&mut missed.iter().map(|&due| self.due_ns(due)));
     }
 }

@@ -1,15 +1,16 @@
 //! The honesty of the drive, against a fake server and a fake clock.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wire::{Connection, Error};
 
 use super::fakes::{Asked, FakeClock, Faults, MS, against as on_fakes, plan};
-use super::{ArrivalProcess, Arrivals, Finished, Plan};
+use super::run::Run;
+use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, finish};
 use crate::clock::{Clock, MonotonicClock};
-use crate::measure::Names;
+use crate::measure::{Collector, Names};
 use crate::session::{Isolation, Knobs, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
@@ -136,6 +137,22 @@ fn a_rate_that_cannot_be_kept_is_told() {
 }
 
 #[test]
+fn a_rate_may_be_lower_than_any_load_is_long() {
+    let plan = plan(1, open(1e-300), Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    clock.now_ns.store(MS, Ordering::SeqCst);
+    let (finished, _) = against(
+        Plain::one(),
+        Faults::default(),
+        Knobs::default(),
+        plan,
+        clock,
+    );
+    assert_eq!(finished.totals.latency.len(), 1, "the first begins at once");
+    assert_eq!(finished.totals.not_begun, 0);
+}
+
+#[test]
 fn deadlocks_are_retries_and_not_errors() {
     let finished = drive(Arrivals::Closed, 1, deadlocks(10));
     let tally = finished.totals.transactions[0];
@@ -180,7 +197,29 @@ fn a_server_that_never_answers_again_is_told_in_full() {
     let totals = finished.totals;
     // 30 were due: 5 answered, 2 without an answer, the others never begun.
     assert_eq!((totals.latency.len(), totals.not_begun), (30, 23));
+    assert_eq!((totals.lag.len(), totals.unanswered), (5 + 23, 2));
     assert!(totals.latency.max() >= 300 * MS, "{}", totals.latency.max());
+}
+
+#[test]
+fn connections_that_cannot_run_end_the_load_with_the_reason() {
+    let plan = plan(2, Arrivals::Closed, Duration::from_secs(60));
+    let clock = Arc::new(FakeClock::default());
+    let run = Run::new(plan, clock, Collector::new(0, 0));
+    run.begin();
+    let (reports, inbox) = std::sync::mpsc::channel();
+    let memory = std::io::ErrorKind::OutOfMemory;
+    reports.send(Report::NoThread(memory.into())).expect("told");
+    drop(reports);
+    let finished = finish(
+        &run,
+        &Plain::one(),
+        &inbox,
+        &AtomicBool::new(false),
+        &mut |_, _| {},
+    );
+    let why = finished.failure.expect("a failure");
+    assert!(why.contains("out of memory"), "{why}");
 }
 
 #[test]
@@ -296,4 +335,69 @@ fn nobody_waits_for_terminals_that_type_when_the_run_is_interrupted() {
     let (finished, _) = against(workload, faults, Knobs::default(), plan, clock);
     assert!(finished.interrupted);
     assert_eq!(finished.stuck_connections, 0);
+}
+
+/// Of its connections the first can draw after it was asked so often, the others never.
+struct Waiting(Plain, u32);
+
+impl Workload for Waiting {
+    fn name(&self) -> &'static str {
+        "waiting"
+    }
+    fn statements(&self) -> &[StatementSpec] {
+        self.0.statements()
+    }
+    fn transactions(&self) -> &[&'static str] {
+        self.0.transactions()
+    }
+    fn check(&self, _connection: &mut dyn Connection) -> anyhow::Result<()> {
+        Ok(())
+    }
+    fn client(&self, number: u32, _connections: u32) -> Box<dyn Client> {
+        let asks = if number == 0 { self.1 } else { u32::MAX };
+        Box::new(WaitingClient(PlainClient(1, Duration::ZERO), asks, 0))
+    }
+}
+
+struct WaitingClient(PlainClient, u32, u32);
+
+impl Client for WaitingClient {
+    fn is_ready(&mut self) -> bool {
+        self.2 += 1;
+        self.2 > self.1
+    }
+    fn draw(&mut self, random: &mut Random) -> Option<TransactionKind> {
+        self.2 = 0;
+        self.0.draw(random)
+    }
+    fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
+        self.0.run(session)
+    }
+}
+
+#[test]
+fn waiting_for_others_is_no_part_of_the_latency_in_a_closed_loop() {
+    let workload = Arc::new(Waiting(Plain::one(), 20));
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let (finished, _) = on_fakes(workload, Faults::default(), Knobs::default(), plan, clock);
+    let latency = &finished.totals.latency;
+    // It waits for 14 ms, and the server answers after 1 ms.
+    assert!((60..=70).contains(&latency.len()), "{}", latency.len());
+    assert!(latency.max() < 11 * MS / 10, "{}", latency.max());
+}
+
+#[test]
+fn a_connection_that_waits_for_others_takes_no_transaction_from_them() {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let workload = Arc::new(Waiting(Plain::one(), 3));
+        let mut plan = plan(2, Arrivals::Closed, Duration::ZERO);
+        (plan.time, plan.transactions) = (None, Some(10));
+        let clock = Arc::new(MonotonicClock::start());
+        let (finished, _) = on_fakes(workload, Faults::default(), Knobs::default(), plan, clock);
+        let _ = tell.send(finished.totals.transactions[0].count);
+    });
+    let count = told.recv_timeout(Duration::from_secs(20));
+    assert_eq!(count, Ok(10), "the other one never can");
 }

@@ -3,12 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use wire::Error;
 
 use super::plan::{OnDisconnect, OnError};
-use super::run::Run;
+use super::run::{Run, nanoseconds};
 use super::thread::CpuTime;
 use crate::measure::TransactionRecord;
 use crate::session::Session;
@@ -25,10 +24,6 @@ const READY_NS_MAX: u64 = 1_000_000;
 /// A connection that sleeps longer hands over what it has measured first, so that nobody has to wait for it at the end.
 const PARKED_NS: u64 = 50_000_000;
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
-}
-
 /// One connection, its client and its random numbers.
 pub(super) struct Worker {
     pub(super) run: Arc<Run>,
@@ -44,7 +39,10 @@ impl Worker {
     /// Run transactions until the load or the workload ends.
     pub(super) fn work(&mut self) {
         while let Some(arrival_ns) = self.arrival() {
-            if !self.run.take_turn() || !self.is_ready() {
+            let Some(arrival_ns) = self.ready(arrival_ns) else {
+                break;
+            };
+            if !self.run.take_turn() {
                 break;
             }
             let Some(kind) = self.client.draw(&mut self.random) else {
@@ -58,16 +56,27 @@ impl Worker {
         self.hand_over();
     }
 
-    /// Wait until the client can draw; false if the load ends first.
-    fn is_ready(&mut self) -> bool {
+    /// When the transaction that arrived at `arrival_ns` can begin: in a closed loop not before the client can draw it. None if the load
+    /// ends before that, or the other connections have begun all of its transactions.
+    fn ready(&mut self, arrival_ns: u64) -> Option<u64> {
+        if self.client.is_ready() {
+            return Some(arrival_ns);
+        }
         let mut pause_ns = READY_NS;
-        while !self.client.is_ready() {
-            if !self.wait_until(self.run.clock.now_ns() + pause_ns) {
-                return false;
+        loop {
+            let again_ns = self.run.clock.now_ns() + pause_ns;
+            if self.run.has_begun_all() || !self.wait_until(again_ns) {
+                return None;
+            }
+            if self.client.is_ready() {
+                break;
             }
             pause_ns = READY_NS_MAX.min(2 * pause_ns);
         }
-        true
+        match self.run.schedule {
+            None => Some(self.run.clock.now_ns()),
+            Some(_) => Some(arrival_ns),
+        }
     }
 
     fn hand_over(&mut self) {
@@ -82,7 +91,7 @@ impl Worker {
             let now_ns = run.clock.now_ns();
             return (now_ns < run.end_ns()).then_some(now_ns);
         };
-        let arrival_ns = run.begin_ns() + schedule.next_ns();
+        let arrival_ns = run.arrival_ns(schedule);
         if self.wait_until(arrival_ns) {
             return Some(arrival_ns);
         }
@@ -96,11 +105,19 @@ impl Worker {
     fn typed(&mut self, arrival_ns: u64) -> Option<u64> {
         let keying = self.client.keying();
         let scheduled_ns = match self.client.due() {
-            Some(due) => self.run.begin_ns() + nanoseconds(due),
+            Some(due) => self.run.due_ns(due),
             None if keying.is_zero() => return Some(arrival_ns),
             None => self.run.clock.now_ns() + nanoseconds(keying),
         };
-        self.wait_until(scheduled_ns).then_some(scheduled_ns)
+        if self.wait_until(scheduled_ns) {
+            return Some(scheduled_ns);
+        }
+        if self.client.due().is_some()
+            && let Some(waited_ns) = self.run.waited_in_vain_ns(scheduled_ns)
+        {
+            self.session.recorder().not_begun(waited_ns);
+        }
+        None
     }
 
     /// Wait for a moment; false if the load has ended by then.
@@ -179,7 +196,7 @@ impl Worker {
     fn recover(&mut self, error: &Error) {
         if !error.is_disconnect() {
             if self.run.plan.on_error == OnError::Stop && !self.client.retries(error) {
-                self.run.fail(error);
+                self.run.fail(error.to_string());
             }
             match self.session.rollback() {
                 Err(lost) if lost.is_disconnect() => return self.recover(&lost),
@@ -187,7 +204,7 @@ impl Worker {
             }
         }
         if self.run.plan.on_disconnect == OnDisconnect::Stop {
-            return self.run.fail(error);
+            return self.run.fail(error.to_string());
         }
         while !self.run.has_ended() {
             match self.session.reconnect() {
@@ -195,7 +212,7 @@ impl Worker {
                 // A wrong password will be refused again; a server that restarts, or that has not noticed yet that the old connection
                 // is gone, will not.
                 Err(error) if !error.is_disconnect() && !is_full(&error) => {
-                    return self.run.fail(&error);
+                    return self.run.fail(error.to_string());
                 }
                 Err(_) => self
                     .run

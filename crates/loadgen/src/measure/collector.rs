@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 use super::series::Series;
 use super::tally::{Errors, StatementTally, TransactionTally, merge_errors};
-use super::{Names, new_histogram};
+use super::{Latencies, Names, new_histogram};
 
 /// The measured part of a run, in nanoseconds of its clock.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub struct Totals {
     /// Counts by statement name.
     pub statements: Vec<StatementTally>,
     /// Latencies by statement name, in nanoseconds, those that failed included.
-    pub statement_latency: Vec<Histogram<u64>>,
+    pub statement_latency: Vec<Latencies>,
     /// Counts by kind of transaction.
     pub transactions: Vec<TransactionTally>,
     /// Latencies by kind of transaction, in nanoseconds, from the scheduled start, retries included, failures not.
@@ -82,6 +82,8 @@ pub struct Totals {
     pub errors: Errors,
     /// Arrivals that were due within the load and never begun.
     pub not_begun: u64,
+    /// Transactions that began and got no answer; their lags are not known.
+    pub unanswered: u64,
     /// Connections lost and made again.
     pub reconnects: u64,
     /// CPU time of the connections' threads.
@@ -132,7 +134,7 @@ impl Collector {
     pub fn new(names: usize, kinds: usize) -> Arc<Self> {
         let totals = Totals {
             statements: vec![StatementTally::default(); names],
-            statement_latency: vec![new_histogram(); names],
+            statement_latency: vec![Latencies::default(); names],
             transactions: vec![TransactionTally::default(); kinds],
             transaction_latency: vec![new_histogram(); kinds],
             completed: vec![0; kinds],
@@ -142,6 +144,7 @@ impl Collector {
             lag: new_histogram(),
             errors: Errors::default(),
             not_begun: 0,
+            unanswered: 0,
             reconnects: 0,
             client_cpu_ns: 0,
             series: Series::default(),
@@ -178,7 +181,10 @@ impl Collector {
 
     /// Note a transaction that was begun and not answered, by how long it has waited.
     pub fn unanswered(&self, waited_ns: u64) {
-        self.with(|totals| totals.latency.saturating_record(waited_ns));
+        self.with(|totals| {
+            totals.unanswered += 1;
+            totals.latency.saturating_record(waited_ns);
+        });
     }
 
     /// What has been handed over so far.
@@ -233,7 +239,7 @@ impl Totals {
         }
         merge_errors(&mut self.errors, std::mem::take(&mut batch.errors));
         for (name, latency_ns) in batch.statement_samples.drain(..) {
-            self.statement_latency[usize::from(name)].saturating_record(latency_ns);
+            self.statement_latency[usize::from(name)].record(latency_ns);
         }
         if let Some(last) = batch.transaction_samples.last() {
             self.series.statements(last.ended_ns, statements);
@@ -261,5 +267,32 @@ impl Totals {
         self.not_begun += 1;
         self.latency.saturating_record(waited_ns);
         self.lag.saturating_record(waited_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory of this process, in bytes.
+    fn resident() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+        4096 * pages.unwrap_or(0_usize)
+    }
+
+    #[test]
+    fn statements_that_never_run_take_little_memory() {
+        let before = resident();
+        let collector = Collector::new(2000, 1);
+        let totals = collector.totals();
+        let taken = resident().saturating_sub(before);
+        assert!(taken < 100 << 20, "{taken} bytes");
+        assert!(
+            totals
+                .statement_latency
+                .iter()
+                .all(|one| one.histogram().is_none())
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! The names under which statements are reported.
 
+use std::collections::HashMap;
+
 use crate::session::{StatementId, StatementSpec};
 
 /// Every name once, and which statement has which.
@@ -39,21 +41,26 @@ impl Names {
         "use",
     ];
 
+    /// More statements cannot be told apart: a name's number has two bytes.
+    pub const STATEMENTS_MAX: usize = (1 << 16) - Self::FIXED.len();
+
     /// The names of a workload's statements, after the fixed ones.
+    ///
+    /// # Panics
+    /// More than [`Self::STATEMENTS_MAX`] statements.
     #[must_use]
     pub fn new(statements: &[StatementSpec]) -> Self {
         let mut names: Vec<String> = Self::FIXED.iter().map(|&name| name.to_owned()).collect();
+        let numbered = (0..).zip(Self::FIXED);
+        let mut numbers: HashMap<&str, usize> = numbered.map(|(at, name)| (name, at)).collect();
         let by_statement = statements
             .iter()
             .map(|spec| {
-                let place = names
-                    .iter()
-                    .position(|name| *name == spec.name)
-                    .unwrap_or_else(|| {
-                        names.push(spec.name.clone());
-                        names.len() - 1
-                    });
-                u16::try_from(place).expect("a workload has fewer than 65,536 statements")
+                let place = *numbers.entry(&spec.name).or_insert_with(|| {
+                    names.push(spec.name.clone());
+                    names.len() - 1
+                });
+                u16::try_from(place).expect("no more statements than can be told apart")
             })
             .collect();
         Self {
@@ -78,5 +85,21 @@ impl Names {
     #[must_use]
     pub fn is_work(number: u16) -> bool {
         number != Self::CONNECT && number != Self::PREPARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_statements_as_are_allowed_have_names() {
+        let specs: Vec<StatementSpec> = (0..Names::STATEMENTS_MAX)
+            .map(|number| StatementSpec::new(format!("s{number}"), "SELECT 1"))
+            .collect();
+        let names = Names::new(&specs);
+        let last = StatementId(specs.len() as u16 - 1);
+        assert_eq!(names.of(last), u16::MAX);
+        assert_eq!(names.all().len(), 1 << 16);
     }
 }

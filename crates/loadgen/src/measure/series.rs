@@ -11,7 +11,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Second {
     /// Transactions that ended in it as the workload wanted.
     pub transactions: u64,
-    /// Statements; they are attributed to the second in which their connection last reported, so at most half a second late.
+    /// Statements; they are attributed to the second in which their connection reported: half a second and a transaction late at most.
     pub statements: u64,
     /// Transactions given up after an error.
     pub errors: u64,

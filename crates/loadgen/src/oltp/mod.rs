@@ -108,7 +108,7 @@ impl Workload for Oltp {
 
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
         let hint = format!(
-            "fill them: upshift load {} prepare --tables {} --table-size {}",
+            "fill the tables: upshift load {} prepare --tables {} --table-size {}",
             self.name, self.options.tables, self.options.table_size
         );
         for table in 1..=self.options.tables {
@@ -121,11 +121,11 @@ impl Workload for Oltp {
             let rows = last.number().unwrap_or(0);
             if rows < self.options.table_size as i64 {
                 let message = format!(
-                    "sbtest{table} ends at id {rows}, not {}: half loaded?",
+                    "the ids in sbtest{table} end at {rows}, not at {}",
                     self.options.table_size
                 );
                 return Err(
-                    Failure::new(message, format!("say --table-size {rows}, or {hint}")).into(),
+                    Failure::new(message, format!("use --table-size {rows}, or {hint}")).into(),
                 );
             }
         }

@@ -41,7 +41,8 @@ pub fn write_hdr(
         .all()
         .iter()
         .map(|name| format!("statement.{name}"))
-        .zip(&finished.totals.statement_latency);
+        .zip(&finished.totals.statement_latency)
+        .filter_map(|(name, latency)| Some((name, latency.histogram()?)));
     let used: Vec<(String, &Histogram<u64>)> = transactions
         .chain(statements)
         .filter(|(_, histogram)| !histogram.is_empty())

@@ -349,7 +349,7 @@ fn open_loop(plan: &Plan, finished: &Finished) -> Option<OpenLoop> {
         return None;
     };
     let totals = &finished.totals;
-    let begun = totals.lag.len() - totals.not_begun;
+    let begun = totals.lag.len() - totals.not_begun + totals.unanswered;
     Some(OpenLoop {
         rate,
         arrivals: process,
@@ -392,6 +392,7 @@ fn statements(names: &Names, finished: &Finished) -> BTreeMap<String, StatementR
         .iter()
         .zip(measured)
         .filter(|(_, (tally, _))| tally.count > 0);
+    let none = Histogram::new(3).expect("3 significant digits are allowed");
     used.map(|(name, (tally, latency))| {
         let result = StatementResult {
             count: tally.count,
@@ -400,7 +401,7 @@ fn statements(names: &Names, finished: &Finished) -> BTreeMap<String, StatementR
             rows: tally.rows,
             affected: tally.affected,
             wire: tally.wire.into(),
-            latency: Latency::from(latency),
+            latency: Latency::from(latency.histogram().unwrap_or(&none)),
         };
         (name.clone(), result)
     })

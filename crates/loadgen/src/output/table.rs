@@ -214,7 +214,7 @@ fn replayed(text: &mut String, replay: &Replay) {
         (
             replay.ended_otherwise,
             replay.ended_otherwise_overlapped,
-            "transactions ended otherwise",
+            "transactions ended in another way",
         ),
         (
             replay.counted_otherwise,
@@ -224,7 +224,7 @@ fn replayed(text: &mut String, replay: &Replay) {
     ] {
         if count > 0 {
             let timing = timing(overlapped);
-            let _ = writeln!(text, "{count} {what} than when they were recorded{timing}");
+            let _ = writeln!(text, "{count} {what} than in the recording{timing}");
         }
     }
 }

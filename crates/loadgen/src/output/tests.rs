@@ -161,7 +161,7 @@ fn the_table_says_what_differs() {
         });
         let text = table(&result, false);
         assert!(text.contains("\n1 of 9 requests were answered differently\n"));
-        let counted = "\n2 requests returned or changed another number of rows than when they were recorded, 1 in transactions that overlapped";
+        let counted = "\n2 requests returned or changed another number of rows than in the recording, 1 in transactions that overlapped";
         assert!(text.contains(counted), "{text}");
         let line = text.lines().find(|line| line.starts_with("request 4"));
         line.expect("a line").to_owned()

@@ -30,7 +30,9 @@ impl FromStr for Pace {
         let times = text.strip_suffix('x').and_then(|times| times.parse().ok());
         let times = times.filter(|times| (0.001..=1000.0).contains(times));
         let times = times.map(Self::Recorded);
-        times.ok_or_else(|| "fast, recorded, or 0.001x to 1000x as fast as recorded".to_owned())
+        times.ok_or_else(|| {
+            "fast, recorded, or a multiple of the recorded pace from 0.001x to 1000x".to_owned()
+        })
     }
 }
 
@@ -48,9 +50,9 @@ impl fmt::Display for Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
-    /// If its statements change nothing, so that each lap has the same answers.
+    /// Only a trace that changes nothing, so that each lap has the same answers.
     Reads,
-    /// Whatever its statements do.
+    /// Any trace.
     Always,
 }
 

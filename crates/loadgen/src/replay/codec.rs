@@ -11,7 +11,7 @@ const BYTES: u8 = 5;
 
 /// Bytes that are not what a trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a block holds bytes that no recording writes")]
+#[error("a block has contents that no recording writes")]
 pub struct Malformed;
 
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {

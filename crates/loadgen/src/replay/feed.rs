@@ -15,11 +15,11 @@ use crate::workload::TransactionKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// All that stand before it: one after the other, in the order in which they ended.
+    /// All that stand before it in the trace: one after the other, in the order in which they ended.
     Serial,
     /// Those before it on its own connection.
     Own,
-    /// All that had ended when it began in the recording.
+    /// All that had ended in the recording when it began.
     Commit,
     /// None: any free connection takes the next.
     Off,
@@ -137,6 +137,24 @@ impl Feed {
         self.with(|state| state.unended.remove(&job.number));
     }
 
+    /// When transactions that nobody was given were due before `end`, at so many times the recorded pace. Nothing is given afterwards.
+    pub(super) fn missed(&self, end: Duration, times: f64) -> Vec<Duration> {
+        self.with(|state| {
+            let mut due = Vec::new();
+            let mut add = |since_first: Duration| {
+                let since_first = since_first.div_f64(times);
+                due.extend((since_first < end).then_some(since_first));
+            };
+            for queue in &mut state.queues {
+                queue.drain(..).for_each(|job| add(job.since_first));
+            }
+            if let Err(error) = state.look_through(end.mul_f64(times), &mut add) {
+                state.failure = Some(error.to_string());
+            }
+            due
+        })
+    }
+
     /// Why the trace could not be read to its end.
     pub(super) fn failure(&self) -> Option<String> {
         self.with(|state| state.failure.clone())
@@ -182,7 +200,32 @@ impl State {
         }
     }
 
+    /// Read on through all laps that begin before `end`, and say when each transaction began.
+    fn look_through(
+        &mut self,
+        end: Duration,
+        began: &mut dyn FnMut(Duration),
+    ) -> anyhow::Result<()> {
+        while !self.at_end && self.lap_begin() < end {
+            let lap_begin = self.lap_begin();
+            while let Some(recorded) = self.reader.next_transaction()? {
+                began(lap_begin + recorded.since_first());
+            }
+            self.at_end = !self.loops;
+            self.laps += 1;
+            self.reader = self.trace.reader()?;
+        }
+        Ok(())
+    }
+
+    /// When the lap at hand begins.
+    fn lap_begin(&self) -> Duration {
+        let laps = u32::try_from(self.laps).unwrap_or(u32::MAX);
+        self.trace.lap().saturating_mul(laps)
+    }
+
     fn read(&mut self) -> anyhow::Result<()> {
+        let lap_begin = self.lap_begin();
         let Some(recorded) = self.reader.next_transaction()? else {
             self.laps += 1;
             self.at_end = !self.loops;
@@ -195,7 +238,6 @@ impl State {
         // The numbers go on from lap to lap, so that one begins when the one before it has ended.
         let trace = &self.trace;
         let earlier = self.laps * trace.ending.transactions;
-        let lap = u32::try_from(self.laps).unwrap_or(u32::MAX);
         let job = Job {
             number: earlier + recorded.number,
             after: match self.order {
@@ -206,7 +248,7 @@ impl State {
             ordinal: self.laps * trace.ending.statements + recorded.ordinal,
             is_first: self.begun.insert(recorded.connection),
             kind: recorded.kind,
-            since_first: trace.lap().saturating_mul(lap) + recorded.since_first(),
+            since_first: lap_begin + recorded.since_first(),
             overlapped: trace.is_overlapped(recorded.number),
             refused: recorded.refused,
             steps: recorded.steps()?,
@@ -336,6 +378,10 @@ mod tests {
                 (job.number, job.after, job.ordinal, since_us)
             })
             .into();
+        // Fourteen of eighteen were taken: the last four of the third lap, and the fourth one begins at 4.5 ms.
+        let missed = feed.missed(Duration::from_micros(2500), 2.0);
+        let missed: Vec<_> = missed.iter().map(Duration::as_micros).collect();
+        assert_eq!(missed, [1750, 1875, 2000, 2125, 2250, 2375]);
         // Each connection has one transaction a lap.
         assert!(jobs.iter().all(|job| job.is_first));
         // Transactions began 250 us after each other, six a lap.

@@ -115,7 +115,7 @@ impl DigestHead {
             return Ok(());
         };
         Err(Failure::new(
-            format!("the digest to compare with was made {what}"),
+            format!("the digest of --compare was made {what}"),
             hint,
         ))
     }

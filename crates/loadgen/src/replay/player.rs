@@ -94,9 +94,10 @@ impl Replay {
             && let Some(change) = reads::first_change(trace)?
         {
             let message = format!(
-                "the trace changes rows or the session ({change}): a second lap would not find what the first one found"
+                "{change} changes rows or the session: a second lap would not find the same data as the first"
             );
-            let hint = "--loop always begins again all the same; without --loop the replay ends with the trace";
+            let hint =
+                "--loop always repeats any trace; without --loop the replay ends with the trace";
             return Err(Failure::new(message, hint).into());
         }
         let kinds = trace.meta.transactions.iter();
@@ -195,10 +196,8 @@ impl Workload for Replay {
             match prepared {
                 Ok(statement) => connection.close(statement)?,
                 Err(Error::Server { message, .. }) => {
-                    let message = format!(
-                        "the server does not take {} ({}): {message}",
-                        spec.name, spec.sql
-                    );
+                    let message =
+                        format!("the server refuses {} ({}): {message}", spec.name, spec.sql);
                     let hint = format!(
                         "make the tables and rows that the recording of {} began with: a copy of that database, or the same prepare",
                         self.trace.meta.workload
@@ -251,11 +250,18 @@ impl Workload for Replay {
         options
     }
 
+    fn missed(&self, end: Duration) -> Vec<Duration> {
+        match self.shared.choices.pace {
+            Pace::Fast => Vec::new(),
+            Pace::Recorded(times) => self.shared.feed.missed(end, times),
+        }
+    }
+
     fn notes(&self) -> Vec<String> {
         let trace = &self.trace;
         let mut notes = Vec::new();
         if !trace.whole {
-            notes.push("the trace is cut short: only its whole blocks were replayed".to_owned());
+            notes.push("the trace is truncated: only its complete blocks were replayed".to_owned());
         }
         if trace.ending.lost > 0 {
             notes.push(format!(

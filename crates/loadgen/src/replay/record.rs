@@ -69,6 +69,10 @@ impl Workload for Recording {
         self.inner.statements_prepared(knobs)
     }
 
+    fn missed(&self, end: Duration) -> Vec<Duration> {
+        self.inner.missed(end)
+    }
+
     fn notes(&self) -> Vec<String> {
         self.inner.notes()
     }

@@ -9,8 +9,10 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use wire::{BatchWay, Connection, Error, Value};
 
+use super::format::{BLOCK_HEAD_BYTES, BlockKind, HEAD_BYTES, block};
 use super::writer::Ended;
 use super::{Counts, Event, Meta, RecordedStatement, Recording, Tape, Trace, TraceWriter};
+use crate::failure::Failure;
 use crate::session::{Knobs, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
@@ -232,7 +234,7 @@ fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
             trace.ending.statements
         );
         assert!(
-            error.contains("cut short") && error.contains(&said),
+            error.contains("truncated") && error.contains(&said),
             "{error}"
         );
         assert_eq!(read(&trace), transactions[..whole]);
@@ -249,18 +251,25 @@ fn other_files_are_refused_with_what_they_are() {
     let mut captured = bytes.clone();
     captured[8] = ::trace::VERSION as u8;
     let meta_cut = bytes[..40].to_vec();
+    let (head, length) = (HEAD_BYTES + BLOCK_HEAD_BYTES, &bytes[HEAD_BYTES + 1..]);
+    let length = u32::from_le_bytes(*length.first_chunk().expect("whole"));
+    let foreign = block(BlockKind::Transactions, &[0xFF; 4]);
+    let foreign = [&bytes[..head + length as usize], &foreign].concat();
     for (content, said) in [
         (newer, "version 9"),
         (captured, "version 7"),
         (b"SELECT 1;\n".to_vec(), "is not a trace"),
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),
-        (meta_cut, "no whole trace"),
+        (meta_cut, "not a complete trace"),
+        (foreign, "contents that no recording writes"),
     ] {
         std::fs::write(&file.0, content).expect("writes");
         for allow_truncated in [false, true] {
             let error = Trace::open(&file.0, allow_truncated).expect_err(said);
             assert!(error.to_string().contains(said), "{error}");
+            let failure = error.downcast_ref::<Failure>();
+            assert!(failure.is_some_and(|failure| !failure.hint.is_empty()));
         }
     }
     let missing = Trace::open(Path::new("/no/such"), false).expect_err("none");

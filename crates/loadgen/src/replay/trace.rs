@@ -102,7 +102,7 @@ impl Trace {
             ..
         }) = blocks.next()?
         else {
-            return Err(damaged(path, "its description is not whole").into());
+            return Err(damaged(path, "its description is incomplete").into());
         };
         let meta: Meta = serde_json::from_slice(payload)
             .map_err(|error| damaged(path, &format!("its description: {error}")))?;
@@ -117,16 +117,18 @@ impl Trace {
             beside: Vec::new(),
         };
         let mut id = Xxh3::new();
-        let mut cut = "it ends without its ending".to_owned();
+        let mut cut = "its ending is missing".to_owned();
         loop {
             match blocks.next() {
                 Ok(Some(block)) => {
                     id.update(&block.checksum.to_le_bytes());
                     if block.kind == BlockKind::End {
-                        trace.end(Ending::from_bytes(block.payload)?)?;
+                        let ending = Ending::from_bytes(block.payload);
+                        trace.end(ending.map_err(|error| damaged(path, &error.to_string()))?)?;
                         break;
                     }
-                    trace.count(block.payload)?;
+                    let counted = trace.count(block.payload);
+                    counted.map_err(|error| damaged(path, &error.to_string()))?;
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -246,19 +248,19 @@ impl Trace {
     fn cut_short(&self, why: &str) -> Failure {
         Failure::new(
             format!(
-                "{} is cut short: {why}; {} transactions with {} statements are whole",
+                "{} is truncated: {why}; {} transactions with {} statements are complete",
                 self.path.display(),
                 self.ending.transactions,
                 self.ending.statements
             ),
-            "--allow-truncated replays those; a recording that ended by itself is always whole",
+            "--allow-truncated replays the complete part",
         )
     }
 }
 
 fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(
-        format!("{} is no whole trace: {why}", path.display()),
+        format!("{} is not a complete trace: {why}", path.display()),
         "record it again: upshift load ... run --record FILE",
     )
 }
@@ -366,7 +368,7 @@ impl Blocks {
         let cannot = |error: std::io::Error| {
             Failure::new(
                 format!("cannot read {}: {error}", path.display()),
-                "name a file that run --record wrote",
+                "name a file that `upshift load ... run --record` or `upshift load import` wrote",
             )
         };
         let mut file = BufReader::new(File::open(path).map_err(cannot)?);
@@ -433,7 +435,7 @@ impl Blocks {
         }
         Err(damaged(
             &self.path,
-            "a block is not whole or has another checksum",
+            "a block is incomplete or has a wrong checksum",
         ))
     }
 
@@ -454,6 +456,6 @@ impl Blocks {
 fn no_trace(path: &Path) -> Failure {
     Failure::new(
         format!("{} is not a trace of upshift-load", path.display()),
-        "name a file that run --record wrote",
+        "name a file that `upshift load ... run --record` or `upshift load import` wrote",
     )
 }

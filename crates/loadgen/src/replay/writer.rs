@@ -1,7 +1,8 @@
 //! Writes a trace: all connections into one file, a block at a time.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +57,10 @@ impl TraceWriter {
                 "name a file in a folder that is there and has room",
             )
         };
-        let file = File::create(path).map_err(|error| failed(&error))?;
+        // It holds the values of statements, as a capture does.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(path).map_err(|error| failed(&error))?;
         let mut state = State {
             file,
             written: 0,

@@ -194,8 +194,14 @@ impl FirstRow {
 
     /// A cell as the type of its column, so that a statement gets what the table holds.
     fn value(&self, place: usize, cell: &Cell<'_>) -> Value {
-        let Some(text) = cell.to_text() else {
-            return Value::Null;
+        let text = match cell {
+            Cell::Null => return Value::Null,
+            Cell::Int(number) => number.to_string(),
+            Cell::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => text.to_owned(),
+                // Of a BINARY or BLOB.
+                Err(_) => return Value::Bytes(bytes.to_vec()),
+            },
         };
         let family = self.family;
         // MySQL's DECIMAL, tiny, short, long, long long, medium, YEAR, NEWDECIMAL; PostgreSQL's int8, int2, int4, oid, numeric.
@@ -299,5 +305,26 @@ impl Client for ScriptClient {
         }
         session.commit()?;
         Ok(Outcome::Committed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_row_stay_bytes() {
+        let mut row = FirstRow::new(Family::Mysql);
+        row.row(&[
+            Cell::Bytes(b"\xC3\x28"),
+            Cell::Bytes("\u{fc}".as_bytes()),
+            Cell::Null,
+        ]);
+        let expected = [
+            Value::Bytes(b"\xC3\x28".to_vec()),
+            Value::Text("\u{fc}".to_owned()),
+            Value::Null,
+        ];
+        assert_eq!(row.values.as_deref(), Some(&expected[..]));
     }
 }

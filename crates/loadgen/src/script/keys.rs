@@ -83,7 +83,7 @@ impl<'t> Keys<'t> {
             let known: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
             problems.error(
                 value.span().start,
-                format!("{name} is none of its values"),
+                format!("the value of {name} is unknown"),
                 format!("it is {}", known.join(" or ")),
             );
         }
@@ -198,7 +198,7 @@ pub(super) fn wrong_type(
 ) {
     problems.error(
         value.span().start,
-        format!("{what} is no {}", found.type_str()),
+        format!("{what} cannot be of type {}", found.type_str()),
         format!("it is {wanted}"),
     );
 }

@@ -112,7 +112,7 @@ impl Script {
                     self.place(variable.at),
                     range.count
                 );
-                let hint = "ask for fewer --connections, widen the range, or leave partition out";
+                let hint = "use fewer --connections, widen the range, or leave partition out";
                 return Err(Failure::new(message, hint));
             }
         }
@@ -128,10 +128,28 @@ impl Script {
         match transactions.find(|one| one.rollback > 0.0) {
             Some(one) if knobs.autocommit == Some(true) => Err(Failure::new(
                 format!(
-                    "--autocommit commits each statement by itself, and a share of transaction {} is to be rolled back",
+                    "--autocommit commits each statement by itself, and transaction {} has a rollback share",
                     one.name
                 ),
                 "leave --autocommit out, or rollback in the file",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether arrivals on a schedule find connections that do not think.
+    ///
+    /// # Errors
+    /// A time to think: what arrives during it would wait, and its latency would count that.
+    pub fn check_rate(&self, rate: Option<f64>) -> Result<(), Failure> {
+        let mut transactions = self.file.transactions.iter();
+        match transactions.find(|one| one.think_ms.1 > 0.0) {
+            Some(one) if rate.is_some() => Err(Failure::new(
+                format!(
+                    "--rate does not go with think_ms of transaction {}: the think times set the rate",
+                    one.name
+                ),
+                "leave --rate out, or think_ms in the file",
             )),
             _ => Ok(()),
         }
@@ -225,7 +243,7 @@ impl Workload for Script {
             .iter()
             .map(|(message, _)| message.as_str())
             .collect();
-        let message = format!("the server does not take {}", lines.join("\nnor "));
+        let message = format!("the server refuses {}", lines.join("\nand "));
         Err(Failure::new(message, hint.clone()).into())
     }
 

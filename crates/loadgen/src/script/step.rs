@@ -168,7 +168,7 @@ impl Reader<'_> {
             }
             _ => {
                 let hint = "sql is one statement, statements a list that is repeated as a whole";
-                let message = "this has not one of sql and statements";
+                let message = "a step has either sql or statements";
                 self.problems.error(keys.at, message, hint);
                 // Its other keys may be right.
                 return None;
@@ -213,11 +213,13 @@ impl Reader<'_> {
             no_row = keys.word("no_row", &words, &mut self.problems);
             into = self.into(keys, list);
         }
-        let id = u16::try_from(self.statements.specs.len()).ok();
+        let count = self.statements.specs.len();
+        let id = u16::try_from(count).ok();
+        let id = id.filter(|_| count < Names::STATEMENTS_MAX);
         if id.is_none() {
+            let message = format!("there are more than {} statements", Names::STATEMENTS_MAX);
             let hint = "use fewer; a file is one load";
-            self.problems
-                .error(at, "there are more than 65,536 statements", hint);
+            self.problems.error(at, message, hint);
         }
         self.statements.specs.push(spec);
         self.statements.places.push(Place {
@@ -386,7 +388,7 @@ impl Reader<'_> {
             || (first == "ROLLBACK" && second != "TO");
         let begins = first == "BEGIN" || (first == "START" && second == "TRANSACTION");
         if bounded && (begins || ends) {
-            let message = format!("{first} is no statement of a transaction");
+            let message = format!("{first} cannot be a statement of a transaction");
             let hint = "begin = true sends BEGIN before a transaction's statements and COMMIT behind them; \
                         rollback = 0.01 rolls so many of them back";
             self.problems.error(at, message, hint);

@@ -80,7 +80,7 @@ pub(super) fn variables(value: Found<'_>, problems: &mut Problems) -> Vec<Variab
         if name.is_empty() || name.as_bytes()[0].is_ascii_digit() || !letters.all(is_part) {
             problems.error(
                 span.start,
-                format!("{name:?} is no name of a variable"),
+                format!("{name:?} is not a name for a variable"),
                 "a name has letters from a to z, digits and underscores, and begins with no digit",
             );
         }

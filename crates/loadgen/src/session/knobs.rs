@@ -13,13 +13,13 @@ use crate::failure::Usage;
 pub enum Protocol {
     /// Parameters written into the text.
     Text,
-    /// Prepared on the server once a connection, then executed.
+    /// Prepared on the server once for each connection, then executed.
     Prepared,
-    /// Prepared, executed and closed for each request: the common mistake.
+    /// Prepared, executed and closed for each request.
     PreparePerRequest,
     /// In a replay: each as the application sent it, where the trace says how; else prepared.
     Recorded,
-    /// The same, but what was prepared each time is prepared once a connection.
+    /// The same, but statements that were prepared each time are prepared once for each connection.
     RecordedKept,
 }
 
@@ -59,7 +59,7 @@ impl Isolation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowsMode {
-    /// What the statement is for.
+    /// The rows that the statement's definition asks for.
     Stated,
     /// All rows of every statement.
     All,
@@ -121,13 +121,13 @@ impl Knobs {
         }
         if family == Family::Postgres && !self.metadata {
             return Err(Usage::new(
-                "PostgreSQL cannot leave metadata out: none comes with prepared statements, always some with text",
+                "PostgreSQL has no choice of metadata: none comes with prepared statements, always some with text",
                 "leave --no-metadata out",
             ));
         }
         if self.binary_results && family == Family::Mysql {
             return Err(Usage::new(
-                "MySQL leaves no choice of the results' format: prepared statements' are binary, text ones' are text",
+                "on MySQL the protocol decides the format of results: binary for prepared statements, text for text",
                 "leave --binary-results out",
             ));
         }

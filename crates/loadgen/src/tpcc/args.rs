@@ -21,17 +21,17 @@ pub struct TpccArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make and fill the tables.
+    /// Create and fill the tables.
     Prepare {
         #[command(flatten)]
         server: ServerOptions,
         /// Warehouses; each takes about 100 MB.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..=100_000))]
         warehouses: i64,
-        /// Connections that fill side by side.
+        /// Connections that fill the tables in parallel.
         #[arg(long, short = 'c', value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
         connections: u32,
-        /// First drop tables of these names.
+        /// Drop tables of these names first.
         #[arg(long)]
         drop: bool,
         /// Seed of the random values.
@@ -80,7 +80,7 @@ pub(super) struct ChoiceOptions {
     /// `benchmarksql`, `tuned`, or a folder's name in --statements-dir.
     #[arg(long, default_value = "tuned")]
     flavour: String,
-    /// Take one statement from another flavour; repeatable.
+    /// Take one statement from another flavour; can be given several times.
     #[arg(long, value_name = "NAME=FLAVOUR", value_parser = switch)]
     statement: Vec<(String, String)>,
     /// A folder of flavours of your own: FLAVOUR/NAME.sql.
@@ -132,9 +132,9 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
                 thinking: think_time,
             };
             if load.rate.is_some() && (pace.keying || pace.thinking) {
-                let hint = "leave --rate out, or the times off";
+                let hint = "leave out --rate, or --keying-time and --think-time";
                 return Err(Usage::new(
-                    "with keying or think time the terminals set the rate",
+                    "--rate does not go with keying or think time: the terminals set the rate",
                     hint,
                 )
                 .into());

@@ -45,7 +45,7 @@ impl Config {
 /// # Errors
 /// Tables that are not there, or half loaded.
 pub(super) fn read(connection: &mut dyn Connection) -> anyhow::Result<Config> {
-    let fill = "fill them: upshift load tpcc prepare --warehouses 10";
+    let fill = "fill the tables: upshift load tpcc prepare --warehouses 10";
     let Some(warehouses) = ask(connection, "SELECT MAX(w_id) FROM warehouse", fill)? else {
         return Err(half_loaded("table warehouse is empty"));
     };
@@ -55,15 +55,15 @@ pub(super) fn read(connection: &mut dyn Connection) -> anyhow::Result<Config> {
     match (noted, c_last) {
         (Some(noted), Some(c_last)) if noted == warehouses => Ok(Config { warehouses, c_last }),
         (Some(noted), Some(_)) => Err(half_loaded(&format!(
-            "table warehouse ends at {warehouses}, and {noted} were loaded"
+            "table warehouse ends at {warehouses}, and prepare loaded {noted}"
         ))),
-        _ => Err(half_loaded("their load was not completed")),
+        _ => Err(half_loaded("prepare did not complete")),
     }
 }
 
 fn half_loaded(why: &str) -> anyhow::Error {
-    let hint = "load them again: upshift load tpcc prepare --drop --warehouses 10";
-    Failure::new(format!("the tables are half loaded: {why}"), hint).into()
+    let hint = "fill them again: upshift load tpcc prepare --drop --warehouses 10";
+    Failure::new(format!("the tables are incomplete: {why}"), hint).into()
 }
 
 /// The one number of a result.

@@ -43,6 +43,14 @@ pub struct OneArgs {
 /// A statement that is not there, and what stops the load.
 pub fn run(args: &OneArgs) -> anyhow::Result<ExitCode> {
     let workload = One::new(args)?;
+    if args.load.knobs.autocommit && !workload.statements.is_plain_select(workload.key) {
+        let message = format!(
+            "--autocommit would commit each {}, and the tables would change",
+            args.name
+        );
+        let hint = "leave --autocommit out: each use is rolled back";
+        return Err(Usage::new(message, hint).into());
+    }
     run_workload(Arc::new(workload), &args.load)
 }
 

@@ -40,7 +40,9 @@ pub(super) fn prepare(
     drop: bool,
     seed: u64,
 ) -> anyhow::Result<()> {
-    let mut connection = connector().map_err(|error| refused(&error, 0, 1))?;
+    // Before anything is dropped, made or filled.
+    let mut connections = connect_all(connector, threads)?;
+    let mut connection = connector().map_err(|error| refused(&error, threads, threads + 1))?;
     if drop {
         drop_tables(&mut *connection)?;
     }
@@ -61,7 +63,7 @@ pub(super) fn prepare(
     let load = Load::new(seed);
     let progress = Progress::new(warehouses);
     let parts = Queue::new(Part::all(warehouses));
-    on_all(connector, threads, &|connection| {
+    on_all(&mut connections, &|connection| {
         while let Some(part) = parts.next() {
             fill(connection, &load, part).inspect_err(|_| parts.stop())?;
             progress.done(part);
@@ -70,7 +72,7 @@ pub(super) fn prepare(
     })?;
     eprintln!("indexes and statistics");
     let queue = Queue::new(statements(indexes));
-    on_all(connector, threads, &|connection| {
+    on_all(&mut connections, &|connection| {
         while let Some(statement) = queue.next() {
             say(connection, statement).inspect_err(|_| queue.stop())?;
         }
@@ -157,9 +159,9 @@ impl Progress {
 
 type Work<'a> = dyn Fn(&mut dyn Connection) -> anyhow::Result<()> + Sync + 'a;
 
-fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Result<()> {
-    let one = || -> anyhow::Result<()> {
-        let mut connection = connector().map_err(|error| refused(&error, 0, threads))?;
+fn connect_all(connector: &Connector, count: u32) -> anyhow::Result<Vec<Box<dyn Connection>>> {
+    let connect = |number| -> anyhow::Result<Box<dyn Connection>> {
+        let mut connection = connector().map_err(|error| refused(&error, number, count))?;
         let settings: &[&str] = match connection.family() {
             Family::Mysql => &["SET unique_checks = 0", "SET foreign_key_checks = 0"],
             Family::Postgres => &["SET synchronous_commit = off"],
@@ -167,10 +169,17 @@ fn on_all(connector: &Connector, threads: u32, work: &Work<'_>) -> anyhow::Resul
         for setting in settings {
             say(&mut *connection, setting)?;
         }
-        work(&mut *connection)
+        Ok(connection)
     };
+    (0..count).map(connect).collect()
+}
+
+fn on_all(connections: &mut [Box<dyn Connection>], work: &Work<'_>) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        let workers: Vec<_> = connections
+            .iter_mut()
+            .map(|connection| scope.spawn(move || work(&mut **connection)))
+            .collect();
         workers
             .into_iter()
             .try_for_each(|worker| worker.join().expect("the worker does not panic"))

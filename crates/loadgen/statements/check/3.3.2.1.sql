@@ -2,4 +2,4 @@
 SELECT COUNT(*)
   FROM warehouse
   LEFT JOIN (SELECT d_w_id, SUM(d_ytd) AS ytd FROM district GROUP BY d_w_id) AS districts ON d_w_id = w_id
- WHERE ytd IS NULL OR w_ytd <> ytd
+ WHERE (w_ytd <> ytd) IS NOT FALSE

@@ -11,4 +11,4 @@ SELECT COUNT(*)
                FROM history
               GROUP BY h_c_w_id, h_c_d_id, h_c_id) AS payments
          ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
- WHERE c_balance <> COALESCE(delivered, 0) - COALESCE(paid, 0)
+ WHERE (c_balance <> COALESCE(delivered, 0) - COALESCE(paid, 0)) IS NOT FALSE

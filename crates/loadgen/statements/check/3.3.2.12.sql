@@ -7,4 +7,4 @@ SELECT COUNT(*)
               WHERE ol_delivery_d IS NOT NULL
               GROUP BY o_w_id, o_d_id, o_c_id) AS deliveries
          ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
- WHERE c_balance + c_ytd_payment <> COALESCE(delivered, 0)
+ WHERE (c_balance + c_ytd_payment <> COALESCE(delivered, 0)) IS NOT FALSE

@@ -5,4 +5,4 @@ SELECT COUNT(*)
          ON o_w_id = d_w_id AND o_d_id = d_id
   LEFT JOIN (SELECT no_w_id, no_d_id, MAX(no_o_id) AS no_o_id FROM new_order GROUP BY no_w_id, no_d_id) AS new_orders
          ON no_w_id = d_w_id AND no_d_id = d_id
- WHERE o_id IS NULL OR d_next_o_id - 1 <> o_id OR d_next_o_id - 1 <> no_o_id
+ WHERE (d_next_o_id - 1 <> o_id) IS NOT FALSE OR d_next_o_id - 1 <> no_o_id

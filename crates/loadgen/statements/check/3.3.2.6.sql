@@ -5,4 +5,4 @@ SELECT COUNT(*)
                FROM order_line
               GROUP BY ol_w_id, ol_d_id, ol_o_id) AS order_lines
          ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id
- WHERE counted IS NULL OR o_ol_cnt <> counted
+ WHERE (o_ol_cnt <> counted) IS NOT FALSE

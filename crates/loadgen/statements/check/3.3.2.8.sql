@@ -2,4 +2,4 @@
 SELECT COUNT(*)
   FROM warehouse
   LEFT JOIN (SELECT h_w_id, SUM(h_amount) AS paid FROM history GROUP BY h_w_id) AS payments ON h_w_id = w_id
- WHERE paid IS NULL OR w_ytd <> paid
+ WHERE (w_ytd <> paid) IS NOT FALSE

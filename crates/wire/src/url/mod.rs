@@ -89,7 +89,7 @@ impl ServerUrl {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or_else(|| Error::Url("no scheme such as mysql://".to_owned()))?;
+            .ok_or_else(|| Error::Url("it has no scheme such as mysql://".to_owned()))?;
         let family = match scheme {
             "mysql" | "mariadb" => Family::Mysql,
             "postgres" | "postgresql" => Family::Postgres,
@@ -101,7 +101,7 @@ impl ServerUrl {
         let (authority, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         // Else what is taken for the host is a part of the password, and what follows is the rest of it.
         if after.contains('@') {
-            let why = "an @ behind the host: write a password's @ / ? as %40 %2F %3F";
+            let why = "it has an @ after the host: in a password, write @ / ? as %40 %2F %3F";
             return Err(Error::Url(why.to_owned()));
         }
         let (path, options) = after.split_once('?').unwrap_or((after, ""));
@@ -186,7 +186,13 @@ fn host_and_port(address: &str, family: Family) -> Result<(String, u16), Error> 
             let (host, after) = rest
                 .split_once(']')
                 .ok_or_else(|| Error::Url("host: no closing bracket".to_owned()))?;
-            (host, after.strip_prefix(':'))
+            match after.strip_prefix(':') {
+                None if !after.is_empty() => {
+                    let why = "host: a bracket with neither a colon nor the database after it";
+                    return Err(Error::Url(why.to_owned()));
+                }
+                port => (host, port),
+            }
         }
         None => match address.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -264,9 +270,13 @@ mod tests {
             ("oracle://x/y", "scheme"),
             ("mysql://x:y/z", "port"),
             ("mysql://[::1/z", "bracket"),
+            ("mysql://[::1]3307/z", "neither a colon"),
             ("mysql://h/d%zz", "hexadecimal"),
-            ("mysql://h/d?tls=maybe", "option tls: its value is not off|"),
-            ("mysql://h/d?tsl=off", "there are socket, tls,"),
+            (
+                "mysql://h/d?tls=maybe",
+                "the value of option tls is not off|",
+            ),
+            ("mysql://h/d?tsl=off", "the options are socket, tls,"),
             ("mysql://h/d?tls=verify", "tls-ca"),
             ("mysql://h/d?tls=verify-ca", "tls-ca"),
             ("mysql://h/d?tls-ca=x&tls=required", "tls=verify"),
@@ -281,7 +291,7 @@ mod tests {
             ),
             (
                 "mysql://h/d?max_allowed_packet=2g",
-                "option max_allowed_packet: its value is not BYTES",
+                "the value of option max_allowed_packet is not BYTES",
             ),
         ] {
             let message = ServerUrl::parse(text).expect_err(text).to_string();

@@ -25,10 +25,10 @@ const KNOWN: [(&str, &str); 12] = [
 /// What is wrong with an option. Only the name of one that there is can be shown: anything else may be a part of a password.
 fn wrong(name: &str) -> Error {
     Error::Url(match KNOWN.iter().find(|(known, _)| *known == name) {
-        Some((name, values)) => format!("option {name}: its value is not {values}"),
+        Some((name, values)) => format!("the value of option {name} is not {values}"),
         None => {
             let names = KNOWN.map(|(name, _)| name).join(", ");
-            format!("an option that there is not; there are {names}")
+            format!("unknown option; the options are {names}")
         }
     })
 }

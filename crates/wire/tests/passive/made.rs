@@ -11,7 +11,7 @@ use Side::{Client, Server};
 pub type Passed = Vec<(Side, Vec<u8>)>;
 
 /// A message of PostgreSQL.
-fn m(tag: u8, body: &[u8]) -> Vec<u8> {
+pub fn m(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
     [&[tag][..], &length, body].concat()
 }
@@ -29,30 +29,30 @@ fn startup() -> Passed {
     ]
 }
 
-fn postgres(more: Passed) -> Told {
+pub fn postgres(more: Passed) -> Told {
     let passed = [startup(), more].concat();
     told(Family::Postgres, &passed)
 }
 
-fn bind(portal: &str, statement: &str) -> Vec<u8> {
+pub fn bind(portal: &str, statement: &str) -> Vec<u8> {
     m(
         b'B',
         format!("{portal}\0{statement}\0\0\0\0\0\0\0").as_bytes(),
     )
 }
 
-fn execute(portal: &str, limit: u32) -> Vec<u8> {
+pub fn execute(portal: &str, limit: u32) -> Vec<u8> {
     m(
         b'E',
         &[portal.as_bytes(), b"\0", &limit.to_be_bytes()].concat(),
     )
 }
 
-fn parse(name: &str, sql: &str) -> Vec<u8> {
+pub fn parse(name: &str, sql: &str) -> Vec<u8> {
     m(b'P', format!("{name}\0{sql}\0\0\0").as_bytes())
 }
 
-const SYNC: &[u8] = b"S\0\0\0\x04";
+pub const SYNC: &[u8] = b"S\0\0\0\x04";
 
 #[test]
 fn an_error_skips_what_comes_before_the_next_sync() {

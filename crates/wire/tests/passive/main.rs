@@ -11,6 +11,7 @@ mod ours;
 mod packed;
 mod raw;
 mod relay;
+mod savepoint;
 
 use wire::Family;
 use wire::passive::{Exchange, Observed, SessionFacts, Side, Stream, Totals, Why};

@@ -7,6 +7,7 @@ use wire::Family;
 use wire::passive::{Kind, Side, Stream};
 
 use crate::captured::captured;
+use crate::made::m;
 use crate::{Told, read, told};
 
 const FILES: [(Family, &str); 6] = [
@@ -83,6 +84,27 @@ fn bytes_split_anywhere_give_the_same() {
             assert_eq!(in_pieces(family, &lines, cut), whole, "{name} {position}");
         }
     }
+}
+
+#[test]
+fn a_length_that_no_message_has_is_not_waited_for() {
+    let query = m(b'Q', b"SELECT 1\0");
+    let answer = [m(b'D', b"\0\0"), m(b'C', b"SELECT 1\0"), m(b'Z', b"I")];
+    let passed = [
+        (Side::Client, query.clone()),
+        // The end of an earlier row looks like the head of a message.
+        (Side::Server, b"D\xff\xff\xff\xf0 and so on".to_vec()),
+        (Side::Client, query),
+        (Side::Server, answer.concat()),
+    ];
+    let told = read(Stream::joined_late(Family::Postgres), &passed);
+    assert_eq!(told.broken, None);
+    let seen: Vec<_> = told
+        .exchanges
+        .iter()
+        .map(|each| (each.incomplete, each.rows))
+        .collect();
+    assert_eq!(seen, [(true, 0), (false, 1)]);
 }
 
 #[test]

@@ -27,12 +27,13 @@ use self::ways::{Sort, Ways};
 use super::format::{Ending, Meta, RecordedStatement};
 use super::writer::TraceWriter;
 use crate::failure::Failure;
+use crate::measure::Names;
 use crate::session::StatementId;
 
 pub use self::request::LeftOut;
 
-/// A trace numbers its statements with two bytes.
-const STATEMENTS_MAX: usize = 1 << 16;
+/// A result tells no more statements apart.
+const STATEMENTS_MAX: usize = Names::STATEMENTS_MAX;
 
 /// What an import made.
 #[derive(Debug)]
@@ -53,9 +54,19 @@ pub struct Imported {
 ///
 /// # Errors
 /// A file that is no capture, a masked one, one with nothing to replay or with too many different statements; a trace that cannot be
-/// written.
+/// written, or that would take the capture's place.
 pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
-    let known = Known::read(from)?;
+    if let (Ok(capture), Ok(trace)) = (from.canonicalize(), to.canonicalize())
+        && capture == trace
+    {
+        let message = format!("the trace would overwrite the capture {}", from.display());
+        return Err(Failure::new(message, "name another file for the trace").into());
+    }
+    write(&Known::read(from)?, from, to)
+}
+
+/// Make the trace of what a first reading has found: a capture that still runs may have more by now.
+fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let meta = known.meta(from);
     let writer = TraceWriter::create(to, &meta, Arc::new(AtomicBool::new(false)))?;
     let mut left_out = BTreeMap::new();
@@ -63,7 +74,10 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let pauses = !capture.begin().lacks(Lack::Gaps);
     let mut transactions = Transactions::new(&writer, pauses);
     let mut databases = Databases::default();
-    while let Some(record) = next(&mut capture)? {
+    for _ in 0..known.records {
+        let Some(record) = next(&mut capture)? else {
+            break;
+        };
         match record {
             Record::Session { connection, facts } => databases.logged_in(connection, &facts),
             Record::Exchange {
@@ -102,7 +116,7 @@ pub fn import(from: &Path, to: &Path) -> anyhow::Result<Imported> {
         connections,
         statements: meta.statements.len(),
         left_out,
-        whole: capture.ending().is_some(),
+        whole: known.whole,
     })
 }
 
@@ -117,6 +131,9 @@ struct Known {
     ways: Ways,
     databases: Databases,
     connections: u32,
+    records: u64,
+    /// The capture has its ending.
+    whole: bool,
 }
 
 impl Known {
@@ -140,8 +157,11 @@ impl Known {
             ways: Ways::default(),
             databases: Databases::default(),
             connections: 0,
+            records: 0,
+            whole: false,
         };
         while let Some(record) = next(&mut capture)? {
+            known.records += 1;
             match record {
                 Record::Session { connection, facts } => {
                     known.databases.logged_in(connection, &facts);
@@ -158,6 +178,7 @@ impl Known {
                 _ => {}
             }
         }
+        known.whole = capture.ending().is_some();
         if known.ids.len() > STATEMENTS_MAX {
             let message = format!(
                 "{} has {} different statements, and a trace holds {STATEMENTS_MAX}",

@@ -39,9 +39,11 @@ impl LeftOut {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::NotCaptured => "have values that the capture does not keep",
+            Self::NotCaptured => "have values that the capture did not keep",
             Self::UnknownText => "were prepared before the capture began",
-            Self::Binary => "have text that is not UTF-8, or values of types that are not read",
+            Self::Binary => {
+                "have text that is not UTF-8, or values of types that import does not read"
+            }
             Self::Database => {
                 "switch the database: a replay goes there by itself where --server names none"
             }

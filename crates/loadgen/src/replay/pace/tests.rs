@@ -145,6 +145,22 @@ fn the_end_of_the_load_ends_a_pause_and_not_its_transaction() {
 }
 
 #[test]
+fn what_was_due_and_did_not_begin_is_told() {
+    let asks = Asks {
+        pauses_ms: [0, 0, HOUR_MS],
+        seconds: 25,
+        ..Asks::default()
+    };
+    let clock = Arc::new(FakeClock::default());
+    let (finished, _) = replayed("pace-missed", asks, clock);
+    // The second was due after 10 s.
+    let totals = finished.totals;
+    assert_eq!((totals.not_begun, totals.latency.len()), (1, 2));
+    let waited_ms = totals.lag.max() / MS;
+    assert!((14_990..15_010).contains(&waited_ms), "{waited_ms}");
+}
+
+#[test]
 fn nobody_waits_for_a_pause_when_the_run_is_interrupted() {
     let asks = Asks {
         pauses_ms: [0, HOUR_MS, HOUR_MS],

@@ -79,13 +79,13 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = 'SELECT 1'\n",
             "2:14",
-            "no string",
+            "cannot be of type string",
             "a list",
         ),
         (
             "[transactions.t]\nstatements = [1]\n",
             "2:15",
-            "no integer",
+            "cannot be of type integer",
             "in quotes",
         ),
         (
@@ -103,13 +103,13 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = ['begin']\n",
             "2:15",
-            "BEGIN is no",
+            "BEGIN cannot be",
             "begin = true",
         ),
         (
             "[transactions.t]\nstatements = ['COMMIT']\n",
             "2:15",
-            "COMMIT is no",
+            "COMMIT cannot be",
             "begin = true",
         ),
         (
@@ -145,7 +145,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = [{ sql = 'x', statements = ['y'] }]\n",
             "2:15",
-            "not one of sql and statements",
+            "either sql or statements",
             "as a whole",
         ),
         (
@@ -157,13 +157,13 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = [{ name = 'x' }]\n",
             "2:15",
-            "not one of",
+            "either sql",
             "sql is",
         ),
         (
             "[transactions.t]\nstatements = [{ sql = 1 }]\n",
             "2:23",
-            "no integer",
+            "cannot be of type integer",
             "in quotes",
         ),
         (
@@ -181,7 +181,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = [{ sql = 'x', rows = 'one' }]\n",
             "2:35",
-            "rows is none",
+            "value of rows is unknown",
             "\"all\" or \"first\"",
         ),
         (
@@ -193,7 +193,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[transactions.t]\nstatements = [{ sql = 'x', into = [1] }]\n",
             "2:36",
-            "no integer",
+            "cannot be of type integer",
             "names in quotes",
         ),
         (
@@ -237,7 +237,7 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[variables]\n1a = 1\n",
             "2:1",
-            "no name of a variable",
+            "not a name for a variable",
             "begins with no digit",
         ),
         ("[variables]\na = {}\n", "2:5", "0 sources", "uniform, zipf"),
@@ -304,13 +304,13 @@ fn each_error_has_its_place_and_a_hint() {
         (
             "[variables]\na = { one_of = [1], draw = 'row' }\n",
             "2:28",
-            "draw is none",
+            "value of draw is unknown",
             "\"use\"",
         ),
         (
             "variables = 1\n",
             "1:13",
-            "variables is no integer",
+            "variables cannot be of type integer",
             "a table",
         ),
         (

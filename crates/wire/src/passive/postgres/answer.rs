@@ -215,6 +215,8 @@ impl Postgres {
         let words = tag.strip_suffix(b"\0").unwrap_or(tag);
         match words {
             b"BEGIN" | b"START TRANSACTION" => exchange.in_transaction_after = Some(true),
+            // ROLLBACK TO SAVEPOINT says ROLLBACK, too.
+            b"ROLLBACK" if exchange.verb == Some(Verb::Savepoint) => {}
             b"COMMIT" | b"ROLLBACK" => exchange.in_transaction_after = Some(false),
             _ => {}
         }

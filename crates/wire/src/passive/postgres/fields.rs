@@ -150,7 +150,6 @@ fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
         JSONB => return bytes.strip_prefix(&[JSONB_VERSION]).map(ParameterValue::of),
         _ => {}
     }
-    // A point in time without its zone, which is the session's.
     let column = Column::of(if kind == TIMESTAMPTZ { TIMESTAMP } else { kind });
     if column == Column::AsText {
         return None;
@@ -160,8 +159,23 @@ fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
     read(&[column], &mut cell, &mut made, MADE_BYTES_MAX).ok()?;
     match cell {
         [Cell::Int(number)] => Some(ParameterValue::Int(number)),
+        // Whatever the session's zone is: the binary form is in UTC.
+        [Cell::Bytes(text)] if kind == TIMESTAMPTZ => Some(ParameterValue::Text(in_utc(text))),
         [Cell::Bytes(text)] => Some(ParameterValue::Text(text.to_vec())),
         [Cell::Null] => None,
+    }
+}
+
+/// A point in time with its zone, which stands before the era.
+fn in_utc(text: &[u8]) -> Vec<u8> {
+    let (time, era) = match text.strip_suffix(b" BC") {
+        Some(time) => (time, &b" BC"[..]),
+        None => (text, &b""[..]),
+    };
+    match time.last() {
+        Some(last) if last.is_ascii_digit() => [time, b"+00", era].concat(),
+        // Infinity.
+        _ => text.to_vec(),
     }
 }
 
@@ -188,6 +202,20 @@ mod tests {
         let read = value(&uuid, UUID, true);
         assert_eq!(read, text("00112233-4455-6677-8899-aabbccddeeff"));
         assert_eq!(value(b"\x01{}", JSONB, true), text("{}"));
+        // An hour and a half after 2000-01-01 00:00 UTC, on the last second of 1 BC, and never.
+        for (micros, expected) in [
+            (5_400_000_000, "2000-01-01 01:30:00+00"),
+            (
+                -63_082_281_600_000_000 - 1_000_000,
+                "0001-12-31 23:59:59+00 BC",
+            ),
+            (i64::MAX, "infinity"),
+        ] {
+            let bytes = i64::to_be_bytes(micros);
+            assert_eq!(value(&bytes, TIMESTAMPTZ, true), text(expected));
+        }
+        let stamp = value(&0_i64.to_be_bytes(), TIMESTAMP, true);
+        assert_eq!(stamp, text("2000-01-01 00:00:00"));
         // Not as the server writes them.
         for (bytes, kind) in [(&uuid[1..], UUID), (b"\x02{}", JSONB)] {
             let kept = ParameterValue::Binary(bytes.to_vec());

@@ -1,5 +1,8 @@
 //! Messages of one side, told piece by piece, so that none has to be held.
 
+/// Neither side takes a longer message. What says a longer one was joined in the middle of another.
+const BODY_BYTES_MAX: u32 = 1 << 30;
+
 /// A step through a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
@@ -36,9 +39,9 @@ pub(super) struct Frames {
     pub(super) message: Message,
 }
 
-/// A length that counts less than itself.
+/// A length that no message has: it counts less than itself, or more than [`BODY_BYTES_MAX`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooShort;
+pub(super) struct WrongLength;
 
 impl Frames {
     /// Of a side whose first message has no tag.
@@ -54,7 +57,7 @@ impl Frames {
         &mut self,
         input: &mut &'a [u8],
         at_ns: u64,
-    ) -> Result<Option<Piece<'a>>, TooShort> {
+    ) -> Result<Option<Piece<'a>>, WrongLength> {
         let Some(left) = self.body else {
             return self.begin(input, at_ns);
         };
@@ -76,7 +79,7 @@ impl Frames {
         &mut self,
         input: &mut &'a [u8],
         at_ns: u64,
-    ) -> Result<Option<Piece<'a>>, TooShort> {
+    ) -> Result<Option<Piece<'a>>, WrongLength> {
         if self.have == 0 && self.is_untagged {
             self.head[0] = 0;
             self.have = 1;
@@ -95,7 +98,9 @@ impl Frames {
         }
         self.have = 0;
         let [tag, length @ ..] = self.head;
-        let body = u32::from_be_bytes(length).checked_sub(4).ok_or(TooShort)?;
+        let body = u32::from_be_bytes(length).checked_sub(4);
+        let body = body.filter(|body| *body <= BODY_BYTES_MAX);
+        let body = body.ok_or(WrongLength)?;
         self.body = Some(body);
         self.message.length = body;
         self.message.tag = tag;

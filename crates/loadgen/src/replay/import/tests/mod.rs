@@ -1,6 +1,7 @@
 //! Captured requests, put together, are the transactions that a replay sends.
 
 mod databases;
+mod growing;
 mod pauses;
 
 use std::collections::HashMap;

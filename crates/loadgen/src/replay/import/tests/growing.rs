@@ -1,0 +1,52 @@
+//! A capture that goes on while it is imported, and one that must not be overwritten.
+
+use std::os::unix::fs::MetadataExt;
+
+use trace::{Begin, Capture, Ending, TraceWriter};
+use wire::passive::{Observed, Verb};
+
+use super::super::{Known, import, write};
+use super::query;
+use crate::replay::tests::Scratch;
+
+/// A capture of these statements.
+fn capture(name: &str, statements: &[&str]) -> Scratch {
+    let scratch = Scratch::new(&format!("import-{name}"));
+    let begin = Begin {
+        family: "mysql".to_owned(),
+        began_unix_us: 0,
+        capture: Capture::Proxy,
+        masked: false,
+        log: None,
+    };
+    let writer = TraceWriter::create(&scratch.0, &begin, 0).expect("creates");
+    writer.connected(0, false);
+    for (ms, sql) in (1..).zip(statements) {
+        let exchange = query(sql, Verb::Select, (ms, ms), false);
+        writer.observed(1, &Observed::Exchange(Box::new(exchange)));
+    }
+    writer.finish(Ending::default()).expect("writes");
+    scratch
+}
+
+#[test]
+fn what_is_captured_between_the_two_readings_is_left_out() {
+    let early = capture("growing", &["SELECT a FROM t"]);
+    let known = Known::read(&early.0).expect("a capture");
+    drop(early);
+    let late = capture("growing", &["SELECT a FROM t", "SELECT b FROM t"]);
+    let to = Scratch::new("import-grown");
+    let made = write(&known, &late.0, &to.0).expect("a trace");
+    let mode = std::fs::metadata(&to.0).expect("a trace").mode();
+    assert_eq!(mode & 0o777, 0o600, "as the capture's");
+    assert_eq!((made.ending.statements, made.statements), (1, 1));
+}
+
+#[test]
+fn a_capture_is_not_overwritten() {
+    let capture = capture("same", &["SELECT a FROM t"]);
+    let before = std::fs::read(&capture.0).expect("a capture");
+    let refused = import(&capture.0, &capture.0).expect_err("the same file");
+    assert!(refused.to_string().contains("overwrite"), "{refused}");
+    assert_eq!(std::fs::read(&capture.0).expect("a capture"), before);
+}
