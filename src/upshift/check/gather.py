@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import pymysql
@@ -34,6 +35,8 @@ from upshift.errors import UsageError
 T = TypeVar("T")
 _LOOKS, _BETWEEN_LOOKS_S = 5, 0.1
 _OLDEST: Mapping[Family, tuple[int, int, int]] = {"mysql": (8, 0, 0), "mariadb": (10, 5, 0)}
+_COMMENT = re.compile(r"/\*.*?(\*/|$)|(--\s|#)[^\n]*", re.S)
+_NO_FILE_SYSTEM = "the file system of the data directory cannot be seen from here; root and the server's own user may see it"
 _NAMES: Mapping[Family, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 
@@ -61,6 +64,9 @@ def read_facts(
         unseen["index use"] = unseen["instruments"] = "performance_schema is off"
     if not _sees_all(session):
         unseen["all tables"] = "this login sees its own tables; GRANT SELECT ON *.* shows all"
+    tables: tuple[Table, ...] = part("tables", lambda: tuple(map(_table, session.ask(questions.TABLES))), ())
+    if "tables" in unseen:
+        unseen["all tables"] = unseen["tables"]
     indexes = questions.INDEXES.format(visible=_visible(family, version), others=questions.OTHERS)
     processes = "performance_schema.processlist" if family == "mysql" and watched else "information_schema.processlist"
     statements = questions.STATEMENTS.format(processes=processes)
@@ -77,7 +83,7 @@ def read_facts(
         status=status,
         origins=_origins(session, family),
         threads_running=_running(session, sleep),
-        tables=part("tables", lambda: tuple(map(_table, session.ask(questions.TABLES))), ()),
+        tables=tables,
         indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
         columns=part("columns", lambda: tuple(map(_column, session.ask(questions.COLUMNS))), ()),
         references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(questions.REFERENCES)), ()),
@@ -167,10 +173,14 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
 
 def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str, root: Path) -> dict[Section, str]:
     if host is None:
-        return {"machine": why_not, "disk": why_not, "disk speed": why_not, "text": why_not}
+        return {"machine": why_not, "file system": why_not, "disk": why_not, "disk speed": why_not, "text": why_not}
     unseen: dict[Section, str] = {}
+    if host.disk is None:
+        unseen["file system"] = _NO_FILE_SYSTEM
     if why := _why_no_speed(host, card, root):
-        unseen["disk speed"] = f"{why}; `upshift card --folder {datadir} --json > card.json` measures it for --card card.json"
+        unseen["disk speed"] = (
+            f"{why}; `upshift card --folder {quote(datadir)} --json > card.json` measures it for --card card.json"
+        )
         if host.disk is None or host.disk.rotational is None:
             unseen["disk"] = f"what the kernel says of the disk is missing or not to be trusted, and {why}"
     if host.text is None:
@@ -184,8 +194,10 @@ def _why_no_speed(host: Host, card: Card | None, root: Path) -> str:
         return "no machine card was named"
     if not (card.direct_io and card.read_us_p50 and card.fsync_us_p50):
         return "the card has no reads of the disk past the kernel's cache, or no syncs"
+    if host.disk is None:
+        return _NO_FILE_SYSTEM
     try:
-        same = host.disk is not None and (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
+        same = (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
     except OSError:
         same = False
     return "" if same else f"the card measured {card.folder}, which is not on the data's file system"
@@ -266,7 +278,7 @@ def _transaction(row: tuple[Any, ...]) -> Transaction:
 
 def _statement(row: tuple[Any, ...]) -> Running:
     thread, age_s, text = row
-    verb = re.search(r"\w+", text)
+    verb = re.search(r"\w+", _COMMENT.sub("", text))
     return Running(thread=thread, age_s=max(0, age_s or 0), verb=verb[0].upper() if verb else "")
 
 

@@ -95,7 +95,7 @@ def test_all_parts() -> None:
     assert facts.references == (("shop", "lines", "order_id"),)
     assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
     assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
-    assert facts.host is None and set(facts.unseen) == {"machine", "disk", "disk speed", "text", "card"}
+    assert facts.host is None and set(facts.unseen) == {"machine", "file system", "disk", "disk speed", "text", "card"}
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
 
 
@@ -115,6 +115,28 @@ def test_what_a_login_may_not_see() -> None:
     assert "GRANT SELECT" in facts.unseen["all tables"]
     assert not facts.statements and not facts.origins and len(facts.tables) == 2
     assert not any("processlist" in each for each in server.asked)
+
+
+def test_tables_that_could_not_be_read_are_not_all_tables() -> None:
+    """Else a key buffer is called unused, and a small pool large enough."""
+    server = Server()
+    server.answers["information_schema.tables WHERE"] = pymysql.err.OperationalError(3024, "maximum execution time exceeded")
+    facts = read(server)
+    assert facts.unseen["all tables"] == facts.unseen["tables"] == "the server needed more than 20 s for it"
+
+
+@pytest.mark.parametrize(
+    ("text", "verb"),
+    [
+        ("/* criteria query of an application, with its long name */ select id", "SELECT"),
+        ("-- a note\n# another\n(SELECT 1)", "SELECT"),
+        ("/* cut sho", ""),
+    ],
+)
+def test_a_statement_is_known_by_its_verb_and_not_by_a_comment(text: str, verb: str) -> None:
+    server = Server()
+    server.answers["processlist"] = [(9, 70, text)]
+    assert read(server).statements[0].verb == verb
 
 
 @pytest.mark.parametrize(
