@@ -8,10 +8,11 @@ from typing import Literal
 
 from upshift.check.model import SEVERITIES, Cause, Facts, Family, Finding, Found, NotJudged, Passed, Report, Section, Severity
 
-Need = Section | Literal["traffic"]
+Need = Section | Literal["traffic", "day"]
 BOTH: tuple[Family, ...] = ("mysql", "mariadb")
 
 ENOUGH_S = 3600
+DAY_S = 86_400
 ENOUGH_STATEMENTS = 10_000
 """Status counters of less than an hour or ten thousand statements speak of the start, not of the load."""
 
@@ -77,6 +78,9 @@ def _unknown(rule: Rule, facts: Facts) -> str:
         if need == "traffic":
             if why := too_little_traffic(facts):
                 return why
+        elif need == "day":
+            if facts.counted("uptime") < DAY_S:
+                return f"the server is up for {facts.counted('uptime'):,} s; a day is the least that shows what is read"
         elif need in facts.unseen:
             return facts.unseen[need]
     return ""
@@ -106,7 +110,7 @@ def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
         effect=rule.effect,
         risk=rule.risk,
         source=rule.source,
-        provable=rule.provable,
+        provable=rule.provable and bool(found.settings),
         settings_now=now,
         settings_then=dict(found.settings),
         settings_beside={name: facts.variables[name] for name in found.beside if name in facts.variables},

@@ -6,6 +6,7 @@ from statistics import median
 
 from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
+from upshift.check.rules.buffers import connections_that_fit
 from upshift.check.rules.words import listed, share
 
 _NEAR = 0.85
@@ -24,10 +25,13 @@ def _near_limit(facts: Facts) -> Found | None:
     if used < _NEAR * most and not refused:
         return None
     said = f" {refused:,} were refused." if refused else ""
-    return Found(
-        evidence=f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}",
-        settings={"max_connections": str(max(2 * used, most))},
-    )
+    told = f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}"
+    more = max(2 * used, most)
+    if facts.host:
+        more = min(more, connections_that_fit(facts))
+    if more <= most:
+        return Found(evidence=f"{told} Memory does not suffice for the buffers of more.")
+    return Found(evidence=told, settings={"max_connections": str(more)})
 
 
 def _thread_cache_off(facts: Facts) -> Found | None:
@@ -150,7 +154,10 @@ RULES: tuple[Rule, ...] = (
         cause="connections",
         severity="warning",
         source="MySQL manual: Too many connections",
-        variables=("max_connections",),
+        variables=(
+            *("max_connections", "key_buffer_size", "sort_buffer_size", "join_buffer_size", "read_buffer_size"),
+            *("read_rnd_buffer_size", "binlog_cache_size", "net_buffer_length"),
+        ),
         needs=("traffic",),
         condition=_near_limit,
         effect="No client gets error 1040.",
@@ -273,7 +280,10 @@ RULES: tuple[Rule, ...] = (
         needs=("statements",),
         condition=_long_query,
         effect="A runaway SELECT ends by itself; purge goes on.",
-        risk="Reports that take longer end with error 3024: raise the limit in their session.",
+        risk=(
+            "What takes longer ends: in MySQL SELECTs, with error 3024, in MariaDB every statement, also ALTER TABLE, with "
+            "error 1969. Raise the limit in the session of reports and backups."
+        ),
     ),
     Rule(
         id="prepared-near-limit",

@@ -24,7 +24,7 @@ def _small_pages(facts: Facts) -> Found | None:
     if effect != "cheaper":
         return None
     program = PurePosixPath(facts.host.program).name or "mysqld"
-    drop_in = f"/etc/systemd/system/{facts.family}.service.d/hugetext.conf"
+    drop_in = f"/etc/systemd/system/{facts.family}.service.d"
     told = (
         f"A call of one of {facts.card.function_counts[-1]:,} functions costs {figure(middle(small))} ns on this machine when "
         f"they lie on pages of 4 KiB, and {figure(middle(huge))} ns on pages of 2 MiB; {size(text.size_bytes)} of the server's "
@@ -36,7 +36,8 @@ def _small_pages(facts: Facts) -> Found | None:
         if facts.host.huge_pages in ("always", "madvise")
         else ("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",)
     )
-    return Found(evidence=told, commands=(*allow, f"printf '[Service]\\nEnvironment={preload}\\n' > {drop_in}"))
+    write = f"mkdir -p {drop_in} && printf '[Service]\\nEnvironment={preload}\\n' > {drop_in}/hugetext.conf"
+    return Found(evidence=told, commands=(*allow, f"{write} && systemctl daemon-reload"))
 
 
 RULES: tuple[Rule, ...] = (
