@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -103,6 +104,8 @@ def _size_bytes(folder: Path) -> int:
     seen: dict[int, int] = {}
     for parent, _folders, names in os.walk(folder):
         for name in names:
-            status = Path(parent, name).lstat()
-            seen[status.st_ino] = status.st_blocks * 512
+            # A dry run holds no lock: a command at work may remove a file meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                status = Path(parent, name).lstat()
+                seen[status.st_ino] = status.st_blocks * 512
     return sum(seen.values())

@@ -137,6 +137,10 @@ def test_only_and_ignore(upshift: Run) -> None:
         (("--prove", "general-log-on", "--connections", "many"), "--connections takes counts"),
         (("--prove", "general-log-on", "--until", "much"), "--until"),
         (("--fail-on", "note"), "'--fail-on'"),
+        (("--until", "1%"), "--until belongs to --prove"),
+        (("--dry-run",), "--dry-run belongs to --prove"),
+        (("--prove", "general-log-on", "--fail-on", "error"), "--fail-on does nothing beside --prove"),
+        (("--prove", "general-log-on", "--ignore", "general-log-on"), "--ignore does nothing beside --prove"),
     ],
 )
 def test_what_cannot_be_meant(upshift: Run, arguments: tuple[str, ...], said: str) -> None:

@@ -134,6 +134,24 @@ def test_one_run_is_removed_by_its_name(upshift: Run, cache: Path) -> None:
     assert code == 2 and "there is no run" in err
 
 
+def test_a_dry_run_beside_a_command_that_removes_files(upshift: Run, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.lstat
+
+    def lstat(self: Path) -> object:
+        if self.name == "file" and self.parent.name == "train-new":
+            raise FileNotFoundError(2, "No such file or directory", str(self))
+        return real(self)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    sizes = {each["name"]: each["size_bytes"] for each in cleaned(upshift, "--dry-run")["entries"]}
+    assert sizes["train-new"] == 0 and sizes["train-old"] > 0
+
+
+def test_an_age_beyond_all_time(upshift: Run, cache: Path) -> None:
+    code, _out, err = upshift("clean", "--older-than", "99999999999d")
+    assert code == 2 and "longer than time is counted" in err
+
+
 @pytest.mark.parametrize("text", ["7", "d", "7 d", "7m", "-1d"])
 def test_an_age_has_a_unit(upshift: Run, cache: Path, text: str) -> None:
     code, _out, err = upshift("clean", f"--older-than={text}")
