@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +146,28 @@ def test_a_dry_run_beside_a_command_that_removes_files(upshift: Run, cache: Path
     monkeypatch.setattr(Path, "lstat", lstat)
     sizes = {each["name"]: each["size_bytes"] for each in cleaned(upshift, "--dry-run")["entries"]}
     assert sizes["train-new"] == 0 and sizes["train-old"] > 0
+
+
+@pytest.mark.parametrize("place", ["stages/train-lost", "runs/20200101-000000-old"])
+def test_what_a_process_executes_or_works_in_stays(upshift: Run, cache: Path, place: str) -> None:
+    """A server that somebody started from a package or a build."""
+    program = cache / place / "server"
+    shutil.copy("/bin/sleep", program)
+    for at_work in (((str(program), "100"), cache), (("sleep", "100"), cache / place)):
+        process = subprocess.Popen(at_work[0], cwd=at_work[1])
+        try:
+            told = cleaned(upshift, "--keep", "0")
+            refused = upshift("runs", "rm", "old")
+        finally:
+            process.kill()
+            process.wait()
+        (entry,) = (each for each in told["entries"] if each["path"] == str(cache / place))
+        assert not entry["removed"] and f"process {process.pid}" in entry["used_by"] and program.is_file()
+        if entry["kind"] == "run":
+            assert refused[0] == 2 and f"process {process.pid} executes" in refused[2]
+            assert (cache / "stages/train-old").is_dir(), "what the run uses stays with it"
+    cleaned(upshift, "--keep", "0")
+    assert not program.exists()
 
 
 def test_an_age_beyond_all_time(upshift: Run, cache: Path) -> None:
