@@ -9,6 +9,7 @@ import struct
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from upshift import control_groups
 from upshift.check.model import Disk, Host
 from upshift.server.huge_text import text_of
 
@@ -42,8 +43,8 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
     process = root / "proc" / str(pid)
     memory = _fields(root / "proc/meminfo")
     own = _fields(process / "status")
-    groups = _groups(process, root)
-    limits = [limit for each in groups if (limit := _memory_limit(each))]
+    groups = control_groups.of(process, root)
+    limits = [limit for each in groups if (limit := control_groups.memory_limit(each))]
     total = memory["MemTotal"]
     least = min([total, *limits])
     # A buffer pool in reserved huge pages (large_pages) is not in VmRSS.
@@ -56,7 +57,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         swapped_bytes=own.get("VmSwap", 0),
         swap_bytes=memory.get("SwapTotal", 0),
         others_bytes=max(0, total - memory.get("MemAvailable", total) - resident),
-        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := _cpu_quota(each)))]),
+        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := control_groups.cpu_quota(each)))]),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
         huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
@@ -93,51 +94,6 @@ def _cpus(process: Path) -> int:
         return os.cpu_count() or 1
     ends = [part.split("-") for part in allowed[1].split(",")]
     return sum(int(last[-1]) - int(last[0]) + 1 for last in ends)
-
-
-def _groups(process: Path, root: Path) -> list[Path]:
-    """The folders of the process's control groups and of those above them, of both versions, as far as they are seen here."""
-    found = []
-    ours = _group_paths(root / "proc/self")
-    for controllers, path in _group_paths(process).items():
-        named = controllers.split(",")
-        # Of version 1, /proc may name the controllers in another order than the folder: each has a link of its own.
-        limiting = next((each for each in ("memory", "cpu") if each in named), "")
-        if controllers and not limiting:
-            continue
-        folders = (controllers, ",".join(reversed(named)), limiting)
-        mount = next((each for name in folders if (each := root / "sys/fs/cgroup" / name).is_dir()), root / "sys/fs/cgroup")
-        here, own = (PurePosixPath(each.lstrip("/")) for each in (path, ours.get(controllers, "/")))
-        if ".." in here.parts:
-            continue  # beside the groups that are seen here
-        if not (mount / here).is_dir():
-            # Paths of another namespace. The mount is our own group: the process's too, where it is in it or below.
-            if own not in (here, *here.parents):
-                continue
-            here = here.relative_to(own)
-        found += [mount / each for each in (here, *here.parents)]
-    return list(dict.fromkeys(found))
-
-
-def _group_paths(process: Path) -> dict[str, str]:
-    """Of each hierarchy, by its controllers; version 2 has none."""
-    lines = (line.split(":", 2) for line in _read(process / "cgroup").splitlines())
-    return {controllers: path for _number, controllers, path in lines}
-
-
-def _memory_limit(group: Path) -> int | None:
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        text = _read(group / name).strip()
-        if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
-            return int(text)
-    return None
-
-
-def _cpu_quota(group: Path) -> float | None:
-    if text := _read(group / "cpu.max").split():
-        return None if text[0] == "max" else int(text[0]) / int(text[1])
-    quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _chosen(text: str) -> str:
