@@ -54,7 +54,7 @@ def cpu_quota(group: Path) -> float | None:
 
 
 def memory_left(root: Path = Path("/")) -> int | None:
-    """Bytes that this process's groups leave it of their limits; what they hold of the page cache can be had. None: no limit."""
+    """Bytes that our groups leave us of their limits; what they hold of the page cache can be had. None: no limit."""
     left = []
     for group in of(root / "proc/self", root):
         if limit := memory_limit(group):
