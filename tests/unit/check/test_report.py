@@ -63,6 +63,16 @@ def test_the_report_fits_80_columns_and_has_all_parts() -> None:
     assert "--prove doublewrite-off" in flat and "--prove myisam-tables" not in flat
 
 
+@pytest.mark.parametrize("id", ["barriers-off", "text-small-pages", "joins-without-index"])
+def test_what_is_pasted_is_on_one_line_however_narrow_the_terminal(id: str) -> None:
+    report = reported(EXAMPLES[id].firing)
+    (finding,) = report.findings
+    (line,) = (*finding.shell, *finding.sql)
+    assert len(line) > 60
+    shown = [each for each in printed(report, 60).splitlines() if each.rstrip(";").endswith(line)]
+    assert shown == [f"    {'shell' if finding.shell else 'SQL':<8}{line}{'' if finding.shell else ';'}"]
+
+
 def test_nothing_found() -> None:
     assert "nothing found" in printed(reported(WELL))
 
