@@ -50,6 +50,9 @@ RULES: tuple[Rule, ...] = (
         needs=("machine", "text", "card"),
         condition=_small_pages,
         effect="Less time for finding code. `text_huge_pages` in a variant lets `upshift measure` say how much.",
-        risk="perf loses the names of functions; memory of the text's size. docs/reference/hugetext.md has the library.",
+        risk=(
+            "perf loses the names of functions; memory of the text's size. A unit that preloads something already, such as an "
+            "allocator, needs both in LD_PRELOAD. docs/reference/hugetext.md has the library."
+        ),
     ),
 )
