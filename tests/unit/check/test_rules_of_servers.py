@@ -70,13 +70,20 @@ def test_a_fix_changes_something(rule: Rule) -> None:
             status={"created_tmp_disk_tables": "500000"},
         ),
         changed(
+            variables={"tmp_table_size": str(64 * MIB), "internal_tmp_mem_storage_engine": "MEMORY"},
+            status={"created_tmp_disk_tables": "500000"},
+        ),
+        changed(
             variables={"table_open_cache": "400", "max_connections": "2000"},
             status={"opened_tables": "9000000", "open_tables": "400"},
         ),
         changed(variables={"innodb_flush_log_at_trx_commit": "0"}),
         changed(variables={"innodb_flush_log_at_trx_commit": "0", "sync_binlog": "0"}),
     ],
-    ids=["connections", "buffer pool", "temporary tables", "temporary tables of MEMORY", "table cache", "logs", "no syncs"],
+    ids=[
+        *("connections", "buffer pool", "temporary tables", "temporary tables of MEMORY", "temporary tables and their pair"),
+        *("table cache", "logs", "no syncs"),
+    ],
 )
 def test_two_findings_do_not_contradict_each_other(facts: Facts) -> None:
     settings: dict[str, str] = {}
@@ -240,6 +247,23 @@ def test_more_connections_are_not_advised_than_memory_holds() -> None:
     tight = changed(status=near, variables={"innodb_buffer_pool_size": str(int(14.0 * GIB))}, host={"others_bytes": 0})
     (finding,) = findings(tight, "connections-near-limit").values()
     assert finding.my_cnf == () and "Memory does not suffice" in finding.evidence
+
+
+def test_connections_that_an_earlier_limit_refused() -> None:
+    status = {"max_used_connections": "152", "connection_errors_max_connections": "12"}
+    assert "connections-near-limit" not in findings(changed(status=status, variables={"max_connections": "1000"}))
+    (finding,) = findings(changed(status=status, variables={"max_connections": "151"}), "connections-near-limit").values()
+    assert finding.my_cnf == ("max_connections = 304",) and "12 were refused" in finding.evidence
+
+
+def test_the_users_own_tables_in_memory_keep_their_limit() -> None:
+    facts = changed(status={"created_tmp_disk_tables": "500000"}, variables={"max_heap_table_size": str(GIB)})
+    assert findings(facts)["tmp-tables-on-disk"].settings_then == {"tmp_table_size": "32M"}
+
+
+def test_the_most_prepared_statements_are_not_lowered() -> None:
+    facts = changed(status={"prepared_stmt_count": "9000000"}, variables={"max_prepared_stmt_count": "9000000"})
+    assert findings(facts)["prepared-near-limit"].my_cnf == ()
 
 
 def test_the_free_space_of_a_shared_tablespace_is_no_tables_own() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from upshift import console
 from upshift.cli import app as cli_app
 from upshift.console import ConsoleProgress
+from upshift.machine import describe_machine
 from upshift.paths import CHECKOUT
 
 
@@ -79,6 +80,16 @@ def test_what_the_machine_is_at_fault_for(
     if not traceback:
         assert isinstance(end.value, SystemExit) and end.value.code == 1
         assert "hint: " in capsys.readouterr().err
+
+
+def test_a_machine_without_os_release_or_systemd_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object, **_named: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("platform.freedesktop_os_release", refuse)
+    monkeypatch.setattr("subprocess.run", refuse)
+    found = describe_machine()
+    assert (found.os, found.virtual) == ("Linux", "unknown") and found.cpus >= 1
 
 
 @pytest.mark.parametrize("arguments", [("recipes",), ("recipes", "--json"), ("runs", "--json")])

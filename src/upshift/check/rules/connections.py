@@ -17,12 +17,13 @@ _LEAST_FILES = 5000
 _LONG_S = 3600
 _LEAST_BACKLOG = 50
 _LONG_LOCK_WAIT_S = 600
+_MOST_PREPARED = 4_194_304
 
 
 def _near_limit(facts: Facts) -> Found | None:
     most, used = facts.number("max_connections"), facts.counted("max_used_connections")
     refused = facts.counted("connection_errors_max_connections")
-    if used < _NEAR * most and not refused:
+    if used < _NEAR * most:  # those refused may have met an earlier limit
         return None
     said = f" {refused:,} were refused." if refused else ""
     told = f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}"
@@ -144,7 +145,8 @@ def _prepared(facts: Facts) -> Found | None:
     if not most or now < 0.8 * most:
         return None
     told = f"{now:,} prepared statements are open, and {most:,} may be: clients prepare and do not close."
-    return Found(evidence=told, settings={"max_prepared_stmt_count": str(min(4 * most, 4_194_304))})
+    more = min(4 * most, _MOST_PREPARED)
+    return Found(evidence=told, settings={"max_prepared_stmt_count": str(more)} if more > most else {})
 
 
 RULES: tuple[Rule, ...] = (

@@ -194,7 +194,7 @@ RULES: tuple[Rule, ...] = (
         variables=("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"),
         condition=_not_written,
         effect="Only a crash of the machine loses commits, or none with the value 1.",
-        risk="A write to the page cache at each commit.",
+        risk="A write to the page cache at each commit; with the value 1 each commit waits for a sync.",
         provable=True,
     ),
     Rule(

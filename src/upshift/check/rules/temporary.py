@@ -67,11 +67,13 @@ def _on_disk(facts: Facts) -> Found | None:
         return None
     now = facts.number("tmp_table_size")
     most = min(GIB, max(_LITTLE_BYTES, facts.host.memory_bytes / _MOST_OF_MEMORY)) if facts.host else GIB
-    if 2 * now > most:
+    if 2 * now > most or _pair(facts):
         return None
     told = f"{disk:,} of {max(all_, disk):,} temporary tables went to the disk ({share(disk, max(all_, disk))})."
-    double = amount(2 * now)
-    return Found(evidence=told, settings={"tmp_table_size": double, "max_heap_table_size": double}, beside=(_ENGINE,))
+    double = {"tmp_table_size": amount(2 * now)}
+    if facts.number("max_heap_table_size") >= 2 * now:
+        return Found(evidence=told, settings=double, beside=("max_heap_table_size", _ENGINE))
+    return Found(evidence=told, settings={**double, "max_heap_table_size": amount(2 * now)}, beside=(_ENGINE,))
 
 
 def _merges(facts: Facts) -> Found | None:
