@@ -68,7 +68,9 @@ def read_facts(
     if "tables" in unseen:
         unseen["all tables"] = unseen["tables"]
     indexes = questions.INDEXES.format(visible=_visible(family, version), others=questions.OTHERS)
-    processes = "performance_schema.processlist" if family == "mysql" and watched else "information_schema.processlist"
+    # MySQL has the first since 8.0.22; the second, which it deprecates, holds a lock over all threads.
+    own_list = family == "mysql" and version >= (8, 0, 22) and watched
+    processes = "performance_schema.processlist" if own_list else "information_schema.processlist"
     statements = questions.STATEMENTS.format(processes=processes)
     none: tuple[Transaction, ...] = ()
     transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(questions.TRANSACTIONS))), none)

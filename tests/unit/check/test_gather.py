@@ -117,6 +117,21 @@ def test_what_a_login_may_not_see() -> None:
     assert not any("processlist" in each for each in server.asked)
 
 
+@pytest.mark.parametrize(
+    ("version", "schema"),
+    [
+        ("9.7.4", "performance_schema"),
+        ("8.0.22", "performance_schema"),
+        ("8.0.21", "information_schema"),
+        ("11.8.2-MariaDB", "information_schema"),
+    ],
+)
+def test_where_statements_are_looked_up(version: str, schema: str) -> None:
+    server = Server(version)
+    read(server)
+    assert [each for each in server.asked if f"FROM {schema}.processlist" in each]
+
+
 def test_tables_that_could_not_be_read_are_not_all_tables() -> None:
     """Else a key buffer is called unused, and a small pool large enough."""
     server = Server()
