@@ -175,8 +175,10 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
 
 def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str, root: Path) -> dict[Section, str]:
     if host is None:
-        return {"machine": why_not, "file system": why_not, "disk": why_not, "disk speed": why_not, "text": why_not}
+        return dict.fromkeys(("machine", "network", "file system", "disk", "disk speed", "text"), why_not)
     unseen: dict[Section, str] = {}
+    if host.somaxconn is None:
+        unseen["network"] = "the server has a network of its own, as in a container"
     if host.disk is None:
         unseen["file system"] = _NO_FILE_SYSTEM
     if why := _why_no_speed(host, card, root):

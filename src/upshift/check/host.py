@@ -61,7 +61,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
         huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
-        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096),
+        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096) if _shares_network(process, root) else None,
         disk=_disk(process, datadir, root),
         thread_pool=plugins is not None and (plugins / "thread_pool.so").is_file(),
         program=_program(process),
@@ -81,6 +81,14 @@ def _program(process: Path) -> str:
         return str((process / "exe").readlink())
     except OSError:
         return ""
+
+
+def _shares_network(process: Path, root: Path) -> bool:
+    """Whether the process's network namespace is ours, as far as this user may see."""
+    try:
+        return (process / "ns/net").readlink() == (root / "proc/self/ns/net").readlink()
+    except OSError:
+        return True
 
 
 def _fields(file: Path) -> dict[str, int]:

@@ -22,6 +22,7 @@ Section = Literal[
     "transactions",
     "statements",
     "machine",
+    "network",
     "file system",
     "disk",
     "disk speed",
@@ -173,7 +174,8 @@ class Host(Value):
     swappiness: int
     huge_pages: str
     """Transparent huge pages: ``always``, ``madvise``, ``never``; empty where the kernel has none."""
-    somaxconn: int
+    somaxconn: int | None
+    """None: the server has a network of its own, and this one's setting does not hold for it."""
     disk: Disk | None
     thread_pool: bool
     """Whether ``thread_pool.so`` lies in the server's plugin folder."""

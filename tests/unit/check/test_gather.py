@@ -95,7 +95,15 @@ def test_all_parts() -> None:
     assert facts.references == (("shop", "lines", "order_id"),)
     assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
     assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
-    assert facts.host is None and set(facts.unseen) == {"machine", "file system", "disk", "disk speed", "text", "card"}
+    assert facts.host is None and set(facts.unseen) == {
+        "machine",
+        "network",
+        "file system",
+        "disk",
+        "disk speed",
+        "text",
+        "card",
+    }
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
 
 
@@ -209,6 +217,18 @@ def test_a_card_says_how_fast_the_datas_disk_is_and_no_other(
     assert facts.host and facts.host.disk and facts.host.disk.rotational is None
     assert why is None or why in facts.unseen["disk speed"]
     assert ("disk speed" in facts.unseen) == ("disk" in facts.unseen) == (why is not None)
+
+
+def test_a_container_has_a_network_of_its_own(tmp_path: Path) -> None:
+    for number, seen in ((1, True), (2, False)):
+        server = on_this_machine(tmp_path)
+        for process, net in (("77", number), ("self", 1)):
+            folder = tmp_path / f"proc/{process}/ns"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "net").unlink(missing_ok=True)
+            (folder / "net").symlink_to(f"net:[{net}]")
+        facts = read_facts(server, sleep=lambda _s: None, root=tmp_path)
+        assert facts.host and (facts.host.somaxconn is not None) is seen is ("network" not in facts.unseen)
 
 
 def test_a_port_of_this_machine_may_be_a_containers(tmp_path: Path) -> None:

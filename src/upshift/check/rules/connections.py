@@ -87,7 +87,7 @@ def _backlog(facts: Facts) -> Found | None:
 
 
 def _somaxconn(facts: Facts) -> Found | None:
-    assert facts.host
+    assert facts.host and facts.host.somaxconn is not None
     now = facts.host.somaxconn
     if now >= min(facts.number("back_log"), facts.number("max_connections"), 1024) or facts.on("skip_networking"):
         return None
@@ -234,7 +234,7 @@ RULES: tuple[Rule, ...] = (
         severity="note",
         source="MySQL manual: Server System Variables, back_log",
         variables=("back_log", "max_connections", "skip_networking"),
-        needs=("machine",),
+        needs=("machine", "network"),
         condition=_somaxconn,
         effect="A burst of new connections is not refused.",
         risk="None that is known; write the line to /etc/sysctl.d to keep it.",
