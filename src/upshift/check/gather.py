@@ -44,7 +44,7 @@ def read_facts(
     session: Session, *, card: Card | None = None, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")
 ) -> Facts:
     """All that this login may see, and its machine's ``card``. Raises UsageError for a server that no rule holds for."""
-    variables = {name.lower(): value for name, value in session.ask("SHOW GLOBAL VARIABLES")}
+    variables = {name.lower(): value or "" for name, value in session.ask("SHOW GLOBAL VARIABLES")}
     family, version = _who(variables["version"], variables.get("version_comment", ""))
     status = _status(session)
     host, why_no_host = _host(session, variables, root)
@@ -119,7 +119,7 @@ def _who(version: str, comment: str) -> tuple[Family, tuple[int, int, int]]:
 
 
 def _status(session: Session) -> dict[str, str]:
-    return {name.lower(): value for name, value in session.ask("SHOW GLOBAL STATUS")}
+    return {name.lower(): value or "" for name, value in session.ask("SHOW GLOBAL STATUS")}
 
 
 def _running(session: Session, sleep: Callable[[float], None]) -> tuple[int, ...]:

@@ -107,6 +107,16 @@ def test_all_parts() -> None:
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
 
 
+def test_a_variable_without_a_value_is_an_empty_one() -> None:
+    server = Server()
+    for word in ("GLOBAL VARIABLES", "GLOBAL STATUS"):
+        rows = server.answers[word]
+        assert isinstance(rows, list)
+        rows.append(("Odd", None))
+    facts = read(server)
+    assert facts.text("odd") == "" and facts.counted("odd") == 0
+
+
 def test_what_a_login_may_not_see() -> None:
     server = Server()
     server.answers |= {

@@ -43,6 +43,13 @@ def test_a_rule_asks_only_for_variables_that_it_names(rule: Rule) -> None:
         judge(bare, [rule], server="db")
 
 
+@pytest.mark.parametrize("value", ["", "many"])
+def test_a_variable_that_is_no_number_takes_no_other_rule_with_it(value: str) -> None:
+    report = judge(changed(variables={"innodb_io_capacity": value, "general_log": "ON"}), RULES, server="db")
+    assert [each.id for each in report.findings] == ["general-log-on"]
+    assert "io-capacity-low" in {each.id for each in report.not_judged if "not the number" in each.why}
+
+
 def test_a_mariadb_without_innodb() -> None:
     kept = {name: value for name, value in MARIADB.variables.items() if not name.startswith("innodb_")}
     judge(MARIADB.model_copy(update={"variables": kept}), RULES, server="db")
