@@ -38,8 +38,8 @@ def require_disk(disk_bytes: int) -> None:
 def require_memory(memory_bytes: int, what: str = "the work", otherwise: str = "use a machine with more memory") -> None:
     """Raises NotEnoughRoom when less is free; ``$UPSHIFT_NEEDED_MEMORY_BYTES`` replaces the figure."""
     needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_MEMORY_BYTES", memory_bytes))
-    available_bytes, left_bytes = psutil.virtual_memory().available, memory_left()
-    if left_bytes is not None:  # a container's
+    available_bytes = psutil.virtual_memory().available
+    if (left_bytes := memory_left()) is not None:  # a container's
         available_bytes = min(available_bytes, left_bytes)
     if available_bytes < needed_bytes:
         raise NotEnoughRoom(

@@ -134,8 +134,8 @@ RULES: tuple[Rule, ...] = (
         condition=_no_key,
         effect="Replicas find a row without reading the table; inserts share no lock for a hidden key.",
         risk=(
-            "The table is rebuilt. A key of the application's own is better than a hidden column. Before MySQL 8.0.23 the column "
-            "is not hidden, and INSERTs without a list of columns fail."
+            "The table is rebuilt. A key of the application's own is better than a hidden column. Before MySQL 8.0.23 the "
+            "column is not hidden, and INSERTs without a list of columns fail."
         ),
     ),
     Rule(
