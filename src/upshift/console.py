@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -44,10 +45,8 @@ def result(text: str) -> None:
 
 
 def result_json(text: str) -> None:
-    """JSON on stdout; in ASCII where stdout's encoding has not all of its characters."""
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
+    """JSON on stdout, which is UTF-8 whatever encoding stdout has: ASCII is a part of both."""
+    if not text.isascii() and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
         text = json.dumps(json.loads(text), indent=2)
     sys.stdout.write(text + "\n")
 

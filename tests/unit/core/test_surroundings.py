@@ -37,7 +37,7 @@ def test_a_result_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch, en
 
     def command(*_given: object, **_named: object) -> None:
         console.result("5 µs → less")
-        console.result_json('{"text": "5 µs → less"}')
+        console.result_json('{"text": "5 µs"}')
 
     monkeypatch.setattr(cli_app, "app", command)
     monkeypatch.setattr(sys, "stdout", stdout)
@@ -45,9 +45,9 @@ def test_a_result_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch, en
         cli_app.main()
     stdout.flush()
     assert isinstance(stdout.buffer, io.BytesIO)
-    line, _, told = stdout.buffer.getvalue().decode(encoding).partition("\n")
-    assert end.value.code == 0 and line.endswith("less")
-    assert json.loads(told) == {"text": "5 µs → less"}
+    line, _, told = stdout.buffer.getvalue().partition(b"\n")
+    assert end.value.code == 0 and line.decode(encoding).endswith("less")
+    assert json.loads(told.decode("utf-8")) == {"text": "5 µs"}
 
 
 def test_a_cache_that_cannot_be_there_is_no_traceback(tmp_path: Path) -> None:
