@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import json
+import os
 import sys
 import textwrap
 import time
@@ -42,6 +45,9 @@ def result(text: str) -> None:
 
 
 def result_json(text: str) -> None:
+    """JSON on stdout, which is UTF-8 whatever encoding stdout has: ASCII is a part of both."""
+    if not text.isascii() and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
+        text = json.dumps(json.loads(text), indent=2)
     sys.stdout.write(text + "\n")
 
 
@@ -79,7 +85,8 @@ class ConsoleProgress:
 
     def update(self, done: float, total: float, detail: str = "") -> None:
         now = time.monotonic()
-        if now - self._shown < (_REDRAW_S if err.is_terminal else _PLAIN_EVERY_S):
+        redraws = _redraws()
+        if now - self._shown < (_REDRAW_S if redraws else _PLAIN_EVERY_S):
             return
         self._shown = now
         if _quiet:
@@ -88,7 +95,7 @@ class ConsoleProgress:
         share = done / total if total else 0.0
         remaining = f", {_duration(spent_s / share - spent_s)} to go" if share > 0.02 else ""
         line = f"[{self._number}/{self._stages}] {self._name} {share:4.0%}{remaining}  {detail}"
-        if err.is_terminal:
+        if redraws:
             err.file.write(f"\r\x1b[2K{line[: err.width - 1]}")
             err.file.flush()
             self._drawn = True
@@ -109,6 +116,11 @@ class ConsoleProgress:
             err.file.write("\r\x1b[2K")
             err.file.flush()
             self._drawn = False
+
+
+def _redraws() -> bool:
+    """Whether stderr understands control codes. FORCE_COLOR makes a terminal of any file, and asks for colours alone."""
+    return err.is_interactive and ("FORCE_COLOR" not in os.environ or err.file.isatty())
 
 
 def _duration(seconds: float) -> str:

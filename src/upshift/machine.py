@@ -31,12 +31,19 @@ def describe_machine() -> Machine:
         cpu=_cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        os=platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
+        os=_system(),
         kernel=platform.release(),
         virtual=_virtual(),
         # The kernel lists a core PMU here exactly when it can count hardware events.
         pmu=Path("/sys/bus/event_source/devices/cpu").exists(),
     )
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:  # a small container has no os-release
+        return platform.system()
 
 
 def _cpu_model() -> str:
@@ -48,5 +55,5 @@ def _virtual() -> str:
     try:
         done = subprocess.run(["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False)
         return done.stdout.strip() or "unknown"
-    except FileNotFoundError:
+    except OSError:
         return "unknown"

@@ -7,6 +7,7 @@ import shutil
 
 import psutil
 
+from upshift.control_groups import memory_left
 from upshift.errors import NotEnoughRoom
 from upshift.paths import cache_dir
 
@@ -38,6 +39,8 @@ def require_memory(memory_bytes: int, what: str = "the work", otherwise: str = "
     """Raises NotEnoughRoom when less is free; ``$UPSHIFT_NEEDED_MEMORY_BYTES`` replaces the figure."""
     needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_MEMORY_BYTES", memory_bytes))
     available_bytes = psutil.virtual_memory().available
+    if (left_bytes := memory_left()) is not None:  # a container's
+        available_bytes = min(available_bytes, left_bytes)
     if available_bytes < needed_bytes:
         raise NotEnoughRoom(
             f"{what} needs about {needed_bytes / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import shlex
 import signal
 import subprocess
@@ -133,7 +134,7 @@ class SystemShell:
                 if timer:
                     timer.start()
                 with _opened(log) as out:
-                    printed = _read(_output(process.popen, captured), out, on_line)
+                    printed = _read(_output(process.popen, captured, expired), out, on_line)
                 code, usage = _collect(process.popen)
             except BaseException:
                 process.stop()
@@ -185,6 +186,11 @@ class SystemShell:
                     f"{command.argv[0]} is not on this machine",
                     "`upshift doctor` says how to get what is missing",
                 ) from error
+            except subprocess.SubprocessError as error:  # the child could not keep to its CPUs
+                raise CommandFailed(
+                    f"{command.argv[0]} cannot be kept to the CPUs {', '.join(map(str, command.cpus))}",
+                    "name CPUs that this process may use: `taskset -cp $$` lists them",
+                ) from error
             except OSError as error:
                 raise CommandFailed(
                     f"{command.argv[0]} cannot be run: {error.strerror}", "it must be an executable for this machine"
@@ -203,18 +209,37 @@ class SystemShell:
 
 
 _TAIL_LINES = 200
+_LOOK_S = 0.5
 
 
-def _output(popen: subprocess.Popen[bytes], captured: IO[bytes] | None) -> Iterator[bytes]:
+def _output(popen: subprocess.Popen[bytes], captured: IO[bytes] | None, expired: threading.Event) -> Iterator[bytes]:
     """A command's output by lines: as they come, or from its file once it has ended."""
     if captured is None:
         assert popen.stdout is not None
-        yield from popen.stdout
+        yield from _lines(popen.stdout.fileno(), expired)
         return
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
     captured.seek(0)
     yield from captured
+
+
+def _lines(pipe: int, expired: threading.Event) -> Iterator[bytes]:
+    """The lines from a pipe to its end, or until ``expired``: a daemon that the command left behind may hold it open."""
+    begun = b""
+    ready = select.poll()
+    ready.register(pipe, select.POLLIN)
+    while True:
+        if ready.poll(_LOOK_S * 1000):
+            read = os.read(pipe, 1 << 16)
+            *lines, begun = (begun + read).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+            if not read:
+                break
+        elif expired.is_set():
+            break
+    if begun:
+        yield begun
 
 
 def _read(output: Iterator[bytes], log: IO[bytes] | None, on_line: Callable[[str], None] | None) -> str:

@@ -14,6 +14,7 @@ Pages = Literal["small", "huge"]
 """Of 4 KiB or of 2 MiB."""
 Layout = Literal["packed", "spread"]
 """Functions side by side, or one in each page of 4 KiB."""
+_BYTES_A_FUNCTION = {"packed": 64, "spread": 4096}
 Repeated = tuple[float, ...]
 """A figure's repetitions in its unit; empty when it was not measured."""
 
@@ -48,8 +49,8 @@ class Calls(Value):
 
     @property
     def as_asked(self) -> bool:
-        """Whether the code had the pages that were asked for."""
-        return self.pages == "small" or self.huge_bytes > 0
+        """Whether all of the code had the pages that were asked for."""
+        return self.pages == "small" or self.huge_bytes >= self.functions * _BYTES_A_FUNCTION[self.layout]
 
 
 class Cache(Value):

@@ -23,7 +23,7 @@ def measure_card(shell: Shell, program: Path, folder: Path, seconds: float) -> C
     """
     command = Command((str(program), "--folder", str(folder), "--seconds", f"{seconds:g}"))
     # A disk that takes seconds for a write is what makes it last longer.
-    done = shell.run(command, check=False, timeout_s=5 * seconds + 60)
+    done = shell.run(command, check=False, timeout_s=5 * min(MOST_S, seconds) + 60)
     if done.returncode != 0:
         raise _failure(done)
     try:

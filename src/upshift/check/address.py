@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ _EXAMPLE = "such as mysql://user@host:3306, or mysql://user@/?socket=/run/mysqld
 _FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 """Where the server's own clients look, in their order."""
 _GROUPS = ("client", "mysql", "upshift")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 _KEY_BYTES = 20
 _POSTGRES = ("postgres", "postgresql")
 
@@ -53,6 +55,8 @@ def find_address(
     files = [defaults_file] if defaults_file else [Path(each).expanduser() for each in _FILES]
     if defaults_file and not defaults_file.is_file():
         raise UsageError(f"there is no option file {defaults_file}", "name one with a section [client]")
+    if defaults_file and not _readable(defaults_file):
+        raise UsageError(f"the option file {defaults_file} cannot be read by this user", "allow it, or name another")
     for file in files:
         found |= _of_file(file.read_text(errors="replace"), str(file), _GROUPS) if _readable(file) else {}
     if login_path:
@@ -108,7 +112,7 @@ def _readable(file: Path) -> bool:
 
 
 def _of_file(text: str, name: str, groups: tuple[str, ...]) -> dict[str, str]:
-    parser = configparser.RawConfigParser(allow_no_value=True, strict=False, inline_comment_prefixes=None)
+    parser = configparser.RawConfigParser(allow_no_value=True, strict=False, delimiters=("=",), inline_comment_prefixes=None)
     # MySQL's own: options in no section do not exist, and !include lines are other files'.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("!")]
     try:
@@ -120,8 +124,24 @@ def _of_file(text: str, name: str, groups: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for group in groups:
         if parser.has_section(group):
-            found |= {key.replace("_", "-"): (value or "").strip().strip("'\"") for key, value in parser.items(group)}
+            found |= {key.replace("_", "-"): _value(value or "") for key, value in parser.items(group)}
     return {key: value for key, value in found.items() if key in ("host", "port", "socket", "user", "password", "ssl-ca")}
+
+
+def _value(text: str) -> str:
+    """A value as the server's own clients read it (mysys/my_default.cc): a # outside of quotes begins a comment, and a
+    backslash an escape."""
+    end, quote = len(text), ""
+    for at, each in enumerate(text):
+        if each in "'\"" and (not at or text[at - 1] != "\\") and quote in ("", each):
+            quote = "" if quote else each
+        elif each == "#" and not quote:
+            end = at
+            break
+    value = text[:end].strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), value)
 
 
 def _of_login_path(name: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import pymysql
@@ -34,6 +35,8 @@ from upshift.errors import UsageError
 T = TypeVar("T")
 _LOOKS, _BETWEEN_LOOKS_S = 5, 0.1
 _OLDEST: Mapping[Family, tuple[int, int, int]] = {"mysql": (8, 0, 0), "mariadb": (10, 5, 0)}
+_COMMENT = re.compile(r"/\*.*?(\*/|$)|(--\s|#)[^\n]*", re.S)
+_NO_FILE_SYSTEM = "the file system of the data directory cannot be seen from here; root and the server's own user may see it"
 _NAMES: Mapping[Family, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 
@@ -41,7 +44,7 @@ def read_facts(
     session: Session, *, card: Card | None = None, sleep: Callable[[float], None] = time.sleep, root: Path = Path("/")
 ) -> Facts:
     """All that this login may see, and its machine's ``card``. Raises UsageError for a server that no rule holds for."""
-    variables = {name.lower(): value for name, value in session.ask("SHOW GLOBAL VARIABLES")}
+    variables = {name.lower(): value or "" for name, value in session.ask("SHOW GLOBAL VARIABLES")}
     family, version = _who(variables["version"], variables.get("version_comment", ""))
     status = _status(session)
     host, why_no_host = _host(session, variables, root)
@@ -61,8 +64,13 @@ def read_facts(
         unseen["index use"] = unseen["instruments"] = "performance_schema is off"
     if not _sees_all(session):
         unseen["all tables"] = "this login sees its own tables; GRANT SELECT ON *.* shows all"
+    tables: tuple[Table, ...] = part("tables", lambda: tuple(map(_table, session.ask(questions.TABLES))), ())
+    if "tables" in unseen:
+        unseen["all tables"] = unseen["tables"]
     indexes = questions.INDEXES.format(visible=_visible(family, version), others=questions.OTHERS)
-    processes = "performance_schema.processlist" if family == "mysql" and watched else "information_schema.processlist"
+    # MySQL has the first since 8.0.22; the second, which it deprecates, holds a lock over all threads.
+    own_list = family == "mysql" and version >= (8, 0, 22) and watched
+    processes = "performance_schema.processlist" if own_list else "information_schema.processlist"
     statements = questions.STATEMENTS.format(processes=processes)
     none: tuple[Transaction, ...] = ()
     transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(questions.TRANSACTIONS))), none)
@@ -77,7 +85,7 @@ def read_facts(
         status=status,
         origins=_origins(session, family),
         threads_running=_running(session, sleep),
-        tables=part("tables", lambda: tuple(map(_table, session.ask(questions.TABLES))), ()),
+        tables=tables,
         indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
         columns=part("columns", lambda: tuple(map(_column, session.ask(questions.COLUMNS))), ()),
         references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(questions.REFERENCES)), ()),
@@ -111,7 +119,7 @@ def _who(version: str, comment: str) -> tuple[Family, tuple[int, int, int]]:
 
 
 def _status(session: Session) -> dict[str, str]:
-    return {name.lower(): value for name, value in session.ask("SHOW GLOBAL STATUS")}
+    return {name.lower(): value or "" for name, value in session.ask("SHOW GLOBAL STATUS")}
 
 
 def _running(session: Session, sleep: Callable[[float], None]) -> tuple[int, ...]:
@@ -167,10 +175,16 @@ def _host(session: Session, variables: Mapping[str, str], root: Path) -> tuple[H
 
 def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str, root: Path) -> dict[Section, str]:
     if host is None:
-        return {"machine": why_not, "disk": why_not, "disk speed": why_not, "text": why_not}
+        return dict.fromkeys(("machine", "network", "file system", "disk", "disk speed", "text"), why_not)
     unseen: dict[Section, str] = {}
+    if host.somaxconn is None:
+        unseen["network"] = "the server has a network of its own, as in a container"
+    if host.disk is None:
+        unseen["file system"] = _NO_FILE_SYSTEM
     if why := _why_no_speed(host, card, root):
-        unseen["disk speed"] = f"{why}; `upshift card --folder {datadir} --json > card.json` measures it for --card card.json"
+        unseen["disk speed"] = (
+            f"{why}; `upshift card --folder {quote(datadir)} --json > card.json` measures it for --card card.json"
+        )
         if host.disk is None or host.disk.rotational is None:
             unseen["disk"] = f"what the kernel says of the disk is missing or not to be trusted, and {why}"
     if host.text is None:
@@ -184,8 +198,10 @@ def _why_no_speed(host: Host, card: Card | None, root: Path) -> str:
         return "no machine card was named"
     if not (card.direct_io and card.read_us_p50 and card.fsync_us_p50):
         return "the card has no reads of the disk past the kernel's cache, or no syncs"
+    if host.disk is None:
+        return _NO_FILE_SYSTEM
     try:
-        same = host.disk is not None and (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
+        same = (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
     except OSError:
         same = False
     return "" if same else f"the card measured {card.folder}, which is not on the data's file system"
@@ -266,7 +282,7 @@ def _transaction(row: tuple[Any, ...]) -> Transaction:
 
 def _statement(row: tuple[Any, ...]) -> Running:
     thread, age_s, text = row
-    verb = re.search(r"\w+", text)
+    verb = re.search(r"\w+", _COMMENT.sub("", text))
     return Running(thread=thread, age_s=max(0, age_s or 0), verb=verb[0].upper() if verb else "")
 
 

@@ -9,6 +9,7 @@ import struct
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from upshift import control_groups
 from upshift.check.model import Disk, Host
 from upshift.server.huge_text import text_of
 
@@ -42,25 +43,27 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
     process = root / "proc" / str(pid)
     memory = _fields(root / "proc/meminfo")
     own = _fields(process / "status")
-    groups = _groups(process, root)
-    limits = [limit for each in groups if (limit := _memory_limit(each))]
+    groups = control_groups.of(process, root)
+    limits = [limit for each in groups if (limit := control_groups.memory_limit(each))]
     total = memory["MemTotal"]
     least = min([total, *limits])
-    inside = process / "root"  # a container's folders, seen from here
+    # A buffer pool in reserved huge pages (large_pages) is not in VmRSS.
+    resident = own.get("VmRSS", 0) + own.get("HugetlbPages", 0)
+    plugins = _reached(process, plugin_dir, root)
     return Host(
         memory_bytes=least,
         limited=least < total,
-        resident_bytes=own.get("VmRSS", 0),
+        resident_bytes=resident,
         swapped_bytes=own.get("VmSwap", 0),
         swap_bytes=memory.get("SwapTotal", 0),
-        others_bytes=max(0, total - memory.get("MemAvailable", total) - own.get("VmRSS", 0)),
-        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := _cpu_quota(each)))]),
+        others_bytes=max(0, total - memory.get("MemAvailable", total) - resident),
+        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := control_groups.cpu_quota(each)))]),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
         huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
-        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096),
-        disk=_disk(process, inside, datadir, root),
-        thread_pool=(inside / plugin_dir.lstrip("/") / "thread_pool.so").is_file(),
+        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096) if _shares_network(process, root) else None,
+        disk=_disk(process, datadir, root),
+        thread_pool=plugins is not None and (plugins / "thread_pool.so").is_file(),
         program=_program(process),
         text=text_of(pid, root),
     )
@@ -68,7 +71,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text()
+        return file.read_text(errors="replace")
     except OSError:
         return ""
 
@@ -78,6 +81,14 @@ def _program(process: Path) -> str:
         return str((process / "exe").readlink())
     except OSError:
         return ""
+
+
+def _shares_network(process: Path, root: Path) -> bool:
+    """Whether the process's network namespace is ours, as far as this user may see."""
+    try:
+        return (process / "ns/net").readlink() == (root / "proc/self/ns/net").readlink()
+    except OSError:
+        return True
 
 
 def _fields(file: Path) -> dict[str, int]:
@@ -93,71 +104,50 @@ def _cpus(process: Path) -> int:
     return sum(int(last[-1]) - int(last[0]) + 1 for last in ends)
 
 
-def _groups(process: Path, root: Path) -> list[Path]:
-    """The folders of the process's control groups and of those above them, of both versions, as far as they are seen here."""
-    found = []
-    mounts = {each: root / "sys/fs/cgroup" / each for each in ("memory", "cpu", "cpu,cpuacct")}
-    ours = _group_paths(root / "proc/self")
-    for controllers, path in _group_paths(process).items():
-        if controllers and controllers not in mounts:
-            continue
-        mount = mounts[controllers] if controllers else root / "sys/fs/cgroup"
-        here, own = (PurePosixPath(each.lstrip("/")) for each in (path, ours.get(controllers, "/")))
-        if ".." in here.parts:
-            continue  # beside the groups that are seen here
-        if not (mount / here).is_dir():
-            # Paths of another namespace. The mount is our own group: the process's too, where it is in it or below.
-            if own not in (here, *here.parents):
-                continue
-            here = here.relative_to(own)
-        found += [mount / each for each in (here, *here.parents)]
-    return list(dict.fromkeys(found))
-
-
-def _group_paths(process: Path) -> dict[str, str]:
-    """Of each hierarchy, by its controllers; version 2 has none."""
-    lines = (line.split(":", 2) for line in _read(process / "cgroup").splitlines())
-    return {controllers: path for _number, controllers, path in lines}
-
-
-def _memory_limit(group: Path) -> int | None:
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        text = _read(group / name).strip()
-        if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
-            return int(text)
-    return None
-
-
-def _cpu_quota(group: Path) -> float | None:
-    if text := _read(group / "cpu.max").split():
-        return None if text[0] == "max" else int(text[0]) / int(text[1])
-    quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
 def _chosen(text: str) -> str:
     """``always [madvise] never``: the one in brackets."""
     found = re.search(r"\[(\S+)\]", text)
     return found[1] if found else ""
 
 
-def _disk(process: Path, inside: Path, datadir: str, root: Path) -> Disk | None:
-    mount = _mount(_read(process / "mountinfo"), PurePosixPath(datadir))
-    folder = inside / datadir.lstrip("/")
+def _reached(process: Path, folder: str, root: Path) -> Path | None:
+    """A folder of the process's, which may be a container's, as it is reached from here; None where it is not.
+
+    Only root and the server's own user may go through /proc/PID/root. For others it is the folder that has this path here, if
+    it lies on the file system that the process has there.
+    """
+    within = folder.lstrip("/")
     try:
-        room, file_system_number = os.statvfs(folder), folder.stat().st_dev
+        (process / "root" / within).stat()
+        return process / "root" / within
+    except PermissionError:
+        pass
     except OSError:
         return None
+    mount = _mount(_read(process / "mountinfo"), PurePosixPath(folder))
+    try:
+        number = (root / within).stat().st_dev
+    except OSError:
+        return None
+    return root / within if mount and mount[0] == f"{os.major(number)}:{os.minor(number)}" else None
+
+
+def _disk(process: Path, datadir: str, root: Path) -> Disk | None:
+    folder = _reached(process, datadir, root)
+    if folder is None:
+        return None
+    mount = _mount(_read(process / "mountinfo"), PurePosixPath(datadir), _mount_id(folder))
     if mount is None:
         return None
+    room, file_system_number = os.statvfs(folder), folder.stat().st_dev
     number, options, file_system = mount
-    block = root / "sys/dev/block" / number
+    block = (root / "sys/dev/block" / number).resolve()
     # A partition's queue is its disk's.
-    queue = next((each for each in (block / "queue", block.resolve().parent / "queue") if each.is_dir()), None)
-    name = block.resolve().name if block.exists() else ""
+    queue = next((each for each in (block / "queue", block.parent / "queue") if each.is_dir()), None)
     return Disk(
-        device=name,
-        rotational=_rotational(queue, root),
+        device=queue.parent.name if queue else "",
+        rotational=None if _is_virtual(root) else _rotational(queue),
+        called_rotational=_rotational(queue),
         file_system_number=file_system_number,
         scheduler=_chosen(_read(queue / "scheduler")) if queue else "",
         file_system=file_system,
@@ -167,16 +157,29 @@ def _disk(process: Path, inside: Path, datadir: str, root: Path) -> Disk | None:
     )
 
 
-def _rotational(queue: Path | None, root: Path) -> bool | None:
+def _rotational(queue: Path | None) -> bool | None:
     said = _read(queue / "rotational").strip() if queue else ""
-    if said not in ("0", "1"):
-        return None
-    # A virtual disk reports what its host was told to make it report, whatever it lies on.
-    return None if "hypervisor" in _read(root / "proc/cpuinfo") else said == "1"
+    return said == "1" if said in ("0", "1") else None
 
 
-def _mount(text: str, folder: PurePosixPath) -> tuple[str, tuple[str, ...], str] | None:
-    """Device number, options and file system of the mount that a folder lies on: the longest mount point above it."""
+def _is_virtual(root: Path) -> bool:
+    """Whether the machine's disks may be virtual: those report what their host was told to make them report."""
+    return "hypervisor" in _read(root / "proc/cpuinfo")
+
+
+def _mount_id(folder: Path) -> str:
+    """The kernel's number of the mount that a folder lies on, wherever links lead."""
+    opened = os.open(folder, os.O_PATH)
+    try:
+        found = re.search(r"^mnt_id:\s*(\d+)$", _read(Path(f"/proc/self/fdinfo/{opened}")), re.M)
+    finally:
+        os.close(opened)
+    return found[1] if found else ""
+
+
+def _mount(text: str, folder: PurePosixPath, id: str = "") -> tuple[str, tuple[str, ...], str] | None:
+    """Device number, options and file system of the mount that a folder lies on: the one with this ``id``, or else the longest
+    mount point above it."""
     best: tuple[int, tuple[str, tuple[str, ...], str]] | None = None
     for line in text.splitlines():
         fields = line.split()
@@ -184,8 +187,9 @@ def _mount(text: str, folder: PurePosixPath) -> tuple[str, tuple[str, ...], str]
             continue
         at = PurePosixPath(fields[4].replace("\\040", " "))
         behind = fields[fields.index("-") + 1 :]
-        if folder == at or at in folder.parents:
-            options = tuple(dict.fromkeys([*fields[5].split(","), *(behind[2].split(",") if len(behind) > 2 else [])]))
-            if best is None or len(at.parts) >= best[0]:
-                best = len(at.parts), (fields[2], options, behind[0])
+        options = tuple(dict.fromkeys([*fields[5].split(","), *(behind[2].split(",") if len(behind) > 2 else [])]))
+        if fields[0] == id:
+            return fields[2], options, behind[0]
+        if (folder == at or at in folder.parents) and (best is None or len(at.parts) >= best[0]):
+            best = len(at.parts), (fields[2], options, behind[0])
     return best[1] if best else None

@@ -22,6 +22,8 @@ Section = Literal[
     "transactions",
     "statements",
     "machine",
+    "network",
+    "file system",
     "disk",
     "disk speed",
     "text",
@@ -142,6 +144,8 @@ class Disk(Value):
     device: str
     rotational: bool | None
     """None: the kernel does not say, or the disk is virtual, whose word for it is worth nothing."""
+    called_rotational: bool | None = None
+    """What the kernel says, whatever it is worth. MariaDB believes it."""
     file_system_number: int
     """As stat has it: a folder with the same number lies on the same file system."""
     scheduler: str
@@ -170,7 +174,8 @@ class Host(Value):
     swappiness: int
     huge_pages: str
     """Transparent huge pages: ``always``, ``madvise``, ``never``; empty where the kernel has none."""
-    somaxconn: int
+    somaxconn: int | None
+    """None: the server has a network of its own, and this one's setting does not hold for it."""
     disk: Disk | None
     thread_pool: bool
     """Whether ``thread_pool.so`` lies in the server's plugin folder."""
@@ -233,9 +238,16 @@ class Facts(Value):
 
     @property
     def counted_s(self) -> int:
-        """Seconds that the status counters cover."""
+        """Seconds that all status counters cover."""
         up = self.counted("uptime")
         return min(up, self.counted("uptime_since_flush_status") or up)
+
+    def a_second(self, name: str) -> float:
+        """A status counter's mean since it was 0. FLUSH STATUS resets Max_used_connections and those of the binary log's cache,
+        which have no rate here; MariaDB's FLUSH GLOBAL STATUS resets all but InnoDB's.
+        """
+        reset = self.family == "mariadb" and self.version >= (11, 5, 0) and not name.startswith("innodb_")
+        return self.counted(name) / max(1, self.counted_s if reset else self.counted("uptime"))
 
 
 class Found(Value):
@@ -246,7 +258,7 @@ class Found(Value):
     settings: Mapping[str, str] = {}
     """The fix as settings for my.cnf: name, value."""
     now: Mapping[str, str] = {}
-    """How it is, of those settings that are no global variables."""
+    """How it is, of those settings that no global variable shows."""
     beside: tuple[str, ...] = ()
     """Variables without whose values the fix would change nothing. Those that the server does not have do not count."""
     statements: tuple[str, ...] = ()

@@ -8,10 +8,11 @@ from typing import Literal
 
 from upshift.check.model import SEVERITIES, Cause, Facts, Family, Finding, Found, NotJudged, Passed, Report, Section, Severity
 
-Need = Section | Literal["traffic"]
+Need = Section | Literal["traffic", "day"]
 BOTH: tuple[Family, ...] = ("mysql", "mariadb")
 
 ENOUGH_S = 3600
+DAY_S = 86_400
 ENOUGH_STATEMENTS = 10_000
 """Status counters of less than an hour or ten thousand statements speak of the start, not of the load."""
 
@@ -53,7 +54,14 @@ def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[st
             continue
         if why := _unknown(rule, facts):
             not_judged.append(NotJudged(id=rule.id, title=rule.title, why=why))
-        elif found := rule.condition(facts):
+            continue
+        try:
+            found = rule.condition(facts)
+        except ValueError as error:  # one odd variable, of a fork perhaps, takes no other rule with it
+            why = f"a variable is not the number that it is in MySQL and MariaDB: {error}"
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=why))
+            continue
+        if found:
             findings.append(_finding(rule, found, facts))
         else:
             well.append(Passed(id=rule.id, title=rule.title))
@@ -77,6 +85,9 @@ def _unknown(rule: Rule, facts: Facts) -> str:
         if need == "traffic":
             if why := too_little_traffic(facts):
                 return why
+        elif need == "day":
+            if facts.counted("uptime") < DAY_S:
+                return f"the server is up for {facts.counted('uptime'):,} s; a day is the least that shows what is read"
         elif need in facts.unseen:
             return facts.unseen[need]
     return ""
@@ -106,7 +117,7 @@ def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
         effect=rule.effect,
         risk=rule.risk,
         source=rule.source,
-        provable=rule.provable,
+        provable=rule.provable and bool(found.settings),
         settings_now=now,
         settings_then=dict(found.settings),
         settings_beside={name: facts.variables[name] for name in found.beside if name in facts.variables},

@@ -24,6 +24,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _GONE = (2006, 2013, 2014, 2055)
 _DENIED = (1044, 1045, 1130, 1698)
 WRONG_PASSWORD = 1045
+_OF_THE_SERVER, _OF_THE_CLIENT = 1000, range(2000, 3000)
+"""Numbers of errors that a server sends, and within them those that its clients make themselves."""
 
 
 class Session:
@@ -67,6 +69,10 @@ def opened(address: Address) -> Iterator[Session]:
         session.ask(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
         _bound(session)
         yield session
+    except pymysql.MySQLError as error:
+        raise ServerFailed(
+            f"the server refuses a statement of the check: {_said(error)}", "log in as a user who may run SHOW and SELECT"
+        ) from error
     finally:
         with contextlib.suppress(pymysql.MySQLError, OSError):
             connection.close()
@@ -100,17 +106,26 @@ def _connect(address: Address) -> Any:
             program_name="upshift check",
         )
     except pymysql.MySQLError as error:
-        code, said = (*error.args, "", "")[:2]
+        code = error.args[0] if error.args else 0
         if code in _DENIED:
             refused = PasswordWanted if code == WRONG_PASSWORD and not address.password else UsageError
             raise refused(
-                f"{address.shown()} refuses the login of {address.user}: {said}",
+                f"{address.shown()} refuses the login of {address.user}: {_said(error)}",
                 f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
             ) from error
+        if isinstance(code, int) and code >= _OF_THE_SERVER and code not in _OF_THE_CLIENT:
+            raise ServerFailed(
+                f"{address.shown()} takes no connection of {address.user}: {_said(error)}", "its message says what must change"
+            ) from error
         raise ServerFailed(
-            f"no server answers at {address.shown()}: {said or error}", "check the address, and that the server runs"
+            f"no server answers at {address.shown()}: {_said(error)}", "check the address, and that the server runs"
         ) from error
     except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
         raise ServerFailed(
             f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS with a file of certificates (tls-ca)"
         ) from error
+
+
+def _said(error: pymysql.MySQLError) -> str:
+    """The message without its number."""
+    return str(error.args[1] if len(error.args) > 1 else error)

@@ -13,7 +13,7 @@ from upshift.check.model import Finding, NotJudged, Report, Severity
 from upshift.report import words
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
-_INDENT = 4
+_INDENT, _LABEL = 4, 8
 _LINES = 10
 
 
@@ -44,20 +44,25 @@ def _show_finding(finding: Finding, console: Console) -> None:
         (f"{finding.severity.upper()} ", _STYLES[finding.severity]), (finding.id, "bold"), f": {finding.title}"
     )
     console.print(heading, soft_wrap=False)
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("found", Text(finding.evidence))
+    _show_rows(console, ("found", Text(finding.evidence)))
     for name, lines in (("my.cnf", finding.my_cnf), ("SQL", finding.sql), ("shell", finding.shell)):
         for number, line in enumerate(lines[:_LINES]):
-            table.add_row("" if number else name, Text(line + (";" if name == "SQL" else "")))
+            label = " " * _INDENT + ("" if number else name).ljust(_LABEL)
+            # In one piece, however long: it is there to be pasted.
+            console.print(Text.assemble((label, "dim"), line, ";" if name == "SQL" else ""), soft_wrap=True)
         if len(lines) > _LINES:
-            table.add_row("", Text(f"and {len(lines) - _LINES} more, which --json has", style="dim"))
-    table.add_row("effect", Text(finding.effect))
-    table.add_row("risk", Text(finding.risk))
-    table.add_row("says", Text(finding.source, style="dim"))
-    if finding.provable:
-        table.add_row("measure", Text(f"--prove {finding.id}", style="dim"))
+            _show_rows(console, ("", Text(f"and {len(lines) - _LINES} more, which --json has", style="dim")))
+    measure = [("measure", Text(f"--prove {finding.id}", style="dim"))] if finding.provable else []
+    says = Text(finding.source, style="dim")
+    _show_rows(console, ("effect", Text(finding.effect)), ("risk", Text(finding.risk)), ("says", says), *measure)
+
+
+def _show_rows(console: Console, *rows: tuple[str, Text]) -> None:
+    table = Table.grid()
+    table.add_column(style="dim", width=_LABEL)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console.print(Padding(table, (0, 0, 0, _INDENT)), soft_wrap=False)
 
 

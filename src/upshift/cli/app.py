@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -113,6 +114,9 @@ _refuse_repeats(app)
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Not every encoding has µ. stderr writes such characters as escapes without being told.
+        sys.stdout.reconfigure(errors="replace")
     try:
         with interrupts.handled():
             code = _run(sys.argv[1:] or ["--help"])
@@ -122,6 +126,8 @@ def main() -> None:
 
 
 INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_OF_THE_MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EIO, errno.EMFILE)
 
 
 def _run(arguments: list[str]) -> int:
@@ -143,12 +149,20 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        return _failed("the disk is full", "; ".join(["free some space", *_way_on(arguments)]), 1)
+        return _refused(error, arguments)
     if code == INTERRUPTED:
         return _failed("interrupted", "".join(_way_on(arguments)), INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _refused(error: OSError, arguments: list[str]) -> int:
+    """What a path or the machine is at fault for is told; any other error is Upshift's, and raised."""
+    if error.errno in _FULL:
+        return _failed("the disk is full", "; ".join(["free some space", *_way_on(arguments)]), 1)
+    if error.filename is None or error.errno not in _OF_THE_MACHINE:
+        raise error
+    hint = "Upshift must be able to read and write it; UPSHIFT_CACHE names another folder for what Upshift keeps"
+    return _failed(f"{error.filename}: {error.strerror}", hint, 1)
 
 
 def _failed(message: str, hint: str, code: int) -> int:

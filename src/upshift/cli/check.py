@@ -83,6 +83,11 @@ def check(
     from upshift.check.terminal import show
     from upshift.cli.passwords import with_password
 
+    refuse_mixed(
+        prove,
+        of_prove={"--binary": binary, "--workload": workload, "--until": until, "--budget": budget, "--dry-run": dry_run},
+        of_report={"--only": only, "--ignore": ignore, "--fail-on": fail_on},
+    )
     if prove is not None:
         only, ignore = [prove], []
         options = options_of(workload, connections, trials, slice_seconds, until, budget)
@@ -102,6 +107,20 @@ def check(
         show(report, console.out)
     if fails(report, fail_on):
         raise typer.Exit(FAILED)
+
+
+def refuse_mixed(prove: str | None, *, of_prove: dict[str, object], of_report: dict[str, object]) -> None:
+    """Raises UsageError for an option that would do nothing, with ``--prove`` or without."""
+    from upshift.errors import UsageError
+
+    if prove is None:
+        for option in (name for name, value in of_prove.items() if value):
+            raise UsageError(f"{option} belongs to --prove, which is missing", "name the finding to measure: --prove ID")
+    else:
+        for option in (name for name, value in of_report.items() if value):
+            raise UsageError(
+                f"{option} does nothing beside --prove, which judges its own rule alone", "check first, then prove a finding"
+            )
 
 
 def choose(rules: tuple[Rule, ...], only: list[str], ignore: list[str]) -> tuple[Rule, ...]:

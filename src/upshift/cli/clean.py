@@ -53,7 +53,12 @@ def parse_age(text: str) -> datetime.timedelta:
     found = re.fullmatch(r"(\d+)([hdw])", text)
     if found is None:
         raise UsageError(f"--older-than takes a number and a unit, not '{text}'", "for example --older-than 12h, 7d or 4w")
-    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError as error:
+        raise UsageError(
+            f"--older-than {text} is longer than time is counted", "for example --older-than 12h, 7d or 4w"
+        ) from error
 
 
 def _show(entries: tuple[Entry, ...], *, dry_run: bool, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import shlex
 from typing import Annotated
 
 import typer
@@ -49,7 +50,7 @@ def runs(context: typer.Context, json: _JSON = False) -> None:
         {
             "name": each.name,
             "started_at": each.manifest.started_at,
-            "command": " ".join(each.manifest.command),
+            "command": shlex.join(each.manifest.command),
             "finished": each.finished,
             "path": str(each.path),
         }
@@ -71,7 +72,7 @@ def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beg
     from upshift import console
     from upshift.errors import UsageError
     from upshift.paths import cache_dir
-    from upshift.run.cleaning import remove
+    from upshift.run.cleaning import processes_in, remove
     from upshift.run.directory import RunDirectory, runs_dir
     from upshift.run.lock import exclusive
 
@@ -79,6 +80,8 @@ def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beg
         found = RunDirectory.open(run, ())
         if found.path.parent != runs_dir():
             raise UsageError(f"{found.path} is not a run of this cache", "`upshift runs` lists them")
+        if at_work := processes_in(found.path):
+            raise UsageError(f"{', '.join(at_work)} executes a file of {found.name} or works in it", "stop it first")
         remove([found.path])
     console.say(f"removed {found.name}; `upshift clean` frees what it alone used")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -27,9 +28,9 @@ class Entry(Value):
     size_bytes: int
     """On disk; a file with several links counts once."""
     used_by: tuple[str, ...]
-    """Runs that use a stage or a source."""
+    """Runs that use a stage or a source, and processes that execute something in it or work there."""
     removed: bool
-    """Whether cleaning removes it: a run that is not kept, or what no kept run uses."""
+    """Whether cleaning removes it: a run that is not kept, or what no kept run uses, without a process in it."""
 
 
 def survey(
@@ -37,13 +38,12 @@ def survey(
 ) -> tuple[Entry, ...]:
     """All that the cache holds. A run is kept when one of the two limits keeps it; without limits all are."""
     runs = all_runs()
-    leaving = {run.name for number, run in enumerate(runs) if _leaves(run, number, older_than, keep, now)}
-    found = [
-        Entry(
-            kind="run", name=run.name, path=run.path, size_bytes=_size_bytes(run.path), used_by=(), removed=run.name in leaving
-        )
-        for run in runs
-    ]
+    leaving = {
+        run.name
+        for number, run in enumerate(runs)
+        if _leaves(run, number, older_than, keep, now) and not processes_in(run.path)
+    }
+    found = [_entry("run", run.path, processes_in(run.path), removed=run.name in leaving) for run in runs]
     stages = {run.name: run.uses() for run in runs}
     sources = {run.name: frozenset(_sources(run, cache / "sources")) for run in runs}
     found += _used("stage", cache / "stages", stages, leaving)
@@ -51,7 +51,7 @@ def survey(
     for folder in sorted(cache.iterdir()) if cache.is_dir() else ():
         if folder.is_dir() and folder.name not in ("runs", "stages", "sources"):
             found.append(_entry("other", folder, (), removed=False))
-    return tuple(found)
+    return tuple(_with_processes(each) for each in found)
 
 
 def remove(paths: Iterable[Path]) -> None:
@@ -67,6 +67,23 @@ def remove_leftovers(cache: Path) -> None:
     """What an interrupted cleaning left."""
     for folder in cache.glob(f"*/{_REMOVED}*"):
         shutil.rmtree(folder)
+
+
+def processes_in(folder: Path) -> tuple[str, ...]:
+    """Processes that execute a file of a folder or work in it, as far as this user may see them: a server that somebody started
+    from a package or a build."""
+    found = []
+    for process in Path("/proc").iterdir():
+        for name in ("exe", "cwd") if process.name.isdigit() else ():
+            with contextlib.suppress(OSError):
+                if (process / name).readlink().is_relative_to(folder):
+                    found.append(f"process {process.name}")
+    return tuple(dict.fromkeys(found))
+
+
+def _with_processes(entry: Entry) -> Entry:
+    within = processes_in(entry.path) if entry.removed else ()
+    return entry.model_copy(update={"used_by": (*entry.used_by, *within), "removed": False}) if within else entry
 
 
 def _entry(kind: Kind, path: Path, used_by: tuple[str, ...], removed: bool) -> Entry:
@@ -103,6 +120,8 @@ def _size_bytes(folder: Path) -> int:
     seen: dict[int, int] = {}
     for parent, _folders, names in os.walk(folder):
         for name in names:
-            status = Path(parent, name).lstat()
-            seen[status.st_ino] = status.st_blocks * 512
+            # A dry run holds no lock: a command at work may remove a file meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                status = Path(parent, name).lstat()
+                seen[status.st_ino] = status.st_blocks * 512
     return sum(seen.values())

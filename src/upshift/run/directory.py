@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from upshift.errors import UsageError
 from upshift.paths import cache_dir
 from upshift.run.record import StageRecord
-from upshift.values import Value
+from upshift.values import Value, describe_invalid
 
 
 class Manifest(Value):
@@ -90,7 +90,14 @@ class RunDirectory:
 
     @property
     def manifest(self) -> Manifest:
-        return Manifest.model_validate_json((self.path / "manifest.json").read_text())
+        """Raises UsageError where it is damaged, as by a loss of power, or another version's."""
+        file = self.path / "manifest.json"
+        try:
+            return Manifest.model_validate_json(file.read_bytes())
+        except ValidationError as error:
+            raise UsageError(
+                f"{file} is not a run's manifest: {describe_invalid(error)}", f"remove {self.path} if you do not need it"
+            ) from error
 
     @property
     def commands_log(self) -> Path:
@@ -149,10 +156,14 @@ def runs_dir() -> Path:
 
 
 def all_runs() -> tuple[RunDirectory, ...]:
-    """All runs, newest first."""
+    """All runs, newest first. A folder whose manifest cannot be read is none."""
+    found = []
     # A name that begins with a dot is what an interrupted cleaning left.
-    found = [RunDirectory(file.parent) for file in runs_dir().glob("[!.]*/manifest.json")]
-    return tuple(sorted(found, key=lambda run: (run.manifest.started_at, run.name), reverse=True))
+    for file in runs_dir().glob("[!.]*/manifest.json"):
+        run = RunDirectory(file.parent)
+        with contextlib.suppress(UsageError, OSError):
+            found.append((run.manifest.started_at, run.name, run))
+    return tuple(run for *_when, run in sorted(found, key=lambda each: each[:2], reverse=True))
 
 
 def write_json(path: Path, value: Any) -> None:

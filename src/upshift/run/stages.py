@@ -6,6 +6,7 @@ contents of what it reads. A path says nothing of its contents, and the day noth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -189,7 +190,8 @@ class _Meter:
         while True:
             memory_bytes, live_cpu_s = _tree()
             self._peak_bytes = max(self._peak_bytes, memory_bytes)
-            write_json(self._file, self._sum(live_cpu_s))
+            with contextlib.suppress(OSError):  # a full disk: the stage meets it, too, and says so
+                write_json(self._file, self._sum(live_cpu_s))
             if self._stop.wait(_LOOK_S):
                 return
 

@@ -25,6 +25,8 @@ def test_what_was_not_had_is_no_figure() -> None:
     assert card(loads=had).load_ns(MIB, "small") == ()
     assert card(calls=calls(steady(1), steady(3), steady(2), had=False)).call_ns(4096, "spread", "huge") == ()
     assert card().call_ns(4096, "packed", "small") == steady(12)
+    partly = [{**each, "huge_bytes": min(14 * MIB, each["huge_bytes"])} for each in calls(steady(1), steady(3), steady(2))]
+    assert card(calls=partly).call_ns(4096, "spread", "huge") == (), "a part on small pages costs what they cost"
 
 
 def test_figures_are_apart_when_no_repetition_of_one_lies_among_the_others() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cards import card
@@ -9,6 +11,7 @@ from fakes import FakeShell, Output
 from upshift.card.program import LEAST_S, MOST_S, measure_card
 from upshift.errors import UpshiftError, UsageError
 from upshift.paths import CHECKOUT
+from upshift.shell import Command, Completed
 
 PROGRAM, FOLDER = Path("/programs/upshift-card"), Path("/srv/my data")
 
@@ -41,6 +44,17 @@ def test_a_program_that_fails_otherwise_is_an_error_too(output: Output, said: st
     with pytest.raises(UpshiftError) as caught:
         measure_card(FakeShell({"upshift-card": output}), PROGRAM, FOLDER, 20)
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, 1e300])
+def test_a_time_that_the_program_refuses_is_no_limit_that_cannot_be_waited_for(seconds: float) -> None:
+    class Shell(FakeShell):
+        def run(self, command: Command, *, timeout_s: float | None = None, **more: Any) -> Completed:
+            assert timeout_s == 5 * MOST_S + 60
+            return super().run(command, timeout_s=timeout_s, **more)
+
+    with pytest.raises(UsageError, match="from 5 to 600 seconds"):
+        measure_card(Shell({"upshift-card": Output("ERROR: from 5 to 600 seconds\n", returncode=2)}), PROGRAM, FOLDER, seconds)
 
 
 def test_the_limits_are_the_program_s() -> None:

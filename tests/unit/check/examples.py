@@ -83,8 +83,9 @@ EXAMPLES: dict[str, Example] = {
     "text-small-pages": Example(
         changed(card=_DEAR_CALLS, host={"program": "/usr/sbin/mysqld"}),
         changed(card=_DEAR_CALLS, host={"text": Text(size_bytes=48 * MIB, huge_bytes=44 * MIB)}),
+        "mkdir -p /etc/systemd/system/mysql.service.d && "
         "printf '[Service]\\nEnvironment=LD_PRELOAD=/usr/local/lib/libupshift_hugetext.so UPSHIFT_HUGETEXT_PROGRAM=mysqld\\n' "
-        "> /etc/systemd/system/mysql.service.d/hugetext.conf",
+        "> /etc/systemd/system/mysql.service.d/hugetext.conf && systemctl daemon-reload",
     ),
     "dedicated-server-shared": Example(
         changed(variables={"innodb_dedicated_server": "ON"}, host={"others_bytes": 5 * GIB}),
@@ -123,7 +124,7 @@ EXAMPLES: dict[str, Example] = {
         changed(status={"innodb_redo_log_enabled": "OFF"}), changed(), "ALTER INSTANCE ENABLE INNODB REDO_LOG"
     ),
     "force-recovery": _variable("innodb_force_recovery", "3", "0", "0"),
-    "log-not-written": _variable("innodb_flush_log_at_trx_commit", "0", "2", "2"),
+    "log-not-written": _variable("innodb_flush_log_at_trx_commit", "0", "2", "1"),
     "durability-pair": Example(
         changed(variables={"sync_binlog": "0"}),
         changed(variables={"sync_binlog": "0", "log_bin": "OFF"}),
@@ -156,7 +157,9 @@ EXAMPLES: dict[str, Example] = {
         "innodb_flush_method = O_DIRECT",
     ),
     "data-in-memory": Example(
-        changed(disk={"file_system": "tmpfs"}), changed(disk={"file_system": "xfs"}), "datadir = /var/lib/mysql"
+        changed(variables={"datadir": "/dev/shm/mysql/"}, disk={"file_system": "tmpfs"}),
+        changed(disk={"file_system": "xfs"}),
+        "datadir = /var/lib/mysql",
     ),
     "barriers-off": Example(
         changed(disk={"mount_options": ("rw", "nobarrier")}),
@@ -169,7 +172,9 @@ EXAMPLES: dict[str, Example] = {
         "PURGE BINARY LOGS BEFORE NOW() - INTERVAL 7 DAY",
     ),
     "data-on-network": Example(
-        changed(disk={"file_system": "nfs4"}), changed(disk={"file_system": "btrfs"}), "datadir = /var/lib/mysql"
+        changed(variables={"datadir": "/mnt/nfs/mysql/"}, disk={"file_system": "nfs4"}),
+        changed(disk={"file_system": "btrfs"}),
+        "datadir = /var/lib/mysql",
     ),
     "io-capacity-low": Example(
         changed(variables={"innodb_io_capacity": "200", "innodb_io_capacity_max": "2000"}),

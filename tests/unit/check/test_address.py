@@ -75,6 +75,33 @@ def test_option_files_name_server_and_login(home: Path) -> None:
     assert found("mysql://db", own).socket == ""
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("sesame # ours", "sesame"),
+        ("'ses#ame' # ours", "ses#ame"),
+        ('ses"ame"', 'ses"ame"'),
+        ("it's", "it's"),
+        (r"a\\b\s", "a\\b "),
+        (r"a\q", r"a\q"),
+        ("a:b=c", "a:b=c"),
+        ('""', ""),
+        ("", ""),
+    ],
+)
+def test_values_are_read_as_the_servers_clients_read_them(home: Path, written: str, value: str) -> None:
+    (home / ".my.cnf").write_text(f"[client]\nhost = db # the main one\npassword = {written}\nport=3307# or so\n")
+    assert found() == Address(host="db", port=3307, user="me", password=value)
+
+
+def test_an_option_file_that_may_not_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / "own.cnf"
+    file.write_text("[client]\nhost=db\n")
+    monkeypatch.setattr("os.access", lambda *_given: False)
+    with pytest.raises(UsageError, match="cannot be read by this user"):
+        found(file=file)
+
+
 @pytest.mark.parametrize(("text", "said"), [("user = you\n", "is not an option file"), (None, "there is no option file")])
 def test_what_is_no_option_file(home: Path, text: str | None, said: str) -> None:
     file = home / "own.cnf"

@@ -15,7 +15,7 @@ from upshift.check.session import LOCK_WAIT_S, STATEMENT_S
 from upshift.paths import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "reference" / "check.md").read_text()
-NEEDS = {"traffic": "load"}
+NEEDS = {"traffic": "load", "day": "a day"}
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 

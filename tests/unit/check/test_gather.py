@@ -95,8 +95,26 @@ def test_all_parts() -> None:
     assert facts.references == (("shop", "lines", "order_id"),)
     assert (facts.instruments, facts.performance_schema_bytes) == (4, 99)
     assert facts.metrics == {"trx_rseg_history_len": 12} and facts.statements[0].verb == "SELECT"
-    assert facts.host is None and set(facts.unseen) == {"machine", "disk", "disk speed", "text", "card"}
+    assert facts.host is None and set(facts.unseen) == {
+        "machine",
+        "network",
+        "file system",
+        "disk",
+        "disk speed",
+        "text",
+        "card",
+    }
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
+
+
+def test_a_variable_without_a_value_is_an_empty_one() -> None:
+    server = Server()
+    for word in ("GLOBAL VARIABLES", "GLOBAL STATUS"):
+        rows = server.answers[word]
+        assert isinstance(rows, list)
+        rows.append(("Odd", None))
+    facts = read(server)
+    assert facts.text("odd") == "" and facts.counted("odd") == 0
 
 
 def test_what_a_login_may_not_see() -> None:
@@ -115,6 +133,43 @@ def test_what_a_login_may_not_see() -> None:
     assert "GRANT SELECT" in facts.unseen["all tables"]
     assert not facts.statements and not facts.origins and len(facts.tables) == 2
     assert not any("processlist" in each for each in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("version", "schema"),
+    [
+        ("9.7.4", "performance_schema"),
+        ("8.0.22", "performance_schema"),
+        ("8.0.21", "information_schema"),
+        ("11.8.2-MariaDB", "information_schema"),
+    ],
+)
+def test_where_statements_are_looked_up(version: str, schema: str) -> None:
+    server = Server(version)
+    read(server)
+    assert [each for each in server.asked if f"FROM {schema}.processlist" in each]
+
+
+def test_tables_that_could_not_be_read_are_not_all_tables() -> None:
+    """Else a key buffer is called unused, and a small pool large enough."""
+    server = Server()
+    server.answers["information_schema.tables WHERE"] = pymysql.err.OperationalError(3024, "maximum execution time exceeded")
+    facts = read(server)
+    assert facts.unseen["all tables"] == facts.unseen["tables"] == "the server needed more than 20 s for it"
+
+
+@pytest.mark.parametrize(
+    ("text", "verb"),
+    [
+        ("/* criteria query of an application, with its long name */ select id", "SELECT"),
+        ("-- a note\n# another\n(SELECT 1)", "SELECT"),
+        ("/* cut sho", ""),
+    ],
+)
+def test_a_statement_is_known_by_its_verb_and_not_by_a_comment(text: str, verb: str) -> None:
+    server = Server()
+    server.answers["processlist"] = [(9, 70, text)]
+    assert read(server).statements[0].verb == verb
 
 
 @pytest.mark.parametrize(
@@ -172,6 +227,18 @@ def test_a_card_says_how_fast_the_datas_disk_is_and_no_other(
     assert facts.host and facts.host.disk and facts.host.disk.rotational is None
     assert why is None or why in facts.unseen["disk speed"]
     assert ("disk speed" in facts.unseen) == ("disk" in facts.unseen) == (why is not None)
+
+
+def test_a_container_has_a_network_of_its_own(tmp_path: Path) -> None:
+    for number, seen in ((1, True), (2, False)):
+        server = on_this_machine(tmp_path)
+        for process, net in (("77", number), ("self", 1)):
+            folder = tmp_path / f"proc/{process}/ns"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "net").unlink(missing_ok=True)
+            (folder / "net").symlink_to(f"net:[{net}]")
+        facts = read_facts(server, sleep=lambda _s: None, root=tmp_path)
+        assert facts.host and (facts.host.somaxconn is not None) is seen is ("network" not in facts.unseen)
 
 
 def test_a_port_of_this_machine_may_be_a_containers(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_memory_cpus_and_disk(machine: Machine) -> None:
     assert (found.cpus, found.numa_nodes, found.swappiness, found.somaxconn) == (5, 1, 10, 128)
     assert (found.huge_pages, found.thread_pool, found.program) == ("always", True, "/usr/sbin/mysqld")
     assert found.disk
-    assert (found.disk.file_system, found.disk.device, found.disk.scheduler) == ("xfs", "sdb1", "mq-deadline")
+    assert (found.disk.file_system, found.disk.device, found.disk.scheduler) == ("xfs", "sdb", "mq-deadline")
     assert found.disk.rotational is True and "nobarrier" in found.disk.mount_options and "noatime" in found.disk.mount_options
     assert (
         0
@@ -76,6 +77,46 @@ def test_memory_cpus_and_disk(machine: Machine) -> None:
         <= found.disk.size_bytes
         == os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
     )
+
+
+def test_a_buffer_pool_in_huge_pages_is_the_servers_own(machine: Machine) -> None:
+    machine.write(f"proc/{PID}/status", "VmRSS:\t 1048576 kB\nHugetlbPages:\t 4194304 kB\nCpus_allowed_list:\t0\n")
+    found = machine.described()
+    assert (found.resident_bytes, found.others_bytes) == (5 * GIB, 3 * GIB)
+
+
+def test_a_data_folder_behind_a_link_lies_where_the_link_leads(machine: Machine) -> None:
+    (machine.root / "var").mkdir()
+    (machine.root / "var/mysql").symlink_to(machine.root / "srv/mysql")
+    opened = os.open(machine.root / "srv/mysql", os.O_PATH)
+    (number,) = re.findall(r"mnt_id:\s*(\d+)", Path(f"/proc/self/fdinfo/{opened}").read_text())
+    os.close(opened)
+    machine.write(
+        f"proc/{PID}/mountinfo",
+        f"1 0 254:1 / / rw - ext4 /dev/vda1 rw\n{number} 1 8:17 / /srv/mysql rw - xfs /dev/sdb1 rw\n",
+    )
+    disk = machine.described("/var/mysql").disk
+    assert disk and (disk.file_system, disk.device) == ("xfs", "sdb")
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_user_who_may_not_enter_the_servers_root(machine: Machine, monkeypatch: pytest.MonkeyPatch, same: bool) -> None:
+    """Then the folders that are there under the same paths count, where they are on the process's file systems."""
+    real, refused = Path.stat, f"proc/{PID}/root"
+
+    def stat(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if refused in str(self):
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, follow_symlinks=follow_symlinks)
+
+    number = (machine.root / "srv/mysql").stat().st_dev
+    device = f"{os.major(number)}:{os.minor(number)}" if same else "0:999"
+    (machine.root / "plugins/thread_pool.so").touch()
+    machine.write(f"proc/{PID}/mountinfo", f"1 0 {device} / / rw - ext4 /dev/vda1 rw\n")
+    monkeypatch.setattr(Path, "stat", stat)
+    found = machine.described()
+    assert found.memory_bytes == 16 * GIB and found.thread_pool is same
+    assert (found.disk is not None) is same
 
 
 def test_the_text_that_another_user_may_not_see(machine: Machine) -> None:
@@ -125,6 +166,18 @@ def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
             512 * MIB,
             0.5,
         ),
+        (
+            "3:cpuacct,cpu:/c\n",
+            {"cpu,cpuacct/c/cpu.cfs_quota_us": "50000", "cpu,cpuacct/c/cpu.cfs_period_us": "100000"},
+            16 * GIB,
+            0.5,
+        ),
+        (
+            "4:memory,hugetlb:/c\n",
+            {"memory/c/memory.limit_in_bytes": str(512 * MIB)},
+            512 * MIB,
+            5,
+        ),
         ("4:memory:/c\n", {"memory/c/memory.limit_in_bytes": "9223372036854771712"}, 16 * GIB, 5),
     ],
     ids=[
@@ -134,6 +187,8 @@ def test_a_disk_that_the_kernel_does_not_know(machine: Machine) -> None:
         "another container, by the paths of another namespace",
         "another container, by the paths of ours",
         "version 1",
+        "version 1, named in another order",
+        "version 1, by the controller's link",
         "no limit",
     ],
 )

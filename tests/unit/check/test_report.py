@@ -63,6 +63,16 @@ def test_the_report_fits_80_columns_and_has_all_parts() -> None:
     assert "--prove doublewrite-off" in flat and "--prove myisam-tables" not in flat
 
 
+@pytest.mark.parametrize("id", ["barriers-off", "text-small-pages", "joins-without-index"])
+def test_what_is_pasted_is_on_one_line_however_narrow_the_terminal(id: str) -> None:
+    report = reported(EXAMPLES[id].firing)
+    (finding,) = report.findings
+    (line,) = (*finding.shell, *finding.sql)
+    assert len(line) > 60
+    shown = [each for each in printed(report, 60).splitlines() if each.rstrip(";").endswith(line)]
+    assert shown == [f"    {'shell' if finding.shell else 'SQL':<8}{line}{'' if finding.shell else ';'}"]
+
+
 def test_nothing_found() -> None:
     assert "nothing found" in printed(reported(WELL))
 
@@ -137,6 +147,10 @@ def test_only_and_ignore(upshift: Run) -> None:
         (("--prove", "general-log-on", "--connections", "many"), "--connections takes counts"),
         (("--prove", "general-log-on", "--until", "much"), "--until"),
         (("--fail-on", "note"), "'--fail-on'"),
+        (("--until", "1%"), "--until belongs to --prove"),
+        (("--dry-run",), "--dry-run belongs to --prove"),
+        (("--prove", "general-log-on", "--fail-on", "error"), "--fail-on does nothing beside --prove"),
+        (("--prove", "general-log-on", "--ignore", "general-log-on"), "--ignore does nothing beside --prove"),
     ],
 )
 def test_what_cannot_be_meant(upshift: Run, arguments: tuple[str, ...], said: str) -> None:

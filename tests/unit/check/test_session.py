@@ -56,6 +56,38 @@ def test_what_is_no_server(listening: Listening, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1040, "db:3306 takes no connection of me: Too many"),
+        (1862, "db:3306 takes no connection of me: Your password has expired"),
+        (3118, "db:3306 takes no connection of me: Account is locked"),
+        (2003, "no server answers at db:3306: Can't connect"),
+    ],
+)
+def test_a_server_that_answers_is_not_called_absent(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
+    def connect(**_given: Any) -> None:
+        raise pymysql.err.OperationalError(code, said.rpartition(": ")[2])
+
+    monkeypatch.setattr(pymysql, "connect", connect)
+    with pytest.raises(ServerFailed, match=said), opened(Address(host="db", user="me")):
+        pass
+
+
+def test_a_server_that_refuses_every_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for an account whose password has expired."""
+
+    class Refusing(Answering):
+        def execute(self, statement: str) -> None:
+            raise pymysql.err.OperationalError(1820, "You must reset your password")
+
+    connection = Refusing()
+    monkeypatch.setattr(pymysql, "connect", lambda **_given: connection)
+    with pytest.raises(ServerFailed, match="refuses a statement of the check: You must reset"), opened(Address(host="db")):
+        pass
+    assert connection.closed
+
+
+@pytest.mark.parametrize(
     ("error", "raised"),
     [
         (pymysql.err.OperationalError(1045, "Access denied"), UsageError),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,46 @@ def test_one_run_is_removed_by_its_name(upshift: Run, cache: Path) -> None:
     assert len(stay(cache)) == 7
     code, _out, err = upshift("runs", "rm", "old")
     assert code == 2 and "there is no run" in err
+
+
+def test_a_dry_run_beside_a_command_that_removes_files(upshift: Run, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.lstat
+
+    def lstat(self: Path) -> object:
+        if self.name == "file" and self.parent.name == "train-new":
+            raise FileNotFoundError(2, "No such file or directory", str(self))
+        return real(self)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    sizes = {each["name"]: each["size_bytes"] for each in cleaned(upshift, "--dry-run")["entries"]}
+    assert sizes["train-new"] == 0 and sizes["train-old"] > 0
+
+
+@pytest.mark.parametrize("place", ["stages/train-lost", "runs/20200101-000000-old"])
+def test_what_a_process_executes_or_works_in_stays(upshift: Run, cache: Path, place: str) -> None:
+    """A server that somebody started from a package or a build."""
+    program = cache / place / "server"
+    shutil.copy("/bin/sleep", program)
+    for at_work in (((str(program), "100"), cache), (("sleep", "100"), cache / place)):
+        process = subprocess.Popen(at_work[0], cwd=at_work[1])
+        try:
+            told = cleaned(upshift, "--keep", "0")
+            refused = upshift("runs", "rm", "old")
+        finally:
+            process.kill()
+            process.wait()
+        (entry,) = (each for each in told["entries"] if each["path"] == str(cache / place))
+        assert not entry["removed"] and f"process {process.pid}" in entry["used_by"] and program.is_file()
+        if entry["kind"] == "run":
+            assert refused[0] == 2 and f"process {process.pid} executes" in refused[2]
+            assert (cache / "stages/train-old").is_dir(), "what the run uses stays with it"
+    cleaned(upshift, "--keep", "0")
+    assert not program.exists()
+
+
+def test_an_age_beyond_all_time(upshift: Run, cache: Path) -> None:
+    code, _out, err = upshift("clean", "--older-than", "99999999999d")
+    assert code == 2 and "longer than time is counted" in err
 
 
 @pytest.mark.parametrize("text", ["7", "d", "7 d", "7m", "-1d"])

@@ -106,6 +106,17 @@ def test_a_record_that_a_full_disk_cut_short_is_passed_over() -> None:
     assert [each.name for each in run.records()] == ["source", "gate"]
 
 
+@pytest.mark.parametrize("text", ["", "{}", '{"command": []', '{"command": [], "options": {}, "later": 1}'])
+def test_a_damaged_manifest_hides_no_other_run(text: str) -> None:
+    kept = made()
+    damaged = made("2026-11-22T05:15:00+00:00")
+    (damaged.path / "manifest.json").write_text(text)
+    assert [run.name for run in all_runs()] == [kept.name]
+    assert RunDirectory.open("last", VERBS).name == kept.name
+    with pytest.raises(UsageError, match="is not a run's manifest"):
+        _ = RunDirectory.open(str(damaged.path), VERBS).manifest
+
+
 def test_json_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     write_json(file, {"a": 1})

@@ -145,6 +145,28 @@ def test_a_timeout_ends_the_command_and_all_that_it_started(shell: SystemShell, 
     assert gone(await_number(tmp_path / "pid"))
 
 
+def test_a_daemon_that_a_command_leaves_behind_does_not_outlast_the_timeout(shell: SystemShell, tmp_path: Path) -> None:
+    """It holds the command's output open, and belongs to nobody: only the limit of time is left."""
+    command = Command(("sh", "-c", f"echo begun; setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100' & exit 0"))
+    began = time.monotonic()
+    done = shell.run(command, timeout_s=1, check=False)
+    assert done.stdout == "begun\n" and done.returncode != 0
+    os.kill(await_number(tmp_path / "pid"), signal.SIGKILL)
+    assert time.monotonic() - began < 20
+
+
+def test_a_last_line_without_an_end_is_output_too(shell: SystemShell) -> None:
+    lines: list[str] = []
+    assert shell.run(Command(("printf", "one\\ntwo")), on_line=lines.append).stdout == "one\ntwo"
+    assert lines == ["one", "two"]
+
+
+def test_cpus_that_are_not_there(shell: SystemShell) -> None:
+    with pytest.raises(CommandFailed, match="true cannot be kept to the CPUs 4090, 4091") as caught:
+        shell.run(Command(("true",), cpus=(4090, 4091)))
+    assert "taskset" in caught.value.hint
+
+
 def test_a_command_that_stops_in_good_order_at_its_timeout_has_still_not_done_its_work(shell: SystemShell) -> None:
     code = (
         "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('ready', flush=True); signal.pause()"

@@ -10,13 +10,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import FakeProgress, FakeShell
 
 from upshift.errors import LoadFailed
 from upshift.paths import CHECKOUT
-from upshift.run.directory import Manifest, RunDirectory
+from upshift.run import stages as stages_module
+from upshift.run.directory import Manifest, RunDirectory, write_json
 from upshift.run.stages import Stages
 from upshift.values import Value
 from upshift.workbench import Workbench
@@ -190,6 +192,28 @@ def _await_spent(store: Path) -> dict[str, float]:
                 return spent
         time.sleep(0.05)
     raise AssertionError("the attempt never wrote what it spent")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_full_disk_does_not_end_the_account(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stage that needs none of it: what watches goes on when there is room again."""
+    real, looks = write_json, 0
+
+    def write(path: Path, value: Any) -> None:
+        nonlocal looks
+        looks += path.name == "spent.json"
+        if path.name == "spent.json" and looks < 3:
+            raise OSError(28, "No space left on device", str(path))
+        real(path, value)
+
+    def work(bench: Workbench) -> Made:
+        while looks < 5:
+            time.sleep(0.01)
+        return house.action(bench)
+
+    monkeypatch.setattr(stages_module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(stages_module, "write_json", write)
+    assert house.stages(house.run()).run("train", Made, work, inputs={}).text == "call 1"
 
 
 def test_the_peak_memory_of_children_is_seen(house: House) -> None:

@@ -249,13 +249,14 @@ def test_a_paused_server_goes_on_when_upshift_is_killed(tmp_path: Path) -> None:
     """Else nothing would end its processes: they do not notice that their parent is gone."""
     lines = (
         f"family = shell.spawn(Command(({sys.executable!r}, '-c', {FAMILY!r})), log=Path('log'))\n"
-        "import time; time.sleep(1)\n"
+        "import time\n"
+        "while not all(Path(name).exists() for name in ('second', 'pid')): time.sleep(0.05)\n"
         "family.pause(); Path('paused').write_text(chr(10)); time.sleep(600)"
     )
     conductor = working(tmp_path, lines)
     wait_for(tmp_path / "paused")
+    assert states(tmp_path, wanted="stopped") == {"stopped"}
     second, third = (int((tmp_path / name).read_text()) for name in ("second", "pid"))
-    assert {psutil.Process(pid).status() for pid in (second, third)} == {"stopped"}
     conductor.kill()
     conductor.communicate()
     try:

@@ -27,7 +27,7 @@ case "$1 $2" in
     rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
 "-m pip")
     echo pip >>"$CALLS"; sleep "${PIP_SECONDS:-0}"; exit "${PIP_CODE:-0}" ;;
-"-P -m") shift 3; echo "run:$PYTHONPATH:$*" ;;
+"-X utf8") shift 5; echo "run:$PYTHONPATH:$*" ;;
 "--version "*) echo Python 3.11.7 ;;
 esac
 """

@@ -4,28 +4,52 @@ from __future__ import annotations
 
 from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
-from upshift.check.rules.words import MIB, size
+from upshift.check.rules.words import MIB, SMALL_MEMORY_BYTES, amount, size
 
 _OF_EACH_CONNECTION = ("sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "binlog_cache_size")
 """What a statement may take of each, besides the connection's own buffer. Stacks are mapped, and hardly touched."""
 
 
+_SHARED = ("innodb_buffer_pool_size", "innodb_log_buffer_size", "key_buffer_size")
+_ENOUGH = ("sort_buffer_size", "join_buffer_size", "read_rnd_buffer_size")
+"""Buffers of a statement that suffice with 256 KiB, their default in MySQL."""
+_USED_OF_MEMORY = 0.9
+
+
+def _of_each_connection(facts: Facts) -> int:
+    return sum(facts.number(name) for name in (*_OF_EACH_CONNECTION, "net_buffer_length"))
+
+
+def _shared(facts: Facts) -> int:
+    """What is allocated once; InnoDB's is not there where InnoDB is not."""
+    return sum(facts.number(name) for name in _SHARED if name in facts.variables)
+
+
+def connections_that_fit(facts: Facts) -> int:
+    """How many connections have memory for all of their buffers."""
+    assert facts.host
+    return max(0, int((_USED_OF_MEMORY * facts.host.memory_bytes - _shared(facts)) / _of_each_connection(facts)))
+
+
 def _connections_above_memory(facts: Facts) -> Found | None:
     assert facts.host
     most, memory = facts.number("max_connections"), facts.host.memory_bytes
-    each = sum(facts.number(name) for name in (*_OF_EACH_CONNECTION, "net_buffer_length"))
-    shared = facts.number("innodb_buffer_pool_size") + facts.number("innodb_log_buffer_size") + facts.number("key_buffer_size")
+    each, shared, used = _of_each_connection(facts), _shared(facts), facts.counted("max_used_connections")
     if shared + most * each <= memory:
         return None
     told = f"{most:,} connections of {size(each)} beside {size(shared)} of shared buffers may take {size(shared + most * each)}"
-    fitting = max(10, int((0.9 * memory - shared) / each), facts.counted("max_used_connections") + 10)
-    if fitting >= most:  # buffers of a statement are what is too large
-        return Found(
-            evidence=f"{told}; there are {size(memory)}. That many connections are in use.",
-            settings={"sort_buffer_size": "256K", "join_buffer_size": "256K", "read_rnd_buffer_size": "256K"},
-        )
-    told = f"{told}; there are {size(memory)}. The most at once were {facts.counted('max_used_connections'):,}."
-    return Found(evidence=told, settings={"max_connections": str(fitting)})
+    told = f"{told}; there are {size(memory)}. The most at once were {used:,}."
+    fitting = max(10, connections_that_fit(facts), used + 10)
+    if fitting < most:
+        return Found(evidence=told, settings={"max_connections": str(fitting)})
+    # All are in use: what each of them takes is too large, or what they share.
+    if large := [name for name in _ENOUGH if facts.number(name) > MIB // 4]:
+        return Found(evidence=told, settings=dict.fromkeys(large, "256K"))
+    smaller = {}
+    if "innodb_buffer_pool_size" in facts.variables:
+        pool = facts.number("innodb_buffer_pool_size") - (shared + most * each - _USED_OF_MEMORY * memory)
+        smaller = {"innodb_buffer_pool_size": amount(max(pool, 8 * MIB))}
+    return Found(evidence=told, settings=smaller)
 
 
 def _key_buffer(facts: Facts) -> Found | None:
@@ -40,7 +64,8 @@ def _key_buffer(facts: Facts) -> Found | None:
 
 def _performance_schema_memory(facts: Facts) -> Found | None:
     assert facts.host
-    if facts.performance_schema_bytes < 0.1 * facts.host.memory_bytes:
+    memory = facts.host.memory_bytes
+    if memory >= SMALL_MEMORY_BYTES or facts.performance_schema_bytes < 0.1 * memory:
         return None
     held = f"{size(facts.performance_schema_bytes)} of {size(facts.host.memory_bytes)}"
     return Found(evidence=f"performance_schema holds {held}.", settings={"performance_schema": "OFF"})
@@ -75,7 +100,7 @@ RULES: tuple[Rule, ...] = (
         cause="memory",
         severity="warning",
         source="MySQL manual: How MySQL Uses Memory",
-        variables=(*_OF_EACH_CONNECTION, "net_buffer_length", "max_connections"),
+        variables=(*_OF_EACH_CONNECTION, "net_buffer_length", "max_connections", "key_buffer_size"),
         needs=("machine",),
         condition=_connections_above_memory,
         effect="A burst of clients is refused, and does not bring the server down.",

@@ -12,7 +12,7 @@ _SOME = 1000
 
 
 def _opened_a_second(facts: Facts) -> float:
-    return facts.counted("opened_tables") / facts.counted_s
+    return facts.a_second("opened_tables")
 
 
 def _table_cache(facts: Facts) -> Found | None:
@@ -25,7 +25,7 @@ def _table_cache(facts: Facts) -> Found | None:
 
 def _table_cache_below(facts: Facts) -> Found | None:
     cache, most = facts.number("table_open_cache"), facts.number("max_connections")
-    if cache >= most or not (too_little_traffic(facts) or _opened_a_second(facts) >= _OPENED_A_SECOND):
+    if cache >= most or not too_little_traffic(facts):  # else `table-cache-small` judges it by the load
         return None
     told = (
         f"table_open_cache is {cache:,}, max_connections {most:,}: each connection needs a table of its own for each it uses."

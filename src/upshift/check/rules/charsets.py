@@ -54,7 +54,8 @@ def _mixed(facts: Facts) -> Found | None:
 
 
 _RISK = (
-    "The table is rebuilt. Columns may become another type to hold the same number of characters, and key prefixes too long."
+    "The table is rebuilt. Columns may become another type to hold the same number of characters, and key prefixes too long. "
+    "All text columns get the default collation: add COLLATE where comparisons, unique keys or foreign keys need another."
 )
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -6,6 +6,7 @@ from statistics import median
 
 from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
+from upshift.check.rules.buffers import connections_that_fit
 from upshift.check.rules.words import listed, share
 
 _NEAR = 0.85
@@ -16,18 +17,22 @@ _LEAST_FILES = 5000
 _LONG_S = 3600
 _LEAST_BACKLOG = 50
 _LONG_LOCK_WAIT_S = 600
+_MOST_PREPARED = 4_194_304
 
 
 def _near_limit(facts: Facts) -> Found | None:
     most, used = facts.number("max_connections"), facts.counted("max_used_connections")
     refused = facts.counted("connection_errors_max_connections")
-    if used < _NEAR * most and not refused:
+    if used < _NEAR * most:  # those refused may have met an earlier limit
         return None
     said = f" {refused:,} were refused." if refused else ""
-    return Found(
-        evidence=f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}",
-        settings={"max_connections": str(max(2 * used, most))},
-    )
+    told = f"{used:,} of {most:,} connections were open at once ({share(used, most)}).{said}"
+    more = max(2 * used, most)
+    if facts.host:
+        more = min(more, connections_that_fit(facts))
+    if more <= most:
+        return Found(evidence=f"{told} Memory does not suffice for the buffers of more.")
+    return Found(evidence=told, settings={"max_connections": str(more)})
 
 
 def _thread_cache_off(facts: Facts) -> Found | None:
@@ -82,7 +87,7 @@ def _backlog(facts: Facts) -> Found | None:
 
 
 def _somaxconn(facts: Facts) -> Found | None:
-    assert facts.host
+    assert facts.host and facts.host.somaxconn is not None
     now = facts.host.somaxconn
     if now >= min(facts.number("back_log"), facts.number("max_connections"), 1024) or facts.on("skip_networking"):
         return None
@@ -140,7 +145,8 @@ def _prepared(facts: Facts) -> Found | None:
     if not most or now < 0.8 * most:
         return None
     told = f"{now:,} prepared statements are open, and {most:,} may be: clients prepare and do not close."
-    return Found(evidence=told, settings={"max_prepared_stmt_count": str(min(4 * most, 4_194_304))})
+    more = min(4 * most, _MOST_PREPARED)
+    return Found(evidence=told, settings={"max_prepared_stmt_count": str(more)} if more > most else {})
 
 
 RULES: tuple[Rule, ...] = (
@@ -150,7 +156,10 @@ RULES: tuple[Rule, ...] = (
         cause="connections",
         severity="warning",
         source="MySQL manual: Too many connections",
-        variables=("max_connections",),
+        variables=(
+            *("max_connections", "key_buffer_size", "sort_buffer_size", "join_buffer_size", "read_buffer_size"),
+            *("read_rnd_buffer_size", "binlog_cache_size", "net_buffer_length"),
+        ),
         needs=("traffic",),
         condition=_near_limit,
         effect="No client gets error 1040.",
@@ -225,7 +234,7 @@ RULES: tuple[Rule, ...] = (
         severity="note",
         source="MySQL manual: Server System Variables, back_log",
         variables=("back_log", "max_connections", "skip_networking"),
-        needs=("machine",),
+        needs=("machine", "network"),
         condition=_somaxconn,
         effect="A burst of new connections is not refused.",
         risk="None that is known; write the line to /etc/sysctl.d to keep it.",
@@ -273,7 +282,10 @@ RULES: tuple[Rule, ...] = (
         needs=("statements",),
         condition=_long_query,
         effect="A runaway SELECT ends by itself; purge goes on.",
-        risk="Reports that take longer end with error 3024: raise the limit in their session.",
+        risk=(
+            "What takes longer ends: in MySQL SELECTs, with error 3024, in MariaDB every statement, also ALTER TABLE, with "
+            "error 1969. Raise the limit in the session of reports and backups."
+        ),
     ),
     Rule(
         id="prepared-near-limit",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from upshift.card.model import middle
 from upshift.check.model import Disk, Facts, Found
 from upshift.check.rule import Rule
@@ -12,6 +14,7 @@ _TURNING_US = 2000
 """A disk that turns waits for half a turn before a random read or a synced write: 2,000 µs at 15,000 rpm, 4,200 at 7,200."""
 _FAST_US = 500
 """One at a time, reads within this come to the capacity that is advised: 1,000,000 / 500 = 2,000 a second."""
+_USUAL = "/var/lib/mysql"
 _IN_MEMORY = ("tmpfs", "ramfs")
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
 _FAIR_QUEUES = ("bfq", "cfq")
@@ -70,8 +73,10 @@ def _capacity_high(facts: Facts) -> Found | None:
 
 
 def _neighbors(facts: Facts) -> Found | None:
-    known, now = _no_seek(facts), facts.text("innodb_flush_neighbors")
-    if not known or now in ("0", "OFF"):
+    known, now, disk = _no_seek(facts), facts.text("innodb_flush_neighbors"), _disk(facts)
+    # MariaDB ignores the setting where the kernel says that the disk does not turn.
+    ignored = facts.family == "mariadb" and disk is not None and disk.called_rotational is False
+    if not known or now in ("0", "OFF") or ignored:
         return None
     told = f"innodb_flush_neighbors is {now}; {known}: neighbours cost as much as strangers."
     return Found(evidence=told, settings={"innodb_flush_neighbors": "0"})
@@ -121,7 +126,7 @@ def _barriers(facts: Facts) -> Found | None:
         return None
     return Found(
         evidence=f"The data folder's {disk.file_system} is mounted with {off[0]}.",
-        commands=(f'mount -o remount,barrier=1 "$(findmnt -no TARGET -T {facts.text("datadir")})"',),
+        commands=(f'mount -o remount,barrier=1 "$(findmnt -no TARGET -T {quote(facts.text("datadir"))})"',),
     )
 
 
@@ -129,20 +134,14 @@ def _in_memory(facts: Facts) -> Found | None:
     disk = _disk(facts)
     if not disk or disk.file_system not in _IN_MEMORY:
         return None
-    return Found(
-        evidence=f"The data folder {facts.text('datadir')} lies on {disk.file_system}.",
-        settings={"datadir": "/var/lib/mysql"},
-    )
+    return _elsewhere(facts, disk)
 
 
 def _network(facts: Facts) -> Found | None:
     disk = _disk(facts)
     if not disk or disk.file_system not in _NETWORK:
         return None
-    return Found(
-        evidence=f"The data folder {facts.text('datadir')} lies on {disk.file_system}.",
-        settings={"datadir": "/var/lib/mysql"},
-    )
+    return _elsewhere(facts, disk)
 
 
 def _full(facts: Facts) -> Found | None:
@@ -152,7 +151,15 @@ def _full(facts: Facts) -> Found | None:
     told = f"{size(disk.free_bytes)} of {size(disk.size_bytes)} are free, {share(disk.free_bytes, disk.size_bytes)}."
     if facts.variables.get("log_bin", "OFF") == "ON":
         return Found(evidence=told, statements=("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 7 DAY",))
-    return Found(evidence=told, commands=(f"du -xh --max-depth=1 {facts.text('datadir')}",))
+    return Found(evidence=told, commands=(f"du -xh --max-depth=1 {quote(facts.text('datadir'))}",))
+
+
+def _elsewhere(facts: Facts, disk: Disk) -> Found:
+    """The data belong on a disk of the machine: into the usual folder, or, where that lies badly, into one on these disks."""
+    told = f"The data folder {facts.text('datadir')} lies on {disk.file_system}."
+    if facts.text("datadir").rstrip("/") != _USUAL:
+        return Found(evidence=told, settings={"datadir": _USUAL})
+    return Found(evidence=told, commands=("findmnt -D -t ext4,xfs,btrfs,zfs",))
 
 
 RULES: tuple[Rule, ...] = (
@@ -175,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         severity="error",
         source="Linux kernel, Documentation/filesystems/tmpfs.rst",
         variables=("datadir",),
-        needs=("machine",),
+        needs=("machine", "file system"),
         condition=_in_memory,
         effect="The data survive a restart of the machine.",
         risk="Move the files while the server is stopped.",
@@ -187,7 +194,7 @@ RULES: tuple[Rule, ...] = (
         severity="error",
         source="Linux kernel, Documentation/admin-guide/ext4.rst: barrier",
         variables=("datadir",),
-        needs=("machine",),
+        needs=("machine", "file system"),
         condition=_barriers,
         effect="A sync reaches the disk, and not its cache alone.",
         risk="Syncs take longer. Disks with a battery do not need it.",
@@ -199,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         severity="error",
         source="MySQL manual: How MySQL Handles a Full Disk",
         variables=("datadir",),
-        needs=("machine",),
+        needs=("machine", "file system"),
         condition=_full,
         effect="Writes do not stop.",
         risk="Binary logs that a replica or a restore still needs are gone: look first.",
@@ -211,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         severity="warning",
         source="MySQL manual: Using NFS with MySQL",
         variables=("datadir",),
-        needs=("machine",),
+        needs=("machine", "file system"),
         condition=_network,
         effect="Syncs do not cross the network, and locks hold.",
         risk="Move the files while the server is stopped.",

@@ -12,36 +12,41 @@ _ATOMIC_WRITES = ("zfs",)
 _REDO_S = 1800
 """A redo log that holds less than half an hour of writes makes InnoDB flush pages sooner than it must."""
 _GROUP_DELAY_US = 10_000
+_SYNCED = ("1", "3")
+"""Values of innodb_flush_log_at_trx_commit that sync at each commit: 3 is MariaDB's, with a sync more."""
 _MOST_REDO = 128 * GIB
 
 
 def _redo(facts: Facts) -> Found | None:
-    capacity = facts.number("innodb_redo_log_capacity")
+    # innodb_log_file_size or innodb_dedicated_server may have set the capacity, and the variable does not show it.
+    capacity = facts.counted("innodb_redo_log_capacity_resized") or facts.number("innodb_redo_log_capacity")
     return _small_redo(facts, capacity, "innodb_redo_log_capacity")
 
 
 def _redo_mariadb(facts: Facts) -> Found | None:
-    files = facts.number("innodb_log_files_in_group") if "innodb_log_files_in_group" in facts.variables else 1
-    return _small_redo(facts, facts.number("innodb_log_file_size") * files, "innodb_log_file_size")
+    # There is one file, whatever innodb_log_files_in_group says.
+    return _small_redo(facts, facts.number("innodb_log_file_size"), "innodb_log_file_size")
 
 
 def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
-    written = facts.counted("innodb_os_log_written")
-    a_second = written / facts.counted_s
-    if a_second * _REDO_S <= capacity:
-        return None
-    told = f"{size(a_second)} of redo a second fill {size(capacity)} in {duration(capacity / a_second)}."
+    a_second = facts.a_second("innodb_os_log_written")
     disk = facts.host.disk if facts.host else None
     room = capacity + disk.free_bytes / 2 if disk else _MOST_REDO
-    return Found(evidence=told, settings={setting: amount(min(2 * a_second * _REDO_S, room, _MOST_REDO))})
+    better = min(2 * a_second * _REDO_S, room, _MOST_REDO)
+    if a_second * _REDO_S <= capacity or capacity >= _MOST_REDO:
+        return None
+    told = f"{size(a_second)} of redo a second fill {size(capacity)} in {duration(capacity / a_second)}."
+    if better < capacity + MIB:
+        return Found(evidence=f"{told} The disk has no room for more.")
+    return Found(evidence=told, settings={setting: amount(better)}, now={setting: str(capacity)})
 
 
 def _log_waits(facts: Facts) -> Found | None:
-    waits = facts.counted("innodb_log_waits")
-    if waits < facts.counted_s / 60:
-        return None
     now = facts.number("innodb_log_buffer_size")
-    told = f"The log buffer of {size(now)} was full {waits:,} times in {facts.counted_s / 3600:.0f} h."
+    if facts.a_second("innodb_log_waits") * 60 < 1 or now >= GIB:
+        return None
+    waits, up_h = facts.counted("innodb_log_waits"), facts.counted("uptime") / 3600
+    told = f"The log buffer of {size(now)} was full {waits:,} times in {up_h:.0f} h."
     return Found(evidence=told, settings={"innodb_log_buffer_size": amount(min(2 * now, GIB))})
 
 
@@ -57,7 +62,7 @@ def _log_buffer(facts: Facts) -> Found | None:
 
 def _pair(facts: Facts) -> Found | None:
     redo, binlog = facts.text("innodb_flush_log_at_trx_commit"), facts.text("sync_binlog")
-    if not facts.on("log_bin") or (redo == "1") == (binlog == "1"):
+    if not facts.on("log_bin") or (redo in _SYNCED) == (binlog == "1"):
         return None
     return Found(
         evidence=f"innodb_flush_log_at_trx_commit is {redo}, sync_binlog {binlog}: after a power failure the two logs differ.",
@@ -78,9 +83,11 @@ def _not_synced(facts: Facts) -> Found | None:
 def _not_written(facts: Facts) -> Found | None:
     if facts.text("innodb_flush_log_at_trx_commit") != "0":
         return None
+    # Beside a binary log that is synced, durability-pair has 1.
+    better = "1" if facts.on("log_bin") and facts.text("sync_binlog") == "1" else "2"
     return Found(
         evidence="innodb_flush_log_at_trx_commit is 0: the log stays in the server's memory for up to a second.",
-        settings={"innodb_flush_log_at_trx_commit": "2"},
+        settings={"innodb_flush_log_at_trx_commit": better},
     )
 
 
@@ -184,10 +191,10 @@ RULES: tuple[Rule, ...] = (
         cause="durability",
         severity="warning",
         source=f"{_MANUAL}, innodb_flush_log_at_trx_commit",
-        variables=("innodb_flush_log_at_trx_commit",),
+        variables=("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"),
         condition=_not_written,
         effect="Only a crash of the machine loses commits, or none with the value 1.",
-        risk="A write to the page cache at each commit.",
+        risk="A write to the page cache at each commit; with the value 1 each commit waits for a sync.",
         provable=True,
     ),
     Rule(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upshift.check.model import Column, Facts, Found, Index, Table
-from upshift.check.rule import Rule
+from upshift.check.rule import DAY_S, Rule
 from upshift.check.rules.words import listed, name_of, tables_named
-
-_DAY_S = 86_400
 
 
 def of_table(facts: Facts) -> dict[tuple[str, str], list[Index]]:
@@ -25,7 +23,7 @@ def _no_key(facts: Facts) -> Found | None:
         for table in facts.tables
         if table.engine == "InnoDB"
         and not any(
-            index.unique and all(part.name and not part.nullable for part in index.columns)
+            index.unique and all(part.name and not part.nullable and part.prefix is None for part in index.columns)
             for index in indexes.get((table.schema_name, table.name), [])
         )
     ]
@@ -94,8 +92,6 @@ def _drop(index: Index) -> str:
 
 
 def _unused(facts: Facts) -> Found | None:
-    if facts.counted("uptime") < _DAY_S:
-        return None
     reads = {(each.schema_name, each.table, each.index): each.reads for each in facts.index_use}
     busy = {(schema, table) for (schema, table, _index), count in reads.items() if count}
     held = set(facts.references)
@@ -112,15 +108,19 @@ def _unused(facts: Facts) -> Found | None:
     ]
     if not idle:
         return None
-    days = facts.counted("uptime") / _DAY_S
+    days = facts.counted("uptime") / DAY_S
     named = [f"{each.schema_name}.{each.table}.{each.name}" for each in idle]
-    hide = "INVISIBLE" if facts.family == "mysql" else "IGNORED"
     return Found(
         evidence=f"Nobody read {listed(named, 'index')}, in {days:.0f} days, though their tables were read.",
-        statements=tuple(
-            f"ALTER TABLE {name_of(each.schema_name, each.table)} ALTER INDEX {name_of(each.name)} {hide}" for each in idle
-        ),
+        statements=tuple(_hide(facts, each) for each in idle),
     )
+
+
+def _hide(facts: Facts, index: Index) -> str:
+    if facts.family == "mariadb" and facts.version < (10, 6, 0):  # has no hidden indexes
+        return _drop(index)
+    hidden = "INVISIBLE" if facts.family == "mysql" else "IGNORED"
+    return f"ALTER TABLE {name_of(index.schema_name, index.table)} ALTER INDEX {name_of(index.name)} {hidden}"
 
 
 RULES: tuple[Rule, ...] = (
@@ -133,7 +133,10 @@ RULES: tuple[Rule, ...] = (
         needs=("tables", "indexes", "columns"),
         condition=_no_key,
         effect="Replicas find a row without reading the table; inserts share no lock for a hidden key.",
-        risk="The table is rebuilt. A key of the application's own is better than a hidden column.",
+        risk=(
+            "The table is rebuilt. A key of the application's own is better than a hidden column. Before MySQL 8.0.23 the "
+            "column is not hidden, and INSERTs without a list of columns fail."
+        ),
     ),
     Rule(
         id="duplicate-index",
@@ -163,7 +166,7 @@ RULES: tuple[Rule, ...] = (
         cause="schema",
         severity="note",
         source="MySQL manual: The schema_unused_indexes View",
-        needs=("traffic", "indexes", "index use"),
+        needs=("traffic", "day", "indexes", "index use"),
         condition=_unused,
         effect="Each write changes one index less. Hidden first, it can be back at once; then drop it.",
         risk="A report that runs once a month may need it.",

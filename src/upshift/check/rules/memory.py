@@ -13,7 +13,7 @@ _SWAPPED_BYTES = 64 * MIB
 
 
 def room_for_pool(host: Host) -> float:
-    """What a buffer pool may take: as innodb_dedicated_server reckons it, of what others leave."""
+    """What a buffer pool may take of what others leave: a little less than innodb_dedicated_server gives it of all."""
     left = host.memory_bytes if host.limited else host.memory_bytes - host.others_bytes
     return left * (0.25 if left < GIB else 0.5 if left <= 4 * GIB else 0.7)
 
@@ -56,7 +56,8 @@ def _swapped(facts: Facts) -> Found | None:
         return None
     told = f"{size(facts.host.swapped_bytes)} of the server are in swap, {size(facts.host.resident_bytes)} in memory."
     lower = amount(max(0.8 * facts.number("innodb_buffer_pool_size"), 8 * MIB))
-    return Found(evidence=told, settings={"innodb_buffer_pool_size": lower})
+    above = _pool_above_memory(facts)
+    return Found(evidence=told, settings=above.settings if above else {"innodb_buffer_pool_size": lower})
 
 
 def _swappiness(facts: Facts) -> Found | None:
@@ -242,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         cause="memory",
         severity="note",
         source="MySQL manual: Saving and Restoring the Buffer Pool State",
-        variables=("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup"),
+        variables=(*("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup", "innodb_buffer_pool_size"),),
         condition=_no_warm_up,
         effect="The pages of yesterday are there minutes after a restart.",
         risk="The disk is busy with them in that time.",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
-from upshift.check.rules.words import GIB
+from upshift.check.rules.words import SMALL_MEMORY_BYTES
 
 _MANY_INSTRUMENTS = 20
 
 
+def _is_written(facts: Facts) -> bool:
+    """Whether logs of statements go anywhere."""
+    return "NONE" not in facts.variables.get("log_output", "FILE").upper().split(",")
+
+
 def _general(facts: Facts) -> Found | None:
-    if not facts.on("general_log"):
+    if not facts.on("general_log") or not _is_written(facts):
         return None
     return Found(evidence="general_log is ON: each statement is written to a log.", settings={"general_log": "OFF"})
 
 
 def _slow_all(facts: Facts) -> Found | None:
-    if not facts.on("slow_query_log"):
+    if not facts.on("slow_query_log") or not _is_written(facts):
         return None
     sampled = float(facts.variables.get("log_slow_rate_limit", "1")) > 1  # Percona Server and MariaDB
     if float(facts.text("long_query_time")) > 0 or sampled:
@@ -31,7 +36,7 @@ def _slow_all(facts: Facts) -> Found | None:
 def _slow_unindexed(facts: Facts) -> Found | None:
     if not (facts.on("slow_query_log") and facts.on("log_queries_not_using_indexes")):
         return None
-    if facts.number("log_throttle_queries_not_using_indexes"):
+    if facts.number("log_throttle_queries_not_using_indexes") or not _is_written(facts):
         return None
     return Found(
         evidence="log_queries_not_using_indexes is ON without a limit: each look at a small table is written to a log.",
@@ -51,7 +56,7 @@ def _instruments(facts: Facts) -> Found | None:
 
 def _off(facts: Facts) -> Found | None:
     assert facts.host
-    if facts.on("performance_schema") or facts.host.memory_bytes < 2 * GIB:
+    if facts.on("performance_schema") or facts.host.memory_bytes < SMALL_MEMORY_BYTES:
         return None
     return Found(
         evidence="performance_schema is OFF: nobody can tell which statements take the time, or which indexes are used.",
@@ -68,9 +73,9 @@ def _monitor(facts: Facts) -> Found | None:
 
 
 def _expire(facts: Facts) -> Found | None:
-    if not facts.on("log_bin") or facts.number("binlog_expire_logs_seconds"):
-        return None
-    if facts.family == "mariadb" and float(facts.variables.get("expire_logs_days", "0")):
+    # MySQL 8.0 sets the seconds to 0 when a configuration has the days; the third is MariaDB's, the fourth Percona Server's.
+    limits = ("binlog_expire_logs_seconds", "expire_logs_days", "max_binlog_total_size", "binlog_space_limit")
+    if not facts.on("log_bin") or any(float(facts.variables.get(name, "0")) for name in limits):
         return None
     return Found(
         evidence="binlog_expire_logs_seconds is 0: binary logs stay until the disk is full.",
@@ -103,7 +108,8 @@ def _debug(facts: Facts) -> Found | None:
         return None
     return Found(
         evidence=f"The server is {facts.version_text}: a build that checks itself at each step.",
-        commands=("./upshift build plain",),
+        # Upshift's recipes are for MySQL.
+        commands=("./upshift build plain",) if facts.family == "mysql" else (),
     )
 
 

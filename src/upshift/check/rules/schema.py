@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from upshift.check.model import Facts, Found, Table
 from upshift.check.rule import Rule
@@ -74,10 +75,14 @@ def _file_per_table(facts: Facts) -> Found | None:
 
 
 def _hollow(facts: Facts) -> Found | None:
+    # Tables of a shared tablespace all show its free space, which rebuilding them does not give back.
+    showing = Counter(each.free_bytes for each in facts.tables)
     hollow = [
         each
         for each in facts.tables
-        if each.engine == "InnoDB" and each.free_bytes > max(GIB, each.data_bytes + each.index_bytes)
+        if each.engine == "InnoDB"
+        and each.free_bytes > max(GIB, each.data_bytes + each.index_bytes)
+        and showing[each.free_bytes] == 1
     ]
     if not hollow:
         return None

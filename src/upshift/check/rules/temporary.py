@@ -10,6 +10,8 @@ _ON_DISK = 0.25
 _MERGES = 0.1
 _SOME = 1000
 _MOST_OF_MEMORY = 8
+"""One temporary table may take an eighth, or what is little anyway."""
+_LITTLE_BYTES = 64 * MIB
 _FULL_JOINS = 0.01
 _ENGINE = "internal_tmp_mem_storage_engine"
 
@@ -20,9 +22,12 @@ def _in_memory_engine(facts: Facts) -> str:
 
 def _pair(facts: Facts) -> Found | None:
     wanted, most = facts.number("tmp_table_size"), facts.number("max_heap_table_size")
+    if facts.host:  # more would be `tmp-table-large`
+        wanted = min(wanted, max(_LITTLE_BYTES, facts.host.memory_bytes // _MOST_OF_MEMORY))
     if wanted <= most or _in_memory_engine(facts) == "TEMPTABLE":
         return None
-    told = f"tmp_table_size is {size(wanted)}, max_heap_table_size {size(most)}: the smaller one holds."
+    now = facts.number("tmp_table_size")
+    told = f"tmp_table_size is {size(now)}, max_heap_table_size {size(most)}: the smaller one holds."
     return Found(evidence=told, settings={"max_heap_table_size": amount(wanted)}, beside=("tmp_table_size", _ENGINE))
 
 
@@ -38,10 +43,12 @@ def _engine(facts: Facts) -> Found | None:
 def _large(facts: Facts) -> Found | None:
     assert facts.host
     now, memory = facts.number("tmp_table_size"), facts.host.memory_bytes
-    if now <= memory / _MOST_OF_MEMORY or now <= 64 * MIB:
+    if _in_memory_engine(facts) != "TEMPTABLE":
+        now = min(now, facts.number("max_heap_table_size"))
+    if now <= memory / _MOST_OF_MEMORY or now <= _LITTLE_BYTES:
         return None
     told = f"One temporary table may take {size(now)} of {size(memory)}."
-    return Found(evidence=told, settings={"tmp_table_size": amount(min(64 * MIB, memory / 64))})
+    return Found(evidence=told, settings={"tmp_table_size": amount(min(_LITTLE_BYTES, memory / 64))})
 
 
 def _ram(facts: Facts) -> Found | None:
@@ -59,11 +66,14 @@ def _on_disk(facts: Facts) -> Found | None:
     if disk < _SOME or disk < _ON_DISK * max(all_, disk):
         return None
     now = facts.number("tmp_table_size")
-    if now >= GIB:
+    most = min(GIB, max(_LITTLE_BYTES, facts.host.memory_bytes / _MOST_OF_MEMORY)) if facts.host else GIB
+    if 2 * now > most or _pair(facts):
         return None
     told = f"{disk:,} of {max(all_, disk):,} temporary tables went to the disk ({share(disk, max(all_, disk))})."
-    double = amount(2 * now)
-    return Found(evidence=told, settings={"tmp_table_size": double, "max_heap_table_size": double}, beside=(_ENGINE,))
+    double = {"tmp_table_size": amount(2 * now)}
+    if facts.number("max_heap_table_size") >= 2 * now:
+        return Found(evidence=told, settings=double, beside=("max_heap_table_size", _ENGINE))
+    return Found(evidence=told, settings={**double, "max_heap_table_size": amount(2 * now)}, beside=(_ENGINE,))
 
 
 def _merges(facts: Facts) -> Found | None:
@@ -81,7 +91,7 @@ def _joins(facts: Facts) -> Found | None:
     if joins < _FULL_JOINS * all_:
         return None
     return Found(
-        evidence=f"{joins:,} joins read a whole table for each row, {share(joins, all_)} of the statements.",
+        evidence=f"{joins:,} joins had no index to find a table's rows by, {share(joins, all_)} of the statements.",
         statements=(
             "SELECT schema_name, digest_text, count_star, sum_rows_examined FROM "
             "performance_schema.events_statements_summary_by_digest WHERE sum_select_full_join > 0 "
@@ -122,7 +132,7 @@ RULES: tuple[Rule, ...] = (
         cause="temporary tables",
         severity="warning",
         source="MySQL manual: Server System Variables, tmp_table_size",
-        variables=("tmp_table_size",),
+        variables=("tmp_table_size", "max_heap_table_size"),
         needs=("machine",),
         condition=_large,
         effect="A bad statement does not take the memory of all.",

@@ -24,7 +24,7 @@ def _small_pages(facts: Facts) -> Found | None:
     if effect != "cheaper":
         return None
     program = PurePosixPath(facts.host.program).name or "mysqld"
-    drop_in = f"/etc/systemd/system/{facts.family}.service.d/hugetext.conf"
+    drop_in = f"/etc/systemd/system/{facts.family}.service.d"
     told = (
         f"A call of one of {facts.card.function_counts[-1]:,} functions costs {figure(middle(small))} ns on this machine when "
         f"they lie on pages of 4 KiB, and {figure(middle(huge))} ns on pages of 2 MiB; {size(text.size_bytes)} of the server's "
@@ -36,7 +36,8 @@ def _small_pages(facts: Facts) -> Found | None:
         if facts.host.huge_pages in ("always", "madvise")
         else ("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",)
     )
-    return Found(evidence=told, commands=(*allow, f"printf '[Service]\\nEnvironment={preload}\\n' > {drop_in}"))
+    write = f"mkdir -p {drop_in} && printf '[Service]\\nEnvironment={preload}\\n' > {drop_in}/hugetext.conf"
+    return Found(evidence=told, commands=(*allow, f"{write} && systemctl daemon-reload"))
 
 
 RULES: tuple[Rule, ...] = (
@@ -49,6 +50,9 @@ RULES: tuple[Rule, ...] = (
         needs=("machine", "text", "card"),
         condition=_small_pages,
         effect="Less time for finding code. `text_huge_pages` in a variant lets `upshift measure` say how much.",
-        risk="perf loses the names of functions; memory of the text's size. docs/reference/hugetext.md has the library.",
+        risk=(
+            "perf loses the names of functions; memory of the text's size. A unit that preloads something already, such as an "
+            "allocator, needs both in LD_PRELOAD. docs/reference/hugetext.md has the library."
+        ),
     ),
 )

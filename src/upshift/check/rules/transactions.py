@@ -8,6 +8,7 @@ from upshift.check.rules.words import listed
 
 _LONG_S = 1800
 _LONG_HISTORY = 1_000_000
+_MOST_PURGE_THREADS = 32
 
 
 def _isolation(facts: Facts) -> str:
@@ -65,9 +66,10 @@ def _history(facts: Facts) -> Found | None:
             evidence=f"{told} A long transaction holds it back.", statements=tuple(f"KILL {each.thread}" for each in threads)
         )
     now = facts.number("innodb_purge_threads")
+    more = min(_MOST_PURGE_THREADS, max(4, 2 * now))
     return Found(
         evidence=f"{told} No long transaction holds it back; there are {now} purge threads.",
-        settings={"innodb_purge_threads": str(min(32, max(4, 2 * now)))},
+        settings={"innodb_purge_threads": str(more)} if more > now else {},
     )
 
 

@@ -6,6 +6,8 @@ from upshift.check.model import Table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _MOST_NAMED = 5
+SMALL_MEMORY_BYTES = 2 * GIB
+"""With less, performance_schema may take more than it is worth."""
 
 
 def amount(size_bytes: float) -> str:

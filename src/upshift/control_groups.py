@@ -1,0 +1,71 @@
+"""The limits that control groups set to a process, of both versions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+_USED = ("memory.current", "memory.usage_in_bytes")
+
+
+def of(process: Path, root: Path = Path("/")) -> list[Path]:
+    """The folders of the process's control groups and of those above them, of both versions, as far as they are seen here."""
+    found = []
+    ours = _group_paths(root / "proc/self")
+    for controllers, path in _group_paths(process).items():
+        named = controllers.split(",")
+        # Of version 1, /proc may name the controllers in another order than the folder: each has a link of its own.
+        limiting = next((each for each in ("memory", "cpu") if each in named), "")
+        if controllers and not limiting:
+            continue
+        folders = (controllers, ",".join(reversed(named)), limiting)
+        mount = next((each for name in folders if (each := root / "sys/fs/cgroup" / name).is_dir()), root / "sys/fs/cgroup")
+        here, own = (PurePosixPath(each.lstrip("/")) for each in (path, ours.get(controllers, "/")))
+        if ".." in here.parts:
+            continue  # beside the groups that are seen here
+        if not (mount / here).is_dir():
+            # Paths of another namespace. The mount is our own group: the process's too, where it is in it or below.
+            if own not in (here, *here.parents):
+                continue
+            here = here.relative_to(own)
+        found += [mount / each for each in (here, *here.parents)]
+    return list(dict.fromkeys(found))
+
+
+def _group_paths(process: Path) -> dict[str, str]:
+    """Of each hierarchy, by its controllers; version 2 has none."""
+    lines = (line.split(":", 2) for line in _read(process / "cgroup").splitlines())
+    return {controllers: path for _number, controllers, path in lines}
+
+
+def memory_limit(group: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        text = _read(group / name).strip()
+        if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
+            return int(text)
+    return None
+
+
+def cpu_quota(group: Path) -> float | None:
+    if text := _read(group / "cpu.max").split():
+        return None if text[0] == "max" else int(text[0]) / int(text[1])
+    quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def memory_left(root: Path = Path("/")) -> int | None:
+    """Bytes that our groups leave us of their limits; what they hold of the page cache can be had. None: no limit."""
+    left = []
+    for group in of(root / "proc/self", root):
+        if limit := memory_limit(group):
+            used = next((text for name in _USED if (text := _read(group / name).strip()).isdigit()), "0")
+            cached = re.findall(r"^(?:in)?active_file (\d+)$", _read(group / "memory.stat"), re.M)
+            left.append(limit - max(0, int(used) - sum(map(int, cached))))
+    return max(0, min(left)) if left else None
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
