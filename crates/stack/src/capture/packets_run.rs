@@ -17,6 +17,7 @@ use super::packets::{PORTS, Packet, Packets, Reading, port_of};
 use super::run::{Captured, Progress, is_full, trace};
 use super::summary::Summary;
 use crate::failure::Failure;
+use crate::output;
 
 /// Packets between two looks at the trace's length, and the time between two.
 const LOOK: u64 = 4096;
@@ -48,7 +49,7 @@ pub fn read(
         packets.read(|packet| run.take(&packet) && !run.is_over() && !pressed.load(Relaxed));
     let name = path.display();
     run.finish(whole.err(), None, |packets, ports, broken| {
-        format!("{name}: none of its {packets} packets has port {ports}{broken}")
+        format!("none of the {packets} packets in {name} has port {ports}{broken}")
     })
 }
 
@@ -64,11 +65,11 @@ pub fn listen(
 ) -> Result<Captured, Failure> {
     let ports = ports(options, url.as_ref())?;
     let (live, source) = Live::start(interface, &ports)?;
-    eprintln!(
+    output::say(&format!(
         "capturing port {} of {interface} into {}: Ctrl-C ends it",
         words(&ports),
         options.trace.display()
-    );
+    ));
     let end = live.end();
     let mut run = Run::new(options, url, &ports);
     let began = Instant::now();
@@ -77,7 +78,7 @@ pub fn listen(
         let whole = Packets::of(source, "what tcpdump writes").map(|packets| {
             // Read to the end, so that tcpdump comes to its own and says what was dropped.
             packets.read(|packet| {
-                if !end.is_done() && (end.is_before(packet.at_ns) || !run.take(&packet)) {
+                if !end.is_done() && (end.is_behind(packet.at_ns) || !run.take(&packet)) {
                     end.done();
                 }
                 true

@@ -1,7 +1,7 @@
 //! A capture from its begin to its end.
 
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -22,6 +22,7 @@ use super::summary::{Summary, family_name};
 use super::taker::Taker;
 use super::{packets_run, sys};
 use crate::failure::Failure;
+use crate::output;
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,17 +43,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         (None, None, None) => {
             return Err(Failure::usage(
                 "--server is missing",
-                "name the server that clients reach through us",
+                "name the server that the proxy forwards to, such as --server mysql://HOST:PORT",
             ));
         }
     };
     let text = if options.json {
         serde_json::to_string(&summary)
-            .map_err(|error| Failure::failed(format!("JSON: {error}"), ""))?
+            .map_err(|error| Failure::failed(format!("cannot print the summary: {error}"), ""))?
     } else {
         summary.text()
     };
-    sys::line(&text)?;
+    output::result(&text)?;
     written
 }
 
@@ -107,11 +108,9 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         let _ = fs::remove_file(&options.trace);
     });
     let (listening, listener) = opened?;
-    for word in &listening.words {
-        eprintln!("{word}");
-    }
+    listening.words.iter().for_each(|word| output::say(word));
     for word in ends.iter().flat_map(Ends::words) {
-        eprintln!("{word}");
+        output::say(&word);
     }
     let counts = Arc::new(Counts::default());
     let (spool, batches) = spool(options.lossy);
@@ -123,25 +122,31 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
     }
     let (counted, ends_tls) = (Arc::clone(&counts), ends.is_some());
     let (proxy, stop) = Proxy::new(listener, server, ends, spool, clock, counted, drain)
-        .map_err(|error| Failure::failed(format!("epoll: {error}"), ""))?;
+        .map_err(|error| Failure::failed(format!("cannot watch sockets (epoll): {error}"), ""))?;
     let observing = thread::spawn({
         let counts = Arc::clone(&counts);
         move || observe(observer, &batches, &counts)
     });
     let forwarding = thread::spawn(move || proxy.run());
-    eprintln!(
+    output::say(&format!(
         "capturing {} into {}: Ctrl-C ends it",
         listening.place,
         options.trace.display()
-    );
+    ));
     wait(options, &counts, pressed, &|| {
         forwarding.is_finished() || observing.is_finished()
     });
     let left = listening.leave();
     end(&stop, pressed, || forwarding.is_finished());
-    let broke = |_| Failure::failed("forwarding broke", "report it, with what was printed above");
+    let broke = |_| {
+        Failure::failed(
+            "a fault of this program ended the capture",
+            "report it, with what was printed above",
+        )
+    };
     let forwarded = forwarding.join().map_err(broke)?;
-    let forwarded = forwarded.map_err(|error| Failure::failed(format!("epoll: {error}"), ""))?;
+    let forwarded = forwarded
+        .map_err(|error| Failure::failed(format!("cannot watch sockets (epoll): {error}"), ""))?;
     let observer = observing.join().map_err(broke)?;
     let ending = Ending {
         duration_us: clock.at_ns(Instant::now()) / 1000,
@@ -156,7 +161,7 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
     };
     let summary = Summary::new(&options.trace, url, &counts, seen, written, &ending);
     if let Some(word) = left? {
-        eprintln!("{word}");
+        output::say(&word);
     }
     Ok((summary.proxied(&forwarded, &counts, ends_tls), failed))
 }
@@ -168,7 +173,9 @@ fn observe(mut observer: Observer, batches: &Batches, counts: &Counts) -> Observ
         if counts.failure.get().is_none() {
             read(&mut observer, &batch);
             if let Some(why) = observer.failure() {
-                eprintln!("WARNING: the trace ends here, the traffic goes on: {why}");
+                output::say(&format!(
+                    "WARNING: the trace ends here, the traffic goes on: {why}"
+                ));
                 let _ = counts.failure.set(why);
             }
         }
@@ -236,8 +243,7 @@ impl Progress {
     pub fn say(&mut self, counts: &Counts) {
         if self.on && Instant::now() >= self.next {
             self.next = Instant::now() + PROGRESS;
-            eprint!("\r\x1b[K{}", counts.line());
-            let _ = std::io::stderr().flush();
+            output::piece(&format!("\r\x1b[K{}", counts.line()));
         }
     }
 }
@@ -245,7 +251,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.on {
-            eprint!("\r\x1b[K");
+            output::piece("\r\x1b[K");
         }
     }
 }
