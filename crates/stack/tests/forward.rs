@@ -42,12 +42,17 @@ impl Setting {
     }
 
     fn capture(&self, more: &[&str]) -> Capture {
+        self.capture_by(&[], more)
+    }
+
+    /// Under a program that becomes the capture.
+    fn capture_by(&self, prefix: &[&str], more: &[&str]) -> Capture {
         let url = format!("mysql://?socket={}", self.folder.file("s").display());
         let trace = self.folder.file("t");
         let listen = text(&self.listen);
         let mut arguments = vec!["--server", &url, "--listen", listen, text(&trace)];
         arguments.extend(more);
-        Capture::start(&arguments)
+        Capture::start_by(prefix, &arguments)
     }
 
     /// What a capture says that does not begin.
@@ -194,6 +199,40 @@ fn a_thousand_connections_at_once() {
     drop(clients);
     let ended = capture.stop();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Whatever number of descriptors is left for them, two or one.
+#[test]
+fn clients_for_whom_no_descriptor_is_free_wait_until_others_have_gone() {
+    for most in [24, 25] {
+        let setting = Setting::new(|mut stream| {
+            let mut request = [0; 8];
+            while stream.read_exact(&mut request).is_ok() {
+                stream.write_all(&request).expect("answered");
+            }
+        });
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let capture = setting.capture_by(&["bash", "-c", &limited], &["--json"]);
+        let clients: Vec<UnixStream> = (0..30_u64)
+            .map(|number| {
+                let mut client = setting.client();
+                client.write_all(&number.to_le_bytes()).expect("sent");
+                client
+            })
+            .collect();
+        for (number, mut client) in clients.into_iter().enumerate() {
+            let mut word = [0; 8];
+            client.read_exact(&mut word).expect("an answer");
+            assert_eq!(u64::from_le_bytes(word), number as u64);
+        }
+        let ended = capture.stop();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let said: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        assert_eq!(
+            (&said["connections"], &said["proxy"]["unreached"]),
+            (&30.into(), &0.into())
+        );
+    }
 }
 
 #[test]
