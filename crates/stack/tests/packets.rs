@@ -130,7 +130,7 @@ fn a_file_that_breaks_off_is_said() {
     assert!(done.status.success());
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(
-        said.contains("not whole: it is cut off within a packet"),
+        said.contains("not all packets were read: the data ends within a packet"),
         "{said}"
     );
     assert!(said.contains("next: upshift stack examine"), "{said}");
@@ -155,7 +155,7 @@ fn what_is_wrong_with_a_file_is_said() {
     refused(&pcap, 1, "has port 3306 or 5432", "--port");
     let port = [pcap[0], pcap[1], "--port", "8888"];
     refused(&port, 2, "which protocol", "--server mysql://HOST:8888");
-    refused(&["--pcap", "-"], 1, "no capture of packets", "tcpdump");
+    refused(&["--pcap", "-"], 1, "not a capture of packets", "tcpdump");
     refused(
         &["--pcap", "/no/such/file"],
         1,

@@ -127,18 +127,18 @@ pub fn check(listen: &Place, server: &Place, others: bool, share: bool) -> Resul
     if share || !matches!(server, Place::File(_)) {
         return Ok(());
     }
-    let hint = "--share-identity allows it, where no account of the server logs in by its system user (unix_socket, auth_socket, peer, trust)";
+    let hint = "--share-identity allows it: use it if no account of the server logs in by its system user (unix_socket, auth_socket, peer, trust)";
     match listen {
         Place::Port(..) => Err(Failure::usage(
             format!(
-                "{listen}: everybody who reaches this port would be {} to a server on a unix socket",
+                "{listen}: the server is on a unix socket, and would see everybody who reaches this port as {}",
                 name()
             ),
             hint,
         )),
         Place::File(_) if others && !User::own().is_root() => Err(Failure::usage(
-            format!("other users' clients would be {} to the server", name()),
-            format!("run it as root, then each client keeps its own user; {hint}"),
+            format!("the server would see other users' clients as {}", name()),
+            format!("run it as root: then each client keeps its own user; {hint}"),
         )),
         Place::File(_) => Ok(()),
     }

@@ -81,8 +81,8 @@ impl Listening {
         let place = &server.place;
         let Place::File(path) = place else {
             return Err(Failure::usage(
-                "--take-socket takes the place of a socket, and --server names none",
-                "name the server's socket: mysql://?socket=PATH, or use --listen",
+                "--take-socket replaces a socket, and --server names none",
+                "name the server's socket (mysql://?socket=PATH), or use --listen",
             ));
         };
         let (found, word) = take::check(path)?;

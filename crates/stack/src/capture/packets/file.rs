@@ -36,7 +36,7 @@ pub struct Packets(Format);
 /// How reading a file ended.
 pub type Whole = Result<(), String>;
 
-const HINT: &str = "--pcap takes what tcpdump -w or dumpcap wrote (pcap or pcapng)";
+const HINT: &str = "--pcap reads what tcpdump -w or dumpcap wrote (pcap or pcapng)";
 
 impl Packets {
     /// Open a file; `-` is stdin.
@@ -68,7 +68,7 @@ impl Packets {
             .map_err(failed)?;
         let source: Source = Box::new(io::Cursor::new(magic.clone()).chain(source));
         let no_pcap = |error: PcapError| {
-            Failure::failed(format!("{name} is no capture of packets: {error}"), HINT)
+            Failure::failed(format!("{name} is not a capture of packets: {error}"), HINT)
         };
         let format = match magic.as_slice() {
             [0x0a, 0x0d, 0x0d, 0x0a] => {
@@ -83,9 +83,9 @@ impl Packets {
     pub fn read(mut self, mut take: impl FnMut(Packet) -> bool) -> Whole {
         let broken = |error: &PcapError| match error {
             PcapError::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                "it is cut off within a packet".to_owned()
+                "the data ends within a packet".to_owned()
             }
-            error => format!("it is damaged: {error}"),
+            error => format!("the data is damaged: {error}"),
         };
         match &mut self.0 {
             Format::Pcap(reader) => {
@@ -120,7 +120,10 @@ impl Packets {
                     continue;
                 };
                 let Some(&(link, unit)) = interfaces.get(packet.interface_id as usize) else {
-                    return Err("it is damaged: a packet of no interface".to_owned());
+                    return Err(
+                        "the data is damaged: a packet names an interface that is not there"
+                            .to_owned(),
+                    );
                 };
                 // The library hands the count of units on as if they were nanoseconds.
                 let at_ns = nanoseconds(packet.timestamp.as_nanos(), unit);
@@ -181,7 +184,7 @@ mod tests {
         ] {
             std::fs::write(&path, content).expect("a file");
             let failure = Packets::open(&path).err().expect("no pcap");
-            assert!(failure.message.contains("is no capture of packets"));
+            assert!(failure.message.contains("is not a capture of packets"));
             assert_eq!(failure.hint, HINT);
         }
         std::fs::remove_file(&path).expect("removes");
