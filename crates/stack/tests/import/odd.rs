@@ -52,3 +52,31 @@ fn a_time_that_no_statement_takes_is_left_out() {
     // The log's clock stands still: one after the other.
     assert_eq!(imported.said["duration_s"], 0.000216);
 }
+
+/// Otherwise their lines would belong to the statement before.
+#[test]
+fn commands_of_replicas_are_no_part_of_a_statement() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let line =
+        |number: u32, what: &str| format!("2026-11-23T07:50:22.92661{number}Z\t    8 {what}\n");
+    let lines = [
+        line(1, "Query\tSELECT 1"),
+        line(2, "clone\t"),
+        line(3, "Query\tSELECT 2"),
+        line(4, "Group Replication Data Stream subscription\t"),
+        line(5, "Query\tSELECT 3"),
+    ];
+    fs::write(&path, lines.concat()).expect("room");
+    let imported = whole(&path, "mysql-general", &[]);
+    assert_eq!(
+        imported.requests(),
+        [
+            "0 query SELECT 1",
+            "- other",
+            "1 query SELECT 2",
+            "- other",
+            "2 query SELECT 3"
+        ]
+    );
+}
