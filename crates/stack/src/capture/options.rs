@@ -29,7 +29,7 @@ pub struct Options {
     /// Read packets as they pass on this interface, by tcpdump; `any` is all interfaces.
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Where the server is: <mysql://HOST:PORT>, mysql://?socket=PATH or postgres://... User and password are not needed: clients log in with their own.
+    /// Where the server is: `mysql://HOST:PORT`, `mysql://?socket=PATH` or `postgres://...`. User and password are not needed: clients log in with their own.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     /// End TLS in the proxy, with this certificate in PEM format for the clients. Without it, TLS passes through unread.
@@ -53,7 +53,7 @@ pub struct Options {
     /// If reading is too slow, forward traffic unread and count gaps. Without it, traffic waits.
     #[arg(long)]
     pub lossy: bool,
-    /// Allow that the server sees the system user of this program in place of the clients'.
+    /// Let the server see this program's system user in place of the clients'.
     #[arg(long)]
     pub share_identity: bool,
     /// Replace literals and parameters by their type and length.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use trace::{Begin, Capture, Ending, Log, Record};
 use wire::Civil;
 
+use crate::line::is_whole;
 use crate::names::Named;
 
 #[derive(Serialize)]
@@ -132,7 +133,7 @@ impl About {
             capture: self.begin.capture,
             added_us_p50: ended.added_us_p50,
             added_us_p99: ended.added_us_p99,
-            whole: ending.is_some_and(|ending| ending.stopped.is_none() && ending.lost == 0),
+            whole: is_whole(ending),
             masked: self.begin.masked,
             incomplete: self.incomplete,
             lost: ended.lost.max(self.lost),

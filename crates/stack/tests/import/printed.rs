@@ -314,6 +314,7 @@ fn lines_that_break_off_are_a_trace_that_breaks_off() {
     let found: Vec<_> = found.lines().collect();
     assert_eq!(found[..found.len() - 1], whole[..whole.len() - 1]);
     let end: Value = serde_json::from_str(found[found.len() - 1]).expect("JSON");
+    assert_eq!(end["whole"], false);
     let ending = &end["ending"];
     assert_eq!(
         (&ending["stopped"], &ending["lost"], &ending["duration_us"]),
