@@ -144,6 +144,27 @@ pub fn check(listen: &Place, server: &Place, others: bool, share: bool) -> Resul
     }
 }
 
+/// What is said where a client and MySQL's server would not agree on how a password travels. Over TLS and a unix socket both take it as
+/// it is, otherwise they encrypt it; through a proxy the two connections may differ. It is so with the first login of a user by
+/// caching_sha2_password, MySQL's default.
+#[must_use]
+pub fn first_logins(listen: &Place, server: &Place, dials: bool) -> Option<&'static str> {
+    match (listen, server) {
+        (Place::File(_), Place::Port(..)) if !dials => Some(
+            "WARNING: a client of a unix socket may send its password as it is (the first login of a user by caching_sha2_password), and the \
+             proxy sends it to the server unencrypted, where that login fails: use --listen HOST:PORT",
+        ),
+        (Place::Port(..), Place::Port(..)) if dials => Some(
+            "logins: a user's first login by caching_sha2_password fails without TLS between the client and the proxy",
+        ),
+        (Place::Port(..), Place::File(_)) => Some(
+            "logins: a user's first login by caching_sha2_password fails, unless its client speaks TLS with the proxy: the server does not \
+             offer its public key on a unix socket",
+        ),
+        _ => None,
+    }
+}
+
 fn name() -> String {
     format!("user {}", User::own().uid)
 }
@@ -173,6 +194,24 @@ mod tests {
             assert!(acted.is_err());
         }
         assert_eq!(User::own(), own);
+    }
+
+    #[test]
+    fn passwords_that_would_not_arrive_are_said() {
+        let file = Place::File("/s".into());
+        let port = Place::Port("db".to_owned(), 3306);
+        let said = |listen, server, dials| first_logins(listen, server, dials).unwrap_or_default();
+        assert!(said(&file, &port, false).starts_with("WARNING: "));
+        assert!(said(&port, &file, false).contains("fails"));
+        assert!(said(&port, &port, true).contains("fails"));
+        // Both sides have the same.
+        for (listen, server, dials) in [
+            (&file, &file, false),
+            (&port, &port, false),
+            (&file, &port, true),
+        ] {
+            assert_eq!(said(listen, server, dials), "");
+        }
     }
 
     #[test]

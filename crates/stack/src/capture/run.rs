@@ -8,12 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use trace::{Begin, Capture, Ending, TraceWriter};
-use wire::ServerUrl;
+use wire::{Family, ServerUrl};
 
 use super::counts::Counts;
+use super::identity::first_logins;
 use super::listening::Listening;
 use super::observer::Observer;
 use super::options::Options;
+use super::place::Place;
 use super::proxy::batch::{Batch, Batches, What, spool};
 use super::proxy::clock::Clock;
 use super::proxy::tls::Ends;
@@ -111,6 +113,11 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
     listening.words.iter().for_each(|word| output::say(word));
     for word in ends.iter().flat_map(Ends::words) {
         output::say(&word);
+    }
+    if url.family == Family::Mysql {
+        let dials = ends.as_ref().is_some_and(|ends| ends.client().is_some());
+        let word = first_logins(&listening.place, &Place::of(url), dials);
+        word.into_iter().for_each(output::say);
     }
     let counts = Arc::new(Counts::default());
     let (spool, batches) = spool(options.lossy);
