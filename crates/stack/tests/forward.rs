@@ -387,6 +387,29 @@ fn a_capture_ends_by_itself() {
 }
 
 #[test]
+fn a_port_that_the_system_chooses_is_said() {
+    let setting = Setting::new(drop);
+    let url = format!("mysql://?socket={}", setting.folder.file("s").display());
+    let trace = setting.folder.file("t");
+    let capture = Capture::start(&[
+        "--server",
+        &url,
+        "--listen",
+        "127.0.0.1:0",
+        "--share-identity",
+        text(&trace),
+    ]);
+    let (_, rest) = capture
+        .said
+        .split_once("capturing 127.0.0.1:")
+        .expect("a place");
+    let port = rest.split(' ').next().expect("a port");
+    let port: u16 = port.parse().expect("a number");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert_eq!(capture.stop().code, Some(0));
+}
+
+#[test]
 fn what_cannot_begin_leaves_nothing_behind() {
     let setting = Setting::new(drop);
     let (trace, listen) = (setting.folder.file("t"), text(&setting.listen).to_owned());

@@ -40,15 +40,17 @@ pub fn read(
     options: &Options,
     path: &Path,
     url: Option<ServerUrl>,
-    pressed: &AtomicBool,
+    pressed: &Arc<AtomicBool>,
 ) -> Result<Captured, Failure> {
     let ports = ports(options, url.as_ref())?;
-    let packets = Packets::open(path)?;
+    let packets = Packets::open(path, pressed)?;
     let mut run = Run::new(options, url, &ports);
     let whole =
         packets.read(|packet| run.take(&packet) && !run.is_over() && !pressed.load(Relaxed));
     let name = path.display();
-    run.finish(whole.err(), None, |packets, ports, broken| {
+    // What was asked to end has not broken off.
+    let broken = whole.err().filter(|_| !pressed.load(Relaxed));
+    run.finish(broken, None, |packets, ports, broken| {
         format!("none of the {packets} packets in {name} has port {ports}{broken}")
     })
 }

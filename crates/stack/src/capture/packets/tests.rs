@@ -181,7 +181,7 @@ pub(super) fn read_into(file: &[u8], taker: &mut dyn Taker) -> (Read, Result<(),
     std::fs::File::create(&path)
         .and_then(|mut out| out.write_all(file))
         .expect("a file");
-    let packets = Packets::open(&path).expect("a pcap");
+    let packets = Packets::open(&path, &std::sync::Arc::default()).expect("a pcap");
     std::fs::remove_file(&path).expect("removes");
     let mut reading = Reading::new(PORT);
     let whole = packets.read(|packet| {
