@@ -28,7 +28,7 @@ pub struct Options {
 /// A log's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// MySQL's or MariaDB's slow log; it has everything with `long_query_time=0` and, on MySQL, `log_slow_extra=ON`.
+    /// The slow log of MySQL, Percona Server or MariaDB; it has everything with `long_query_time=0` and, on MySQL, `log_slow_extra=ON`.
     MysqlSlow,
     /// MySQL's or MariaDB's general log: each request, without the time that it took.
     MysqlGeneral,

@@ -80,3 +80,54 @@ fn commands_of_replicas_are_no_part_of_a_statement() {
         ]
     );
 }
+
+/// It has a line with the schema before the others, and with log_slow_verbosity=full MariaDB's words about the plan.
+#[test]
+fn a_slow_log_of_percona_server_is_read() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let log = "/usr/sbin/mysqld, Version: 8.0.36-28 (Percona Server (GPL), Release 28). started with:\n\
+        Tcp port: 3306  Unix socket: /var/run/mysqld/mysqld.sock\n\
+        Time                 Id Command    Argument\n\
+        # Time: 2026-11-23T07:50:23.430719Z\n\
+        # User@Host: app[app] @ localhost []  Id:    10\n\
+        # Schema:   Last_errno: 0  Killed: 0\n\
+        # Query_time: 0.000245  Lock_time: 0.000004  Rows_sent: 1  Rows_examined: 1  Rows_affected: 0  Bytes_sent: 56\n\
+        SET timestamp=1795420223;\n\
+        SELECT 1;\n\
+        # Time: 2026-11-23T07:50:24.430719Z\n\
+        # User@Host: app[app] @ localhost []  Id:    10\n\
+        # Schema: shop  Last_errno: 0  Killed: 0\n\
+        # Query_time: 0.014000  Lock_time: 0.000002  Rows_sent: 0  Rows_examined: 5000  Rows_affected: 3  Bytes_sent: 11\n\
+        # Tmp_tables: 0  Tmp_disk_tables: 0  Tmp_table_sizes: 0\n\
+        # Full_scan: Yes  Full_join: No  Tmp_table: No  Tmp_table_on_disk: No\n\
+        use shop;\n\
+        SET timestamp=1795420224;\n\
+        UPDATE t SET a = 1;\n";
+    fs::write(&path, log).expect("room");
+    let imported = whole(&path, "mysql-slow", &[]);
+    assert_eq!(
+        imported.requests(),
+        ["0 query SELECT 1", "1 query UPDATE t SET a = 1"]
+    );
+    assert_eq!(imported.said["unread_lines"], 0);
+    let update = imported.one("UPDATE");
+    let found = [
+        "affected",
+        "rows_examined",
+        "lock_ns",
+        "full_scan",
+        "temporary_tables",
+    ];
+    let found = found.map(|name| update[name].clone());
+    assert_eq!(
+        serde_json::Value::from(found.to_vec()),
+        serde_json::json!([3, 5000, 2000, true, 0])
+    );
+    // It has no bytes of the client, and does not say which statement failed.
+    let lacks = imported.lacks();
+    assert!(
+        lacks.contains("bytes") && lacks.contains("errors"),
+        "{lacks}"
+    );
+}
