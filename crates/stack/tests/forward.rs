@@ -387,6 +387,34 @@ fn a_capture_ends_by_itself() {
 }
 
 #[test]
+fn without_descriptors_nothing_begins_and_nothing_is_left() {
+    let setting = Setting::new(|mut stream| drop(stream.write_all(GREETING)));
+    let url = format!("mysql://?socket={}", setting.folder.file("s").display());
+    let trace = setting.folder.file("t");
+    let mut refused = String::new();
+    // Whichever is the one too many, up to where it begins.
+    for most in 4..20 {
+        let mut command = std::process::Command::new("bash");
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_upshift-stack")]);
+        command.args(["capture", "--seconds", "1", "--server", &url]);
+        command.arg("--listen").arg(&setting.listen).arg(&trace);
+        let done = command.output().expect("bash");
+        assert!(!setting.listen.exists(), "{done:?}");
+        if done.status.success() {
+            break;
+        }
+        refused.push_str(&String::from_utf8_lossy(&done.stderr));
+        assert!(!trace.exists(), "{refused}");
+    }
+    assert!(trace.exists(), "{refused}");
+    assert!(
+        refused.contains("epoll") && refused.contains("ulimit -n"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_port_that_the_system_chooses_is_said() {
     let setting = Setting::new(drop);
     let url = format!("mysql://?socket={}", setting.folder.file("s").display());

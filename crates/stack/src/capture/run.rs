@@ -128,8 +128,18 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         observer.decrypts();
     }
     let (counted, ends_tls) = (Arc::clone(&counts), ends.is_some());
-    let (proxy, stop) = Proxy::new(listener, server, ends, spool, clock, counted, drain)
-        .map_err(|error| Failure::failed(format!("cannot watch sockets (epoll): {error}"), ""))?;
+    let proxy = Proxy::new(listener, server, ends, spool, clock, counted, drain);
+    let (proxy, stop) = match proxy {
+        Ok(made) => made,
+        Err(error) => {
+            let _ = listening.leave();
+            let _ = fs::remove_file(&options.trace);
+            return Err(Failure::failed(
+                format!("cannot watch sockets (epoll): {error}"),
+                "allow this program more open files (ulimit -n)",
+            ));
+        }
+    };
     let observing = thread::spawn({
         let counts = Arc::clone(&counts);
         move || observe(observer, &batches, &counts)
