@@ -25,7 +25,7 @@ const LOOK_TIME: Duration = Duration::from_millis(50);
 
 /// What is read, once the first packet of a server was seen.
 struct Begun {
-    url: ServerUrl,
+    family: Family,
     reading: Reading,
     observer: Observer,
     began_ns: u64,
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
             ));
         };
         let Begun {
-            url,
+            family,
             reading,
             mut observer,
             began_ns,
@@ -198,7 +198,15 @@ impl<'a> Run<'a> {
             Err(error) => (None, Err(Failure::from(error))),
         };
         let trace = &self.options.trace;
-        let summary = Summary::new(trace, &url, &self.counts, seen, written, &ending);
+        let summary = Summary::new(
+            trace,
+            family,
+            self.url.as_ref(),
+            &self.counts,
+            seen,
+            written,
+            &ending,
+        );
         Ok((summary.of_packets(read, dropped, broken), failed))
     }
 }
@@ -233,15 +241,12 @@ fn begin(
     let Some(port) = port_of(packet, ports) else {
         return Ok(None);
     };
-    let url = match url {
-        Some(url) => url.clone(),
-        None => guessed(port)?,
-    };
+    let family = url.map_or_else(|| usual(port), |url| url.family);
     let began_ns = packet.at_ns;
-    let writer = trace(options, &url, Capture::Pcap, began_ns / 1000, began_ns)?;
-    let observer = Observer::new(url.family, writer, Arc::clone(counts));
+    let writer = trace(options, family, Capture::Pcap, began_ns / 1000, began_ns)?;
+    let observer = Observer::new(family, writer, Arc::clone(counts));
     Ok(Some(Begun {
-        url,
+        family,
         reading: Reading::new(port),
         observer,
         began_ns,
@@ -249,14 +254,10 @@ fn begin(
     }))
 }
 
-/// The server that usually has a port.
-fn guessed(port: u16) -> Result<ServerUrl, Failure> {
-    let family = if port == PORTS[1] {
-        Family::Postgres
-    } else {
-        Family::Mysql
-    };
-    let scheme = super::summary::family_name(family);
-    ServerUrl::parse(&format!("{scheme}://127.0.0.1:{port}"))
-        .map_err(|error| Failure::failed(error.to_string(), ""))
+/// What is usually spoken on a port.
+fn usual(port: u16) -> Family {
+    match port == PORTS[1] {
+        true => Family::Postgres,
+        false => Family::Mysql,
+    }
 }

@@ -68,13 +68,13 @@ pub type Captured = (Summary, Result<(), Failure>);
 /// A file that is there, or cannot be made.
 pub fn trace(
     options: &Options,
-    url: &ServerUrl,
+    family: Family,
     capture: Capture,
     began_unix_us: u64,
     began_ns: u64,
 ) -> Result<TraceWriter, Failure> {
     let begin = Begin {
-        family: family_name(url.family).to_owned(),
+        family: family_name(family).to_owned(),
         began_unix_us,
         capture,
         masked: options.mask,
@@ -104,7 +104,7 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         .unwrap_or_default();
     let began_unix_us = u64::try_from(now.as_micros()).unwrap_or_default();
     let clock = Clock::start();
-    let writer = trace(options, url, Capture::Proxy, began_unix_us, 0)?;
+    let writer = trace(options, url.family, Capture::Proxy, began_unix_us, 0)?;
     // A trace of nothing would stand in the way of the next attempt.
     let opened = Listening::open(options, url, ends.as_ref()).inspect_err(|_| {
         let _ = fs::remove_file(&options.trace);
@@ -176,7 +176,15 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         Ok(written) => (Some(written), Ok(())),
         Err(error) => (None, Err(Failure::from(error))),
     };
-    let summary = Summary::new(&options.trace, url, &counts, seen, written, &ending);
+    let summary = Summary::new(
+        &options.trace,
+        url.family,
+        Some(url),
+        &counts,
+        seen,
+        written,
+        &ending,
+    );
     if let Some(word) = left? {
         output::say(&word);
     }

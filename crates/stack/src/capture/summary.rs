@@ -79,11 +79,12 @@ pub struct Packets {
 }
 
 impl Summary {
-    /// Of a capture that has ended.
+    /// Of a capture that has ended; the server where somebody has named it.
     #[must_use]
     pub fn new(
         trace: &std::path::Path,
-        url: &ServerUrl,
+        family: Family,
+        server: Option<&ServerUrl>,
         counts: &Counts,
         seen: Seen,
         written: Option<trace::Summary>,
@@ -96,7 +97,7 @@ impl Summary {
         let ending = written.map_or_else(|| ending.clone(), |written| written.ending);
         Self {
             trace: trace.to_owned(),
-            family: family_name(url.family),
+            family: family_name(family),
             duration_s: ending.duration_us as f64 / 1e6,
             connections: counts.connections.load(Relaxed),
             requests: counts.requests.load(Relaxed),
@@ -110,11 +111,7 @@ impl Summary {
             stopped: ending.stopped.or_else(|| counts.failure.get().cloned()),
             proxy: None,
             packets: None,
-            next: format!(
-                "upshift stack examine {} --server {}",
-                quoted(&trace.display().to_string()),
-                quoted(&without_login(url))
-            ),
+            next: next(trace, server),
         }
     }
 
@@ -262,6 +259,16 @@ pub fn family_name(family: Family) -> &'static str {
     }
 }
 
+/// What examines the trace. Packets do not say under which name their server is reached from here.
+fn next(trace: &std::path::Path, server: Option<&ServerUrl>) -> String {
+    let trace = quoted(&trace.display().to_string());
+    let server = server.map(|url| format!(" --server {}", quoted(&without_login(url))));
+    format!(
+        "upshift stack examine {trace}{}",
+        server.unwrap_or_default()
+    )
+}
+
 /// Where the server is, without who logs in.
 fn without_login(url: &ServerUrl) -> String {
     let scheme = family_name(url.family);
@@ -296,7 +303,7 @@ mod tests {
             ..Ending::default()
         };
         let trace = std::path::Path::new("/no/app.trace");
-        let summary = Summary::new(trace, &url, &counts, seen, None, &ending);
+        let summary = Summary::new(trace, url.family, Some(&url), &counts, seen, None, &ending);
         let read = Read {
             unread_packets: [("cut", 7)].into(),
             given_up: 9,
