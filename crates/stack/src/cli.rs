@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
-use crate::{capture, dump, export, import};
+use crate::{capture, dump, export, import, output};
 
-/// Capture what any client says to a server, and look at what was captured.
+/// Record what any client sends to a server and what it answers, and convert such traces.
 #[derive(Parser)]
 #[command(
     name = "upshift-stack",
@@ -23,28 +23,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a trace of what clients say to a server, and what it answers.
+    /// Write a trace of what clients send to a server and what it answers.
     Capture(Box<capture::Options>),
     /// Make a trace of a server's own log (MySQL's slow or general log, PostgreSQL's log), or of the lines that dump printed.
     Import(Box<import::Options>),
-    /// Write a trace as Parquet files, and a trace.json about the whole.
+    /// Write a trace as Parquet tables, and a trace.json that describes the whole.
     Export {
         /// The trace.
         trace: PathBuf,
-        /// Where to write; it is made where it is missing.
+        /// The folder to write them to. It is created if it does not exist.
         folder: PathBuf,
     },
-    /// Print a trace as JSON, a line for each record.
+    /// Print a trace as JSON lines, one for each record.
     Dump {
         /// The trace.
         trace: PathBuf,
     },
-    /// Give a socket's place back when a capture has ended.
+    /// Give a server's socket back when a capture has ended.
     #[command(hide = true)]
     Guard {
-        /// The place.
+        /// The socket's path.
         path: PathBuf,
-        /// The capture's socket.
+        /// The inode of the capture's socket.
         inode: u64,
     },
 }
@@ -92,9 +92,9 @@ fn fail(error: &anyhow::Error) -> Result<ExitCode, Failure> {
 
 /// ERROR and hint on stderr.
 fn report(failure: &Failure) -> ExitCode {
-    eprintln!("ERROR: {}", failure.message);
+    output::say(&format!("ERROR: {}", failure.message));
     if !failure.hint.is_empty() {
-        eprintln!("hint: {}", failure.hint);
+        output::say(&format!("hint: {}", failure.hint));
     }
     ExitCode::from(failure.exit_code)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use trace::TraceReader;
 
-use crate::line::Line;
+use crate::line::{Line, is_whole};
 
 /// Write the lines: what the trace says at its begin, its records in their order, what it says at its end.
 ///
@@ -28,7 +28,7 @@ pub fn run(trace: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     line(
         out,
         &Line::End {
-            whole: ending.is_some(),
+            whole: is_whole(ending.as_ref()),
             ending,
         },
     )?;

@@ -8,4 +8,5 @@ mod failure;
 mod import;
 mod line;
 mod names;
+mod output;
 mod parameters;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -55,6 +56,10 @@ impl Folder {
     fn export(&self) -> Export {
         let out = self.0.join("out");
         stack::export::run(&self.trace(), &out).expect("a trace");
+        for file in std::fs::read_dir(&out).expect("a folder") {
+            let found = file.and_then(|file| file.metadata()).expect("a file");
+            assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        }
         let about = std::fs::read_to_string(out.join("trace.json")).expect("written");
         Export {
             about: serde_json::from_str(&about).expect("JSON"),

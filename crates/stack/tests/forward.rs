@@ -42,12 +42,17 @@ impl Setting {
     }
 
     fn capture(&self, more: &[&str]) -> Capture {
+        self.capture_by(&[], more)
+    }
+
+    /// Under a program that becomes the capture.
+    fn capture_by(&self, prefix: &[&str], more: &[&str]) -> Capture {
         let url = format!("mysql://?socket={}", self.folder.file("s").display());
         let trace = self.folder.file("t");
         let listen = text(&self.listen);
         let mut arguments = vec!["--server", &url, "--listen", listen, text(&trace)];
         arguments.extend(more);
-        Capture::start(&arguments)
+        Capture::start_by(prefix, &arguments)
     }
 
     /// What a capture says that does not begin.
@@ -194,6 +199,40 @@ fn a_thousand_connections_at_once() {
     drop(clients);
     let ended = capture.stop();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Whatever number of descriptors is left for them, two or one.
+#[test]
+fn clients_for_whom_no_descriptor_is_free_wait_until_others_have_gone() {
+    for most in [24, 25] {
+        let setting = Setting::new(|mut stream| {
+            let mut request = [0; 8];
+            while stream.read_exact(&mut request).is_ok() {
+                stream.write_all(&request).expect("answered");
+            }
+        });
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let capture = setting.capture_by(&["bash", "-c", &limited], &["--json"]);
+        let clients: Vec<UnixStream> = (0..30_u64)
+            .map(|number| {
+                let mut client = setting.client();
+                client.write_all(&number.to_le_bytes()).expect("sent");
+                client
+            })
+            .collect();
+        for (number, mut client) in clients.into_iter().enumerate() {
+            let mut word = [0; 8];
+            client.read_exact(&mut word).expect("an answer");
+            assert_eq!(u64::from_le_bytes(word), number as u64);
+        }
+        let ended = capture.stop();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let said: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        assert_eq!(
+            (&said["connections"], &said["proxy"]["unreached"]),
+            (&30.into(), &0.into())
+        );
+    }
 }
 
 #[test]
@@ -345,6 +384,57 @@ fn a_capture_ends_by_itself() {
         let setting = Setting::new(drop);
         assert_eq!(setting.capture(&end).wait().code, Some(0));
     }
+}
+
+#[test]
+fn without_descriptors_nothing_begins_and_nothing_is_left() {
+    let setting = Setting::new(|mut stream| drop(stream.write_all(GREETING)));
+    let url = format!("mysql://?socket={}", setting.folder.file("s").display());
+    let trace = setting.folder.file("t");
+    let mut refused = String::new();
+    // Whichever is the one too many, up to where it begins.
+    for most in 4..20 {
+        let mut command = std::process::Command::new("bash");
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_upshift-stack")]);
+        command.args(["capture", "--seconds", "1", "--server", &url]);
+        command.arg("--listen").arg(&setting.listen).arg(&trace);
+        let done = command.output().expect("bash");
+        assert!(!setting.listen.exists(), "{done:?}");
+        if done.status.success() {
+            break;
+        }
+        refused.push_str(&String::from_utf8_lossy(&done.stderr));
+        assert!(!trace.exists(), "{refused}");
+    }
+    assert!(trace.exists(), "{refused}");
+    assert!(
+        refused.contains("epoll") && refused.contains("ulimit -n"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_port_that_the_system_chooses_is_said() {
+    let setting = Setting::new(drop);
+    let url = format!("mysql://?socket={}", setting.folder.file("s").display());
+    let trace = setting.folder.file("t");
+    let capture = Capture::start(&[
+        "--server",
+        &url,
+        "--listen",
+        "127.0.0.1:0",
+        "--share-identity",
+        text(&trace),
+    ]);
+    let (_, rest) = capture
+        .said
+        .split_once("capturing 127.0.0.1:")
+        .expect("a place");
+    let port = rest.split(' ').next().expect("a port");
+    let port: u16 = port.parse().expect("a number");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert_eq!(capture.stop().code, Some(0));
 }
 
 #[test]

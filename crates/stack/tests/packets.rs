@@ -7,10 +7,10 @@ mod common;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use captured::captured;
-use common::{Folder, program, records, statements, text};
+use common::{Folder, program, records, statements, text, until};
 use etherparse::PacketBuilder;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -130,10 +130,13 @@ fn a_file_that_breaks_off_is_said() {
     assert!(done.status.success());
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(
-        said.contains("not whole: it is cut off within a packet"),
+        said.contains("not all packets were read: the data ends within a packet"),
         "{said}"
     );
-    assert!(said.contains("next: upshift stack examine"), "{said}");
+    // Nobody has said where the server is.
+    let next = said.lines().last().expect("a line");
+    assert!(next.starts_with("next: upshift stack examine "), "{said}");
+    assert!(!next.contains("--server"), "{said}");
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn what_is_wrong_with_a_file_is_said() {
     refused(&pcap, 1, "has port 3306 or 5432", "--port");
     let port = [pcap[0], pcap[1], "--port", "8888"];
     refused(&port, 2, "which protocol", "--server mysql://HOST:8888");
-    refused(&["--pcap", "-"], 1, "no capture of packets", "tcpdump");
+    refused(&["--pcap", "-"], 1, "not a capture of packets", "tcpdump");
     refused(
         &["--pcap", "/no/such/file"],
         1,
@@ -169,4 +172,31 @@ fn what_is_wrong_with_a_file_is_said() {
         "mysql://HOST:PORT",
     );
     refused(&[], 2, "required", "--listen");
+}
+
+/// A pipe that brings nothing more is not waited for.
+#[test]
+fn a_pipe_that_is_silent_ends_when_the_capture_is_asked_to() {
+    let folder = Folder::new();
+    let bytes = std::fs::read(file(&folder, "mysql-9.7.txt", 3306)).expect("a file");
+    let mut command = program();
+    command.args(["capture", "--json", "--pcap", "-", text(&folder.file("t"))]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().expect("the program");
+    let mut stdin = child.stdin.take().expect("piped");
+    // The last packet is not whole.
+    stdin.write_all(&bytes[..bytes.len() - 10]).expect("sent");
+    until("it has begun", || folder.file("t").exists());
+    let pid = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the child was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    let began = Instant::now();
+    while child.try_wait().expect("a child").is_none() && began.elapsed().as_secs() < 30 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let said = summary(&child.wait_with_output().expect("it has ended"));
+    assert_eq!(said["packets"]["broken"], serde_json::Value::Null);
+    assert_eq!(said["connections"], 1);
+    drop(stdin);
 }

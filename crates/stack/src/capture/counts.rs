@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use wire::passive::Side;
 
+use crate::output::counted;
+
 /// Counted by the threads that forward and observe, read by the others.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -14,8 +16,6 @@ pub struct Counts {
     pub open: AtomicU64,
     /// Clients whom the server could not be reached for.
     pub unreached: AtomicU64,
-    /// Clients who could not be taken yet, for want of descriptors.
-    pub refused: AtomicU64,
     /// Connections whose TLS failed.
     pub tls_broken: AtomicU64,
     /// Why the first of them did.
@@ -50,10 +50,10 @@ impl Counts {
     #[must_use]
     pub fn line(&self) -> String {
         let mut line = format!(
-            "{} connections ({} open), {} requests, {} sent, {} received",
-            self.connections.load(Relaxed),
+            "{} ({} open), {}, {} sent, {} received",
+            counted(self.connections.load(Relaxed), "connection"),
             self.open.load(Relaxed),
-            self.requests.load(Relaxed),
+            counted(self.requests.load(Relaxed), "request"),
             bytes(self.sent.load(Relaxed)),
             bytes(self.received.load(Relaxed)),
         );
@@ -62,7 +62,7 @@ impl Counts {
             line.push_str(&format!(", {} missing", bytes(gaps)));
         }
         if unread > 0 {
-            line.push_str(&format!(", {unread} connections not read"));
+            line.push_str(&format!(", {} not read", counted(unread, "connection")));
         }
         line
     }
@@ -101,7 +101,7 @@ mod tests {
         counts.unread.store(1, Relaxed);
         let line = counts.line();
         assert!(
-            line.ends_with(", 5.0 GiB missing, 1 connections not read"),
+            line.ends_with(", 5.0 GiB missing, 1 connection not read"),
             "{line}"
         );
     }

@@ -127,20 +127,41 @@ pub fn check(listen: &Place, server: &Place, others: bool, share: bool) -> Resul
     if share || !matches!(server, Place::File(_)) {
         return Ok(());
     }
-    let hint = "--share-identity allows it, where no account of the server logs in by its system user (unix_socket, auth_socket, peer, trust)";
+    let hint = "--share-identity allows it: use it if no account of the server logs in by its system user (unix_socket, auth_socket, peer, trust)";
     match listen {
         Place::Port(..) => Err(Failure::usage(
             format!(
-                "{listen}: everybody who reaches this port would be {} to a server on a unix socket",
+                "{listen}: the server is on a unix socket, and would see everybody who reaches this port as {}",
                 name()
             ),
             hint,
         )),
         Place::File(_) if others && !User::own().is_root() => Err(Failure::usage(
-            format!("other users' clients would be {} to the server", name()),
-            format!("run it as root, then each client keeps its own user; {hint}"),
+            format!("the server would see other users' clients as {}", name()),
+            format!("run it as root: then each client keeps its own user; {hint}"),
         )),
         Place::File(_) => Ok(()),
+    }
+}
+
+/// What is said where a client and MySQL's server would not agree on how a password travels. Over TLS and a unix socket both take it as
+/// it is, otherwise they encrypt it; through a proxy the two connections may differ. It is so with the first login of a user by
+/// caching_sha2_password, MySQL's default.
+#[must_use]
+pub fn first_logins(listen: &Place, server: &Place, dials: bool) -> Option<&'static str> {
+    match (listen, server) {
+        (Place::File(_), Place::Port(..)) if !dials => Some(
+            "WARNING: a client of a unix socket may send its password as it is (the first login of a user by caching_sha2_password), and the \
+             proxy sends it to the server unencrypted, where that login fails: use --listen HOST:PORT",
+        ),
+        (Place::Port(..), Place::Port(..)) if dials => Some(
+            "logins: a user's first login by caching_sha2_password fails without TLS between the client and the proxy",
+        ),
+        (Place::Port(..), Place::File(_)) => Some(
+            "logins: a user's first login by caching_sha2_password fails, unless its client speaks TLS with the proxy: the server does not \
+             offer its public key on a unix socket",
+        ),
+        _ => None,
     }
 }
 
@@ -173,6 +194,24 @@ mod tests {
             assert!(acted.is_err());
         }
         assert_eq!(User::own(), own);
+    }
+
+    #[test]
+    fn passwords_that_would_not_arrive_are_said() {
+        let file = Place::File("/s".into());
+        let port = Place::Port("db".to_owned(), 3306);
+        let said = |listen, server, dials| first_logins(listen, server, dials).unwrap_or_default();
+        assert!(said(&file, &port, false).starts_with("WARNING: "));
+        assert!(said(&port, &file, false).contains("fails"));
+        assert!(said(&port, &port, true).contains("fails"));
+        // Both sides have the same.
+        for (listen, server, dials) in [
+            (&file, &file, false),
+            (&port, &port, false),
+            (&file, &port, true),
+        ] {
+            assert_eq!(said(listen, server, dials), "");
+        }
     }
 
     #[test]

@@ -68,9 +68,17 @@ impl Listening {
             }
             Place::Port(..) => Leave::Nothing,
         };
+        // The system chooses where the port is 0.
+        let place = match (
+            listen,
+            listener.local_addr().ok().and_then(|at| at.as_socket()),
+        ) {
+            (Place::Port(host, 0), Some(bound)) => Place::Port(host.clone(), bound.port()),
+            _ => listen.clone(),
+        };
         let listening = Self {
             words: Vec::new(),
-            place: listen.clone(),
+            place,
             server: address,
             leave,
         };
@@ -81,8 +89,8 @@ impl Listening {
         let place = &server.place;
         let Place::File(path) = place else {
             return Err(Failure::usage(
-                "--take-socket takes the place of a socket, and --server names none",
-                "name the server's socket: mysql://?socket=PATH, or use --listen",
+                "--take-socket replaces a socket, and --server names none",
+                "name the server's socket (mysql://?socket=PATH), or use --listen",
             ));
         };
         let (found, word) = take::check(path)?;

@@ -63,9 +63,9 @@ impl End {
         unsafe { libc::kill(self.pid, libc::SIGINT) };
     }
 
-    /// Whether a packet came behind the end.
+    /// Whether a packet came after the end.
     #[must_use]
-    pub fn is_before(&self, at_ns: u64) -> bool {
+    pub fn is_behind(&self, at_ns: u64) -> bool {
         let end_ns = self.at_ns.load(Relaxed);
         end_ns > 0 && at_ns > end_ns
     }
@@ -172,11 +172,11 @@ fn no_program(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => Failure::failed(
             "tcpdump is not on PATH",
-            "install it (apt-get install tcpdump, dnf install tcpdump), or read with --pcap what it has written elsewhere",
+            "install it (apt-get install tcpdump, dnf install tcpdump), or let it write a file elsewhere and read that with --pcap",
         ),
         _ => Failure::failed(
             format!("tcpdump cannot be run: {error}"),
-            "look at the rights of what PATH has under this name",
+            "check the permissions of the tcpdump on PATH",
         ),
     }
 }
@@ -184,11 +184,11 @@ fn no_program(error: &io::Error) -> Failure {
 fn refused(interface: &str, said: &[String]) -> Failure {
     let said = said.join(" ");
     let hint = if said.contains("permi") {
-        "run it as root, or let tcpdump capture for everybody: sudo setcap cap_net_raw+ep $(command -v tcpdump)"
+        "run it as root, or give tcpdump the right: sudo setcap cap_net_raw+ep $(command -v tcpdump)"
     } else if said.contains("No such device") {
         "`ip link` lists the interfaces; `any` is all of them"
     } else {
-        "see what tcpdump says to this interface by itself"
+        "run tcpdump on this interface by itself, and see what it says"
     };
     let why = said.trim_start_matches("tcpdump: ");
     Failure::failed(

@@ -17,43 +17,43 @@ pub struct Options {
     /// The trace to write.
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Take clients here and pass them through to --server: a path of a socket, or HOST:PORT.
+    /// Accept clients here and forward them to --server: a socket's path, which contains a /, or HOST:PORT.
     #[arg(long, value_name = "PLACE", requires = "server")]
     pub listen: Option<Place>,
-    /// Take the place of the server's own socket, and give it back at the end: clients change nothing.
+    /// Replace the server's own socket, and give it back at the end. Clients change nothing.
     #[arg(long, requires = "server")]
     pub take_socket: bool,
-    /// Read packets from a file of tcpdump's instead (pcap or pcapng); -: from stdin.
+    /// Read packets from a file that tcpdump or dumpcap wrote (pcap or pcapng); - reads them from stdin.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Read packets as they pass on this interface instead, by tcpdump; any: all interfaces.
+    /// Read packets as they pass on this interface, by tcpdump; `any` is all interfaces.
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Where the server is: <mysql://host:port>, mysql://?socket=PATH or postgres://... No login is needed, clients bring theirs.
+    /// Where the server is: `mysql://HOST:PORT`, `mysql://?socket=PATH` or `postgres://...`. User and password are not needed: clients log in with their own.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// End TLS in the proxy: the certificate, in PEM format, that clients who ask for TLS see. Without it TLS passes through unread.
+    /// End TLS in the proxy, with this certificate in PEM format for the clients. Without it, TLS passes through unread.
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["pcap", "interface"])]
     pub tls_certificate: Option<PathBuf>,
     /// The certificate's private key, in PEM format and without a passphrase.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
-    /// The server's port in the packets; without it that of --server, or 3306 or 5432, whichever comes first.
+    /// The server's port in the packets. Without it: that of --server, or else 3306 or 5432, whichever comes first.
     #[arg(long, value_name = "N", conflicts_with_all = ["listen", "take_socket"])]
     pub port: Option<u16>,
-    /// End after so long.
+    /// End after N seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
-    /// End when the trace has so many bytes.
+    /// End when the trace has N bytes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_bytes: Option<u64>,
-    /// At the end, how long connections that are in the middle of something may go on.
+    /// At the end, how long busy connections may go on.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub drain_seconds: u64,
-    /// When reading cannot follow, let traffic go on unseen and count it as gaps; else traffic waits.
+    /// If reading is too slow, forward traffic unread and count gaps. Without it, traffic waits.
     #[arg(long)]
     pub lossy: bool,
-    /// Let clients whom the server would know by their system user be known as this program's.
+    /// Let the server see this program's system user in place of the clients'.
     #[arg(long)]
     pub share_identity: bool,
     /// Replace literals and parameters by their type and length.
@@ -74,7 +74,7 @@ impl Options {
         parsed.map_err(|error| {
             Failure::usage(
                 format!("--server: {error}"),
-                "write mysql://HOST:PORT, mysql://?socket=PATH or postgres://...",
+                "use mysql://HOST:PORT, mysql://?socket=PATH or postgres://...",
             )
         })
     }

@@ -17,6 +17,7 @@ use super::packets::{PORTS, Packet, Packets, Reading, port_of};
 use super::run::{Captured, Progress, is_full, trace};
 use super::summary::Summary;
 use crate::failure::Failure;
+use crate::output;
 
 /// Packets between two looks at the trace's length, and the time between two.
 const LOOK: u64 = 4096;
@@ -24,7 +25,7 @@ const LOOK_TIME: Duration = Duration::from_millis(50);
 
 /// What is read, once the first packet of a server was seen.
 struct Begun {
-    url: ServerUrl,
+    family: Family,
     reading: Reading,
     observer: Observer,
     began_ns: u64,
@@ -39,16 +40,18 @@ pub fn read(
     options: &Options,
     path: &Path,
     url: Option<ServerUrl>,
-    pressed: &AtomicBool,
+    pressed: &Arc<AtomicBool>,
 ) -> Result<Captured, Failure> {
     let ports = ports(options, url.as_ref())?;
-    let packets = Packets::open(path)?;
+    let packets = Packets::open(path, pressed)?;
     let mut run = Run::new(options, url, &ports);
     let whole =
         packets.read(|packet| run.take(&packet) && !run.is_over() && !pressed.load(Relaxed));
     let name = path.display();
-    run.finish(whole.err(), None, |packets, ports, broken| {
-        format!("{name}: none of its {packets} packets has port {ports}{broken}")
+    // What was asked to end has not broken off.
+    let broken = whole.err().filter(|_| !pressed.load(Relaxed));
+    run.finish(broken, None, |packets, ports, broken| {
+        format!("none of the {packets} packets in {name} has port {ports}{broken}")
     })
 }
 
@@ -64,11 +67,11 @@ pub fn listen(
 ) -> Result<Captured, Failure> {
     let ports = ports(options, url.as_ref())?;
     let (live, source) = Live::start(interface, &ports)?;
-    eprintln!(
+    output::say(&format!(
         "capturing port {} of {interface} into {}: Ctrl-C ends it",
         words(&ports),
         options.trace.display()
-    );
+    ));
     let end = live.end();
     let mut run = Run::new(options, url, &ports);
     let began = Instant::now();
@@ -77,7 +80,7 @@ pub fn listen(
         let whole = Packets::of(source, "what tcpdump writes").map(|packets| {
             // Read to the end, so that tcpdump comes to its own and says what was dropped.
             packets.read(|packet| {
-                if !end.is_done() && (end.is_before(packet.at_ns) || !run.take(&packet)) {
+                if !end.is_done() && (end.is_behind(packet.at_ns) || !run.take(&packet)) {
                     end.done();
                 }
                 true
@@ -178,7 +181,7 @@ impl<'a> Run<'a> {
             ));
         };
         let Begun {
-            url,
+            family,
             reading,
             mut observer,
             began_ns,
@@ -195,7 +198,15 @@ impl<'a> Run<'a> {
             Err(error) => (None, Err(Failure::from(error))),
         };
         let trace = &self.options.trace;
-        let summary = Summary::new(trace, &url, &self.counts, seen, written, &ending);
+        let summary = Summary::new(
+            trace,
+            family,
+            self.url.as_ref(),
+            &self.counts,
+            seen,
+            written,
+            &ending,
+        );
         Ok((summary.of_packets(read, dropped, broken), failed))
     }
 }
@@ -230,15 +241,12 @@ fn begin(
     let Some(port) = port_of(packet, ports) else {
         return Ok(None);
     };
-    let url = match url {
-        Some(url) => url.clone(),
-        None => guessed(port)?,
-    };
+    let family = url.map_or_else(|| usual(port), |url| url.family);
     let began_ns = packet.at_ns;
-    let writer = trace(options, &url, Capture::Pcap, began_ns / 1000, began_ns)?;
-    let observer = Observer::new(url.family, writer, Arc::clone(counts));
+    let writer = trace(options, family, Capture::Pcap, began_ns / 1000, began_ns)?;
+    let observer = Observer::new(family, writer, Arc::clone(counts));
     Ok(Some(Begun {
-        url,
+        family,
         reading: Reading::new(port),
         observer,
         began_ns,
@@ -246,14 +254,10 @@ fn begin(
     }))
 }
 
-/// The server that usually has a port.
-fn guessed(port: u16) -> Result<ServerUrl, Failure> {
-    let family = if port == PORTS[1] {
-        Family::Postgres
-    } else {
-        Family::Mysql
-    };
-    let scheme = super::summary::family_name(family);
-    ServerUrl::parse(&format!("{scheme}://127.0.0.1:{port}"))
-        .map_err(|error| Failure::failed(error.to_string(), ""))
+/// What is usually spoken on a port.
+fn usual(port: u16) -> Family {
+    match port == PORTS[1] {
+        true => Family::Postgres,
+        false => Family::Mysql,
+    }
 }

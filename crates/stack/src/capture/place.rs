@@ -44,7 +44,7 @@ impl FromStr for Place {
                 Ok(Self::Port(host.to_owned(), port))
             }
             _ => Err(
-                "neither HOST:PORT nor a path of a socket with a / in it (./app.sock)".to_owned(),
+                "neither HOST:PORT nor a socket's path, which contains a / (./app.sock)".to_owned(),
             ),
         }
     }
@@ -82,9 +82,9 @@ impl Place {
                 let address = address.ok_or_else(|| {
                     Failure::usage(
                         format!(
-                            "{self}: the path of a socket has at most {SOCKET_PATH_BYTES} bytes"
+                            "{self} is too long: a socket's path has at most {SOCKET_PATH_BYTES} bytes"
                         ),
-                        "use a shorter one, such as one in /tmp",
+                        "use a shorter path, such as one in /tmp",
                     )
                 })?;
                 Ok(vec![address])
@@ -98,8 +98,8 @@ impl Place {
                         Ok(found.into_iter().map(SockAddr::from).collect())
                     }
                     _ => Err(Failure::failed(
-                        format!("{host}: no address of that name"),
-                        "see the host in --server or --listen",
+                        format!("{host} has no address"),
+                        "check the host in --server or --listen",
                     )),
                 }
             }
@@ -129,12 +129,12 @@ impl Place {
         });
         bound.map_err(|error| {
             let hint = match error.kind() {
-                io::ErrorKind::AddrInUse => "another program listens there: choose another place",
+                io::ErrorKind::AddrInUse => "another program listens there: choose another address",
                 io::ErrorKind::PermissionDenied => {
                     "choose a folder that you may write in, or a port above 1023"
                 }
-                io::ErrorKind::NotFound => "make the folder first",
-                io::ErrorKind::AddrNotAvailable => "the address is none of this machine's",
+                io::ErrorKind::NotFound => "create the folder first",
+                io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
                 _ => "",
             };
             Failure::failed(format!("cannot listen on {self}: {error}"), hint)
@@ -173,14 +173,14 @@ fn clear(path: &Path) -> Result<(), Failure> {
     };
     if !found.file_type().is_socket() {
         return Err(Failure::usage(
-            format!("{} is there and is no socket", path.display()),
+            format!("{} exists and is not a socket", path.display()),
             "choose another path for --listen",
         ));
     }
     if is_alive(path) {
         return Err(Failure::usage(
             format!("another program listens on {}", path.display()),
-            "choose another path for --listen; --take-socket takes the place of the server's own socket",
+            "choose another path for --listen; --take-socket replaces the server's own socket",
         ));
     }
     fs::remove_file(path).map_err(|error| {
@@ -242,7 +242,7 @@ mod tests {
                 .listen(0o600)
                 .expect_err("a file")
                 .message
-                .contains("no socket")
+                .contains("is not a socket")
         );
         fs::remove_file(&path).expect("removes");
     }

@@ -1,19 +1,21 @@
 //! A capture from its begin to its end.
 
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use trace::{Begin, Capture, Ending, TraceWriter};
-use wire::ServerUrl;
+use wire::{Family, ServerUrl};
 
 use super::counts::Counts;
+use super::identity::first_logins;
 use super::listening::Listening;
 use super::observer::Observer;
 use super::options::Options;
+use super::place::Place;
 use super::proxy::batch::{Batch, Batches, What, spool};
 use super::proxy::clock::Clock;
 use super::proxy::tls::Ends;
@@ -22,6 +24,7 @@ use super::summary::{Summary, family_name};
 use super::taker::Taker;
 use super::{packets_run, sys};
 use crate::failure::Failure;
+use crate::output;
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,17 +45,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         (None, None, None) => {
             return Err(Failure::usage(
                 "--server is missing",
-                "name the server that clients reach through us",
+                "name the server that the proxy forwards to, such as --server mysql://HOST:PORT",
             ));
         }
     };
     let text = if options.json {
         serde_json::to_string(&summary)
-            .map_err(|error| Failure::failed(format!("JSON: {error}"), ""))?
+            .map_err(|error| Failure::failed(format!("cannot print the summary: {error}"), ""))?
     } else {
         summary.text()
     };
-    sys::line(&text)?;
+    output::result(&text)?;
     written
 }
 
@@ -65,13 +68,13 @@ pub type Captured = (Summary, Result<(), Failure>);
 /// A file that is there, or cannot be made.
 pub fn trace(
     options: &Options,
-    url: &ServerUrl,
+    family: Family,
     capture: Capture,
     began_unix_us: u64,
     began_ns: u64,
 ) -> Result<TraceWriter, Failure> {
     let begin = Begin {
-        family: family_name(url.family).to_owned(),
+        family: family_name(family).to_owned(),
         began_unix_us,
         capture,
         masked: options.mask,
@@ -101,17 +104,20 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         .unwrap_or_default();
     let began_unix_us = u64::try_from(now.as_micros()).unwrap_or_default();
     let clock = Clock::start();
-    let writer = trace(options, url, Capture::Proxy, began_unix_us, 0)?;
+    let writer = trace(options, url.family, Capture::Proxy, began_unix_us, 0)?;
     // A trace of nothing would stand in the way of the next attempt.
     let opened = Listening::open(options, url, ends.as_ref()).inspect_err(|_| {
         let _ = fs::remove_file(&options.trace);
     });
     let (listening, listener) = opened?;
-    for word in &listening.words {
-        eprintln!("{word}");
-    }
+    listening.words.iter().for_each(|word| output::say(word));
     for word in ends.iter().flat_map(Ends::words) {
-        eprintln!("{word}");
+        output::say(&word);
+    }
+    if url.family == Family::Mysql {
+        let dials = ends.as_ref().is_some_and(|ends| ends.client().is_some());
+        let word = first_logins(&listening.place, &Place::of(url), dials);
+        word.into_iter().for_each(output::say);
     }
     let counts = Arc::new(Counts::default());
     let (spool, batches) = spool(options.lossy);
@@ -122,26 +128,42 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         observer.decrypts();
     }
     let (counted, ends_tls) = (Arc::clone(&counts), ends.is_some());
-    let (proxy, stop) = Proxy::new(listener, server, ends, spool, clock, counted, drain)
-        .map_err(|error| Failure::failed(format!("epoll: {error}"), ""))?;
+    let proxy = Proxy::new(listener, server, ends, spool, clock, counted, drain);
+    let (proxy, stop) = match proxy {
+        Ok(made) => made,
+        Err(error) => {
+            let _ = listening.leave();
+            let _ = fs::remove_file(&options.trace);
+            return Err(Failure::failed(
+                format!("cannot watch sockets (epoll): {error}"),
+                "allow this program more open files (ulimit -n)",
+            ));
+        }
+    };
     let observing = thread::spawn({
         let counts = Arc::clone(&counts);
         move || observe(observer, &batches, &counts)
     });
     let forwarding = thread::spawn(move || proxy.run());
-    eprintln!(
+    output::say(&format!(
         "capturing {} into {}: Ctrl-C ends it",
         listening.place,
         options.trace.display()
-    );
+    ));
     wait(options, &counts, pressed, &|| {
         forwarding.is_finished() || observing.is_finished()
     });
     let left = listening.leave();
     end(&stop, pressed, || forwarding.is_finished());
-    let broke = |_| Failure::failed("forwarding broke", "report it, with what was printed above");
+    let broke = |_| {
+        Failure::failed(
+            "a fault of this program ended the capture",
+            "report it, with what was printed above",
+        )
+    };
     let forwarded = forwarding.join().map_err(broke)?;
-    let forwarded = forwarded.map_err(|error| Failure::failed(format!("epoll: {error}"), ""))?;
+    let forwarded = forwarded
+        .map_err(|error| Failure::failed(format!("cannot watch sockets (epoll): {error}"), ""))?;
     let observer = observing.join().map_err(broke)?;
     let ending = Ending {
         duration_us: clock.at_ns(Instant::now()) / 1000,
@@ -154,9 +176,17 @@ fn proxy(options: &Options, url: &ServerUrl, pressed: &AtomicBool) -> Result<Cap
         Ok(written) => (Some(written), Ok(())),
         Err(error) => (None, Err(Failure::from(error))),
     };
-    let summary = Summary::new(&options.trace, url, &counts, seen, written, &ending);
+    let summary = Summary::new(
+        &options.trace,
+        url.family,
+        Some(url),
+        &counts,
+        seen,
+        written,
+        &ending,
+    );
     if let Some(word) = left? {
-        eprintln!("{word}");
+        output::say(&word);
     }
     Ok((summary.proxied(&forwarded, &counts, ends_tls), failed))
 }
@@ -168,7 +198,9 @@ fn observe(mut observer: Observer, batches: &Batches, counts: &Counts) -> Observ
         if counts.failure.get().is_none() {
             read(&mut observer, &batch);
             if let Some(why) = observer.failure() {
-                eprintln!("WARNING: the trace ends here, the traffic goes on: {why}");
+                output::say(&format!(
+                    "WARNING: the trace ends here, the traffic goes on: {why}"
+                ));
                 let _ = counts.failure.set(why);
             }
         }
@@ -236,8 +268,7 @@ impl Progress {
     pub fn say(&mut self, counts: &Counts) {
         if self.on && Instant::now() >= self.next {
             self.next = Instant::now() + PROGRESS;
-            eprint!("\r\x1b[K{}", counts.line());
-            let _ = std::io::stderr().flush();
+            output::piece(&format!("\r\x1b[K{}", counts.line()));
         }
     }
 }
@@ -245,7 +276,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.on {
-            eprint!("\r\x1b[K");
+            output::piece("\r\x1b[K");
         }
     }
 }

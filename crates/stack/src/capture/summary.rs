@@ -14,6 +14,7 @@ use super::observer::Seen;
 use super::packets::Read;
 use super::place::Place;
 use super::proxy::Forwarded;
+use crate::output::{counted, quoted};
 
 /// As --json prints it.
 #[derive(Debug, Serialize)]
@@ -78,11 +79,12 @@ pub struct Packets {
 }
 
 impl Summary {
-    /// Of a capture that has ended.
+    /// Of a capture that has ended; the server where somebody has named it.
     #[must_use]
     pub fn new(
         trace: &std::path::Path,
-        url: &ServerUrl,
+        family: Family,
+        server: Option<&ServerUrl>,
         counts: &Counts,
         seen: Seen,
         written: Option<trace::Summary>,
@@ -95,7 +97,7 @@ impl Summary {
         let ending = written.map_or_else(|| ending.clone(), |written| written.ending);
         Self {
             trace: trace.to_owned(),
-            family: family_name(url.family),
+            family: family_name(family),
             duration_s: ending.duration_us as f64 / 1e6,
             connections: counts.connections.load(Relaxed),
             requests: counts.requests.load(Relaxed),
@@ -109,11 +111,7 @@ impl Summary {
             stopped: ending.stopped.or_else(|| counts.failure.get().cloned()),
             proxy: None,
             packets: None,
-            next: format!(
-                "upshift stack examine {} --server {}",
-                trace.display(),
-                without_login(url)
-            ),
+            next: next(trace, server),
         }
     }
 
@@ -151,9 +149,9 @@ impl Summary {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{} connections, {} requests, {} sent, {} received in {:.1} s; {} in {}",
-            self.connections,
-            self.requests,
+            "{}, {}, {} sent, {} received in {:.1} s; {} in {}",
+            counted(self.connections, "connection"),
+            counted(self.requests, "request"),
             bytes(self.bytes_sent),
             bytes(self.bytes_received),
             self.duration_s,
@@ -168,21 +166,23 @@ impl Summary {
             say(format!("the trace ends early: {why}"));
         }
         if self.gap_connections > 0 {
-            let (connections, missing) = (self.gap_connections, bytes(self.gap_bytes));
+            let connections = counted(self.gap_connections, "connection");
             say(format!(
-                "gaps: {missing} of {connections} connections are missing"
+                "gaps: {} of {connections} are missing",
+                bytes(self.gap_bytes)
             ));
         }
         for (why, connections) in &self.unread_connections {
             say(format!(
-                "not read: {connections} connections ({})",
+                "not read: {} ({})",
+                counted(*connections, "connection"),
                 why.replace('_', " ")
             ));
         }
         if self.lost_requests > 0 {
             say(format!(
-                "{} requests could not be written in time",
-                self.lost_requests
+                "{} could not be written in time",
+                counted(self.lost_requests, "request")
             ));
         }
         if let Some(proxy) = &self.proxy {
@@ -198,39 +198,43 @@ impl Summary {
             }
             if proxy.unreached > 0 {
                 say(format!(
-                    "{} clients came while the server could not be reached",
-                    proxy.unreached
+                    "the server could not be reached for {}",
+                    counted(proxy.unreached, "client")
                 ));
             }
             if proxy.unseen > 0 {
-                say(format!("{} connections came and went unseen", proxy.unseen));
+                let unseen = counted(proxy.unseen, "connection");
+                say(format!("nothing was read of {unseen} (--lossy)"));
             }
             if let (Some(broken @ 1..), Some(why)) = (proxy.tls_broken, &proxy.tls_why) {
                 say(format!(
-                    "{broken} connections broke in TLS; the first: {why}"
+                    "TLS failed on {}; the first: {why}",
+                    counted(broken, "connection")
                 ));
             }
         }
         if let Some(packets) = &self.packets {
             for (why, count) in &packets.unread_packets {
                 say(format!(
-                    "{count} packets could not be read: {}",
+                    "{} could not be read: {}",
+                    counted(*count, "packet"),
                     why_unread(why)
                 ));
             }
             if packets.given_up > 0 {
                 say(format!(
-                    "{} connections were given up: they were silent, and their end was not seen",
-                    packets.given_up
+                    "given up: {}, silent for long and without an end",
+                    counted(packets.given_up, "connection")
                 ));
             }
             if let Some(dropped @ 1..) = packets.dropped {
                 say(format!(
-                    "{dropped} packets were dropped before they could be captured: what they held is among the gaps"
+                    "{} dropped before they could be captured: what they held is among the gaps",
+                    counted(dropped, "packet")
                 ));
             }
             if let Some(broken) = &packets.broken {
-                say(format!("the packets are not whole: {broken}"));
+                say(format!("not all packets were read: {broken}"));
             }
         }
         say(format!("next: {}", self.next));
@@ -240,9 +244,9 @@ impl Summary {
 
 fn why_unread(why: &str) -> &str {
     match why {
-        "fragment" => "they were sent in fragments",
-        "cut" => "cut within their headers (tcpdump -s 0 keeps them whole)",
-        _ => "their kind of link is not known here",
+        "fragment" => "IP fragments are not reassembled",
+        "cut" => "cut off within the headers (tcpdump -s 0 keeps packets whole)",
+        _ => "the link type is unknown",
     }
 }
 
@@ -253,6 +257,16 @@ pub fn family_name(family: Family) -> &'static str {
         Family::Mysql => "mysql",
         Family::Postgres => "postgres",
     }
+}
+
+/// What examines the trace. Packets do not say under which name their server is reached from here.
+fn next(trace: &std::path::Path, server: Option<&ServerUrl>) -> String {
+    let trace = quoted(&trace.display().to_string());
+    let server = server.map(|url| format!(" --server {}", quoted(&without_login(url))));
+    format!(
+        "upshift stack examine {trace}{}",
+        server.unwrap_or_default()
+    )
 }
 
 /// Where the server is, without who logs in.
@@ -289,13 +303,17 @@ mod tests {
             ..Ending::default()
         };
         let trace = std::path::Path::new("/no/app.trace");
-        let summary = Summary::new(trace, &url, &counts, seen, None, &ending);
+        let summary = Summary::new(trace, url.family, Some(&url), &counts, seen, None, &ending);
         let read = Read {
             unread_packets: [("cut", 7)].into(),
             given_up: 9,
             ..Read::default()
         };
-        let summary = summary.of_packets(read, Some(11), Some("it is cut off".to_owned()));
+        let summary = summary.of_packets(
+            read,
+            Some(11),
+            Some("the data ends within a packet".to_owned()),
+        );
         let forwarded = Forwarded::of(&[2000, 2000, 2000, 90_000]);
         counts.tls_broken.store(2, Relaxed);
         let why = "TLS with a client: received fatal alert: UnknownCa";
@@ -305,16 +323,16 @@ mod tests {
         for line in [
             "2 connections, 0 requests, 0 B sent, 0 B received in 1.5 s; 0 B in /no/app.trace",
             "the trace ends early: No space left on device",
-            "gaps: 2.0 KiB of 1 connections are missing",
+            "gaps: 2.0 KiB of 1 connection are missing",
             "not read: 3 connections (encrypted)",
             "5 requests could not be written in time",
             "the proxy added 2.0 us (median), 90.0 us (p99) to each message",
-            "4 clients came while the server could not be reached",
-            "2 connections broke in TLS; the first: TLS with a client: received fatal alert: UnknownCa",
-            "7 packets could not be read: cut within their headers (tcpdump -s 0 keeps them whole)",
-            "9 connections were given up: they were silent, and their end was not seen",
-            "11 packets were dropped before they could be captured: what they held is among the gaps",
-            "the packets are not whole: it is cut off",
+            "the server could not be reached for 4 clients",
+            "TLS failed on 2 connections; the first: TLS with a client: received fatal alert: UnknownCa",
+            "7 packets could not be read: cut off within the headers (tcpdump -s 0 keeps packets whole)",
+            "given up: 9 connections, silent for long and without an end",
+            "11 packets dropped before they could be captured: what they held is among the gaps",
+            "not all packets were read: the data ends within a packet",
             "next: upshift stack examine /no/app.trace --server mysql://db:3307",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

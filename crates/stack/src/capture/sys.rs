@@ -1,6 +1,5 @@
 //! What the system is asked for.
 
-use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,17 +35,5 @@ pub fn raise_file_limit() {
         limit.rlim_cur = limit.rlim_max;
         // SAFETY: `limit` is only read, and is valid.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    }
-}
-
-/// A result on stdout. A reader that has gone (`| head`) is no failure.
-///
-/// # Errors
-/// The system's.
-pub fn line(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done.map_err(|error| Failure::failed(format!("stdout: {error}"), "")),
     }
 }

@@ -4,7 +4,7 @@
 //! back is one rename. Clients that are connected notice neither.
 
 use std::fs::{self, Metadata};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +14,7 @@ use socket2::Socket;
 use super::identity::User;
 use super::place::{Place, inode as identity, is_alive};
 use crate::failure::Failure;
+use crate::output::quoted;
 
 /// Behind the name of the server's socket while we have its place.
 const ASIDE: &str = ".upshift";
@@ -53,7 +54,7 @@ pub fn check(path: &Path) -> Result<(Metadata, Option<String>), Failure> {
     })?;
     if !found.file_type().is_socket() {
         return Err(Failure::usage(
-            format!("{} is no socket", path.display()),
+            format!("{} is not a socket", path.display()),
             "name the server's socket in --server: mysql://?socket=PATH",
         ));
     }
@@ -61,7 +62,7 @@ pub fn check(path: &Path) -> Result<(Metadata, Option<String>), Failure> {
     if !own.is_root() && !own.is(found.uid()) {
         return Err(Failure::failed(
             format!(
-                "{} belongs to user {}: nobody else may take its place",
+                "{} belongs to user {}: only that user and root may replace it",
                 path.display(),
                 found.uid()
             ),
@@ -73,63 +74,110 @@ pub fn check(path: &Path) -> Result<(Metadata, Option<String>), Failure> {
 
 /// Put back what a capture left that was killed together with its guard.
 fn repair(path: &Path) -> Result<Option<String>, Failure> {
-    let aside = aside(path);
-    let _ = fs::remove_file(with_suffix(path, NEW));
+    let (aside, new) = (aside(path), with_suffix(path, NEW));
+    if is_alive(&new) {
+        return Err(another(path));
+    }
+    let _ = fs::remove_file(&new);
     let Some(found) = identity(&aside) else {
         return Ok(None);
     };
-    let failed = |error: io::Error| {
-        Failure::failed(
-            format!("{} is left of a killed capture: {error}", aside.display()),
-            format!("put it back: mv {} {}", aside.display(), path.display()),
-        )
+    if identity(path) == Some(found) {
+        // Left by one that was killed before it had the place, or one that is about to have it: whoever takes it makes sure.
+        return Ok(None);
+    }
+    let failed = |error: io::Error, hint: String| {
+        let message = format!("a killed capture has left {}: {error}", aside.display());
+        Failure::failed(message, hint)
     };
-    if identity(path) == Some(found) || !is_alive(&aside) {
-        fs::remove_file(&aside).map_err(failed)?;
+    if !is_alive(&aside) {
+        let hint = || format!("remove it: rm {}", shown(&aside));
+        fs::remove_file(&aside).map_err(|error| failed(error, hint()))?;
         return Ok(Some(format!(
             "removed {}, which a killed capture had left",
             aside.display()
         )));
     }
     if is_alive(path) {
-        return Err(Failure::failed(
-            format!("another capture has the place of {}", path.display()),
-            "end it first (Ctrl-C, or SIGTERM to its process)",
-        ));
+        return Err(another(path));
     }
-    fs::rename(&aside, path).map_err(failed)?;
+    fs::rename(&aside, path).map_err(|error| failed(error, back(path)))?;
     Ok(Some(format!(
         "put the server's socket back to {}: a killed capture had left it aside",
         path.display()
     )))
 }
 
+fn shown(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+/// What puts the server's socket back.
+fn back(path: &Path) -> String {
+    format!("put it back: mv {} {}", shown(&aside(path)), shown(path))
+}
+
+fn another(path: &Path) -> Failure {
+    Failure::failed(
+        format!("another capture has replaced {}", path.display()),
+        "end it first (Ctrl-C, or SIGTERM to its process)",
+    )
+}
+
 /// Take the place: what listens there from now on, with the owner and rights of the server's own.
 ///
 /// # Errors
-/// A folder that we may not write in.
+/// Another capture that has it, or a folder that we may not write in.
 pub fn take(path: &Path, server: &Metadata) -> Result<(Socket, Taken), Failure> {
     let new = with_suffix(path, NEW);
+    if is_alive(&new) {
+        return Err(another(path));
+    }
+    // Nobody else can be here as long as our socket has this name.
     let listener = Place::File(new.clone()).listen(server.mode() & 0o777)?;
     let failed = |error: io::Error| {
         let _ = fs::remove_file(&new);
-        Failure::failed(
-            format!("cannot take the place of {}: {error}", path.display()),
-            "its folder has to be writable for this user",
-        )
+        cannot_take(path, &error)
     };
     if User::own().is_root() {
         chown(&new, Some(server.uid()), Some(server.gid())).map_err(failed)?;
     }
     let inode = identity(&new).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-    let guard = guard(path, inode).map_err(failed)?;
+    set_aside(path).inspect_err(|_| {
+        let _ = fs::remove_file(&new);
+    })?;
+    // It removes the second name: nobody guards one that another capture has made.
+    let guard = guard(path, inode).map_err(|error| {
+        let _ = fs::remove_file(aside(path));
+        failed(error)
+    })?;
     let taken = Taken {
         path: path.to_owned(),
         guard,
     };
-    fs::hard_link(path, aside(path)).map_err(failed)?;
     fs::rename(&new, path).map_err(failed)?;
     Ok((listener, taken))
+}
+
+/// Give the server's socket its second name.
+fn set_aside(path: &Path) -> Result<(), Failure> {
+    let aside = aside(path);
+    match fs::hard_link(path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match identity(&aside) == identity(path) {
+                true => Ok(()),
+                false => Err(another(path)),
+            }
+        }
+        linked => linked.map_err(|error| cannot_take(path, &error)),
+    }
+}
+
+fn cannot_take(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(
+        format!("cannot replace {}: {error}", path.display()),
+        "this user needs the right to write in its folder",
+    )
 }
 
 impl Taken {
@@ -140,21 +188,19 @@ impl Taken {
     pub fn give_back(mut self) -> Result<Option<String>, Failure> {
         drop(self.guard.stdin.take());
         let failed = |why: String| {
-            let aside = aside(&self.path);
             Failure::failed(
-                format!("cannot give {} back: {why}", self.path.display()),
                 format!(
-                    "put it back: mv {} {}",
-                    aside.display(),
+                    "cannot give {} back to the server: {why}",
                     self.path.display()
                 ),
+                back(&self.path),
             )
         };
         let mut guard = self.guard;
         match guard.wait() {
             Ok(status) if status.success() => Ok(None),
             Ok(status) if status.code() == Some(i32::from(REPLACED)) => Ok(Some(format!(
-                "the server made a new socket at {} meanwhile: it stays",
+                "the server has made a new socket at {} meanwhile, which stays",
                 self.path.display()
             ))),
             Ok(status) => Err(failed(status.to_string())),
@@ -197,7 +243,6 @@ pub fn guard_place(path: &Path, inode: u64) -> io::Result<u8> {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
-    io::sink().flush()?;
     put_back(path, inode)
 }
 
@@ -246,9 +291,10 @@ mod tests {
         assert!(is_alive(&path) && !aside(&path).exists());
         // Killed before it had the place.
         fs::hard_link(&path, aside(&path)).expect("a second name");
-        let (_, word) = check(&path).expect("repaired");
-        assert!(word.expect("said").contains("removed"));
-        assert!(is_alive(&path) && !aside(&path).exists());
+        assert!(check(&path).expect("nothing to repair").1.is_none());
+        set_aside(&path).expect("it has the name already");
+        assert!(is_alive(&path) && is_alive(&aside(&path)));
+        fs::remove_file(aside(&path)).expect("removes");
         // The server was started again after the kill.
         drop(UnixListener::bind(aside(&path)).expect("the old server's"));
         let (_, word) = check(&path).expect("repaired");
@@ -264,6 +310,13 @@ mod tests {
         let _server = UnixListener::bind(aside(&path)).expect("a server");
         let _capture = UnixListener::bind(&path).expect("a capture");
         let failure = check(&path).expect_err("taken");
+        assert!(failure.message.contains("another capture"), "{failure:?}");
+        // It was not there yet when we looked.
+        let failure = set_aside(&path).expect_err("taken");
+        assert!(failure.message.contains("another capture"), "{failure:?}");
+        assert!(is_alive(&aside(&path)), "the server keeps its name");
+        fs::rename(&path, with_suffix(&path, NEW)).expect("not there yet");
+        let failure = check(&path).expect_err("about to be taken");
         assert!(failure.message.contains("another capture"), "{failure:?}");
         fs::remove_dir_all(folder).expect("removes");
     }

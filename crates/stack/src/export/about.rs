@@ -1,7 +1,7 @@
 //! trace.json: the trace as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use trace::{Begin, Capture, Ending, Log, Record};
 use wire::Civil;
 
+use crate::line::is_whole;
 use crate::names::Named;
 
 #[derive(Serialize)]
@@ -46,7 +47,6 @@ pub(super) struct About {
     exchanges: u64,
     incomplete: u64,
     lost: u64,
-    sessions: BTreeSet<u32>,
     with_gaps: BTreeSet<u32>,
     missing: u64,
     /// Connections by why they are not read.
@@ -62,7 +62,6 @@ impl About {
             exchanges: 0,
             incomplete: 0,
             lost: 0,
-            sessions: BTreeSet::new(),
             with_gaps: BTreeSet::new(),
             missing: 0,
             unread: BTreeMap::new(),
@@ -71,22 +70,12 @@ impl About {
 
     pub(super) fn add(&mut self, record: &Record) {
         match record {
-            Record::Connected {
-                connection, at_ns, ..
-            } => {
-                self.sessions.insert(*connection);
-                self.saw(*at_ns);
-            }
             Record::Session { facts, .. } => {
                 if self.server_version.is_none() && !facts.server_version.is_empty() {
                     self.server_version = Some(facts.server_version.clone());
                 }
             }
-            Record::Exchange {
-                connection,
-                exchange,
-            } => {
-                self.sessions.insert(*connection);
+            Record::Exchange { exchange, .. } => {
                 let last_ns = exchange
                     .answer_ns
                     .map_or(exchange.request_end_ns, |(_, last_ns)| last_ns);
@@ -110,7 +99,7 @@ impl About {
                 *self.unread.entry(why.name()).or_default() += 1;
                 self.saw(*at_ns);
             }
-            Record::Closed { at_ns, .. } => self.saw(*at_ns),
+            Record::Connected { at_ns, .. } | Record::Closed { at_ns, .. } => self.saw(*at_ns),
             Record::Lost { exchanges } => self.lost += exchanges,
         }
     }
@@ -121,7 +110,12 @@ impl About {
 
     /// # Errors
     /// The system's, with the file's name.
-    pub(super) fn write(&self, path: &Path, ending: Option<&Ending>) -> anyhow::Result<()> {
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        sessions: usize,
+        ending: Option<&Ending>,
+    ) -> anyhow::Result<()> {
         let ended = ending.cloned().unwrap_or_default();
         let began_us = i64::try_from(self.begin.began_unix_us).unwrap_or(i64::MAX);
         let json = Json {
@@ -130,7 +124,7 @@ impl About {
             began: format!("{}Z", Civil::from_epoch_us(began_us)).replace(' ', "T"),
             duration_us: ended.duration_us.max(self.last_ns / 1000),
             exchanges: self.exchanges,
-            sessions: self.sessions.len(),
+            sessions,
             gaps: Gaps {
                 connections: self.with_gaps.len(),
                 bytes: self.missing,
@@ -139,7 +133,7 @@ impl About {
             capture: self.begin.capture,
             added_us_p50: ended.added_us_p50,
             added_us_p99: ended.added_us_p99,
-            whole: ending.is_some_and(|ending| ending.stopped.is_none() && ending.lost == 0),
+            whole: is_whole(ending),
             masked: self.begin.masked,
             incomplete: self.incomplete,
             lost: ended.lost.max(self.lost),
@@ -147,6 +141,7 @@ impl About {
             log: self.begin.log.as_ref(),
         };
         let text = serde_json::to_string_pretty(&json)? + "\n";
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        let written = super::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 }

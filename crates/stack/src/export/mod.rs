@@ -6,7 +6,9 @@ mod order;
 mod sessions;
 mod table;
 
-use std::fs;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::Context;
@@ -23,7 +25,7 @@ use sessions::Sessions;
 /// The trace's ([`trace::TraceError`]) and the system's, with the file's name.
 pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
     let mut reader = TraceReader::open(trace)?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut about = About::new(reader.begin());
     let mut sessions = Sessions::default();
     let mut exchanges = Exchanges::create(&folder.join("exchanges.parquet"), reader.begin())?;
@@ -50,6 +52,20 @@ pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
     }
     exchanges.finish()?;
     let has_round_trips = !reader.begin().lacks(Lack::RoundTrips);
-    sessions.write(&folder.join("sessions.parquet"), has_round_trips)?;
-    about.write(&folder.join("trace.json"), reader.ending())
+    let rows = sessions.write(&folder.join("sessions.parquet"), has_round_trips)?;
+    about.write(&folder.join("trace.json"), rows, reader.ending())
+}
+
+/// A file that only its owner reads, as a trace is: it has the same statements. One that is there is replaced.
+fn create(path: &Path) -> io::Result<File> {
+    const OWNER: u32 = 0o600;
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(OWNER)
+        .open(path)?;
+    file.set_permissions(Permissions::from_mode(OWNER))?;
+    Ok(file)
 }

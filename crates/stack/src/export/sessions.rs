@@ -26,7 +26,7 @@ const COLUMNS: [(&str, Type); 14] = [
 ];
 
 /// What a trace tells of a connection.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Session {
     began_ns: u64,
     ended_ns: Option<u64>,
@@ -46,24 +46,50 @@ impl Sessions {
                 at_ns,
                 joined_late,
             } => {
-                let session = self.0.entry(*connection).or_default();
-                session.began_ns = *at_ns;
+                let session = self.of(*connection, *at_ns, true);
                 session.joined_late = *joined_late;
             }
             Record::Session { connection, facts } => {
-                self.0.entry(*connection).or_default().facts = (**facts).clone();
+                let session = self.of(*connection, facts.began_ns, facts.joined_late);
+                session.facts = (**facts).clone();
+            }
+            Record::Exchange {
+                connection,
+                exchange,
+            } => {
+                self.of(*connection, exchange.request_ns, true);
+            }
+            Record::Gap {
+                connection, at_ns, ..
+            }
+            | Record::Unread {
+                connection, at_ns, ..
+            } => {
+                self.of(*connection, *at_ns, true);
             }
             Record::Closed {
                 connection, at_ns, ..
-            } => self.0.entry(*connection).or_default().ended_ns = Some(*at_ns),
-            _ => {}
+            } => self.of(*connection, *at_ns, true).ended_ns = Some(*at_ns),
+            Record::Lost { .. } => {}
         }
     }
 
+    /// A connection, which has a row even if the record of its begin was lost.
+    fn of(&mut self, connection: u32, at_ns: u64, joined_late: bool) -> &mut Session {
+        self.0.entry(connection).or_insert_with(|| Session {
+            began_ns: at_ns,
+            joined_late,
+            ..Session::default()
+        })
+    }
+
+    /// Write the table; how many rows it has.
+    ///
     /// # Errors
     /// The system's, with the file's name.
-    pub(super) fn write(self, path: &Path, has_round_trips: bool) -> anyhow::Result<()> {
+    pub(super) fn write(self, path: &Path, has_round_trips: bool) -> anyhow::Result<usize> {
         let mut table = Table::create(path, &COLUMNS)?;
+        let rows = self.0.len();
         for (connection, session) in self.0 {
             let facts = session.facts;
             let attributes: serde_json::Map<String, serde_json::Value> = facts
@@ -93,6 +119,33 @@ impl Sessions {
                 ),
             ])?;
         }
-        table.finish()
+        table.finish()?;
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::passive::{Exchange, Kind};
+
+    use super::*;
+
+    /// As where the disk was too slow for the block that had its begin.
+    #[test]
+    fn a_connection_whose_begin_was_lost_has_a_row() {
+        let mut sessions = Sessions::default();
+        sessions.add(&Record::Exchange {
+            connection: 7,
+            exchange: Box::new(Exchange::new(Kind::Ping, 5_000)),
+        });
+        sessions.add(&Record::Connected {
+            connection: 8,
+            at_ns: 6_000,
+            joined_late: false,
+        });
+        let found = sessions.0.iter();
+        let found = found.map(|(number, each)| (*number, each.began_ns, each.joined_late));
+        let expected = [(7, 5_000, true), (8, 6_000, false)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 }

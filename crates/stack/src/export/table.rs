@@ -90,7 +90,7 @@ impl Table {
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .build();
         let create = || format!("cannot write {}", path.display());
-        let file = File::create(path).with_context(create)?;
+        let file = super::create(path).with_context(create)?;
         Ok(Self {
             path: path.to_owned(),
             writer: SerializedFileWriter::new(file, schema, Arc::new(properties))

@@ -11,7 +11,7 @@ use super::when::{Shown, short_time, time};
 use crate::failure::Failure;
 
 /// Every name of a command that may stand in a line. A statement of several lines may have any other text in them.
-const COMMANDS: [(&str, Kind); 38] = [
+const COMMANDS: [(&str, Kind); 40] = [
     ("Query", Kind::Query),
     ("Prepare", Kind::Prepare),
     ("Execute", Kind::Execute),
@@ -46,6 +46,8 @@ const COMMANDS: [(&str, Kind); 38] = [
     ("Register Slave", Kind::Other),
     ("Register Replica", Kind::Other),
     ("Set option", Kind::Other),
+    ("clone", Kind::Other),
+    ("Group Replication Data Stream subscription", Kind::Other),
     ("Daemon", Kind::Other),
     ("Slave_IO", Kind::Other),
     ("Slave_SQL", Kind::Other),

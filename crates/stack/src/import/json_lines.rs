@@ -17,7 +17,7 @@ use crate::line::Line;
 const LINE_BYTES_MAX: usize = 4 << 20;
 const FAMILIES: [&str; 2] = ["mysql", "postgres"];
 /// Why a trace of lines without their end is not whole.
-const NO_END: &str = "the JSON lines break off before the trace's end";
+const NO_END: &str = "the JSON lines end before the trace does";
 
 /// Make the trace, and say what is in it.
 ///
@@ -130,7 +130,7 @@ impl<'a> Copy<'a> {
                 Some(Ok(Line::Begin { .. })) => {
                     return Err(Failure::failed(
                         format!("line {} begins another trace", lines.count),
-                        "import each trace's lines by themselves",
+                        "import the lines of each trace separately",
                     ));
                 }
                 Some(Ok(Line::End { ending, .. })) if !self.ended => {

@@ -30,7 +30,7 @@ impl Lines {
         if lines.next.as_ref().is_some_and(|line| is_packed(line)) {
             return Err(Failure::failed(
                 format!("{} is compressed", lines.name),
-                "decompress it first, as gunzip or unzstd does",
+                "decompress it first (gunzip, unzstd)",
             ));
         }
         Ok(lines)
@@ -67,7 +67,7 @@ impl Lines {
 fn cannot_read(name: &str, error: &std::io::Error) -> Failure {
     Failure::failed(
         format!("cannot read {name}: {error}"),
-        "name a log that is there and that you may read",
+        "check the path, and your right to read the file",
     )
 }
 

@@ -15,9 +15,12 @@ mod summary;
 mod survey;
 mod when;
 
+use std::fs;
+
 use trace::{Begin, Capture, Ending, TraceWriter};
 
 use crate::failure::Failure;
+use crate::output;
 use event::{Event, Read};
 use lines::Lines;
 use postgres::prefix::Prefix;
@@ -40,11 +43,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         Some((family, reader)) => of_log(options, family, reader)?,
         None => json_lines::run(options)?,
     };
-    match options.json {
-        true => println!("{}", summary.json()?),
-        false => println!("{}", summary.text()),
-    }
-    Ok(())
+    output::result(&match options.json {
+        true => summary.json()?,
+        false => summary.text(),
+    })
 }
 
 /// The family of the server that writes such a log, and what reads it; none of what is no log.
@@ -66,6 +68,7 @@ fn log(format: Format) -> Option<(&'static str, Reader)> {
 
 fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summary<'a>, Failure> {
     let prefix = Prefix::parse(&options.prefix)?;
+    can_be_read_twice(options)?;
     let mut survey = Survey::default();
     let read = read(options, &prefix, reader, &mut |event| {
         survey.take(&event);
@@ -101,6 +104,14 @@ fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summ
     };
     // A trace that could not be written says why at its end.
     let written = writer.finish(ending)?;
+    let read = read.and_then(|read| match requests < survey.requests {
+        true => Err(changed(options)),
+        false => Ok(read),
+    });
+    // One of which a part is refused would stand in the way of the next attempt.
+    let read = read.inspect_err(|_| {
+        let _ = fs::remove_file(&options.trace);
+    })?;
     Ok(Summary {
         trace: &options.trace,
         format: log.format,
@@ -111,7 +122,7 @@ fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summ
         lacks: log.lacks,
         shortest_us: log.shortest_us,
         clock: log.clock,
-        read: read?,
+        read,
     })
 }
 
@@ -129,6 +140,35 @@ fn read(
     })
 }
 
+/// # Errors
+/// A pipe, such as a shell's `<(zcat slow.log.gz)`: the second reading would find nothing.
+fn can_be_read_twice(options: &Options) -> Result<(), Failure> {
+    // What is not there, and a folder, are for who opens it.
+    let is_other =
+        fs::metadata(&options.log).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    match is_other {
+        true => Err(Failure::failed(
+            format!(
+                "{} is not a regular file, and import reads a log twice",
+                options.log.display()
+            ),
+            "write the log to a file first, and import that file",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Why the two readings do not agree.
+fn changed(options: &Options) -> Failure {
+    Failure::failed(
+        format!(
+            "{} has lost entries while import read it: it was truncated or replaced",
+            options.log.display()
+        ),
+        "copy the log first, and import the copy",
+    )
+}
+
 /// Why there is nothing to make a trace of.
 fn nothing(options: &Options, read: &Read) -> Failure {
     let log = options.log.display();
@@ -136,13 +176,13 @@ fn nothing(options: &Options, read: &Read) -> Failure {
     let message = match read.lines {
         0 => format!("{log} is empty"),
         lines if read.unread_lines == lines => {
-            format!("none of the {lines} lines of {log} is one of --format {format}")
+            format!("none of the {lines} lines of {log} has the format {format}")
         }
         lines => format!("{log} has {lines} lines and no statement"),
     };
     let hint = match options.format {
         Format::Postgres if read.unread_lines == read.lines && read.lines > 0 => {
-            "give the server's log_line_prefix with --prefix; csvlog and jsonlog have formats of their own"
+            "give the server's log_line_prefix with --prefix; csvlog is --format postgres-csv, jsonlog is --format postgres-json"
         }
         Format::MysqlSlow => {
             "the server writes statements there with slow_query_log=ON and long_query_time=0"

@@ -11,10 +11,10 @@ pub struct Options {
     pub log: PathBuf,
     /// The trace to write.
     pub trace: PathBuf,
-    /// What the log is.
+    /// The log's format.
     #[arg(long, value_enum)]
     pub format: Format,
-    /// PostgreSQL's log for people: the server's `log_line_prefix`.
+    /// For --format postgres: the server's `log_line_prefix` (SHOW log_line_prefix).
     #[arg(long, value_name = "PREFIX", default_value = "%m [%p] ")]
     pub prefix: String,
     /// Replace literals and parameters by their type and length.
@@ -28,7 +28,7 @@ pub struct Options {
 /// A log's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// MySQL's or MariaDB's slow log; `long_query_time=0` and, on MySQL, `log_slow_extra=ON` make it whole.
+    /// The slow log of MySQL, Percona Server or MariaDB; it has everything with `long_query_time=0` and, on MySQL, `log_slow_extra=ON`.
     MysqlSlow,
     /// MySQL's or MariaDB's general log: each request, without the time that it took.
     MysqlGeneral,
@@ -38,7 +38,7 @@ pub enum Format {
     PostgresCsv,
     /// PostgreSQL's jsonlog.
     PostgresJson,
-    /// What `dump` printed: a trace's own records.
+    /// What `upshift stack dump` printed.
     JsonLines,
 }
 

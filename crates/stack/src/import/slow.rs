@@ -1,4 +1,4 @@
-//! MySQL's slow log, with or without log_slow_extra, and MariaDB's.
+//! MySQL's slow log, with or without log_slow_extra, Percona Server's and MariaDB's.
 
 use wire::passive::{Counted, Kind, ServerError};
 
@@ -80,8 +80,11 @@ fn shown(line: &[u8], ahead: &[u8]) -> Option<Shown> {
     begins.then_some(shown)
 }
 
+/// MySQL's first line of figures, MariaDB's, or Percona Server's.
 fn begins_figures(line: &[u8]) -> bool {
-    line.starts_with(b"# Query_time: ") || line.starts_with(b"# Thread_id: ")
+    [&b"# Query_time: "[..], b"# Thread_id: ", b"# Schema: "]
+        .iter()
+        .any(|first| line.starts_with(first))
 }
 
 fn text(bytes: &[u8]) -> String {

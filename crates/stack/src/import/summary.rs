@@ -8,6 +8,7 @@ use trace::Lack;
 
 use super::event::Read;
 use crate::failure::Failure;
+use crate::output::{counted, quoted};
 
 /// As --json prints it.
 pub(super) struct Summary<'a> {
@@ -40,9 +41,9 @@ impl Summary<'_> {
     /// For people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{} connections, {} requests in {:.1} s; {} bytes in {}",
-            self.connections,
-            self.requests,
+            "{}, {} in {:.1} s; {} bytes in {}",
+            counted(self.connections, "connection"),
+            counted(self.requests, "request"),
             self.duration_s,
             self.trace_bytes,
             self.trace.display()
@@ -59,18 +60,20 @@ impl Summary<'_> {
         }
         if self.read.cut > 0 {
             say(format!(
-                "left out: {} entries that break off",
+                "entries left out: {}, truncated or without their time",
                 self.read.cut
             ));
         }
         if self.read.unnamed > 0 {
             say(format!(
-                "left out: {} times whose statement the log does not name",
+                "times left out: {}, whose statements the log does not name",
                 self.read.unnamed
             ));
         }
         if let Some(clock) = &self.clock {
-            say(format!("times are the log's own ({clock}), not UTC"));
+            say(format!(
+                "times are taken unchanged: the log does not say how far its clock ({clock}) is from UTC"
+            ));
         }
         if let (true, Some(shortest_us)) = (self.is_short(), self.shortest_us) {
             say(format!(
@@ -80,7 +83,7 @@ impl Summary<'_> {
         }
         let lacks: Vec<&str> = self.lacks.iter().map(|lack| words(*lack)).collect();
         if !lacks.is_empty() {
-            say(format!("the log does not have {}", lacks.join(", ")));
+            say(format!("the log lacks {}", lacks.join(", ")));
         }
         say(format!("next: {}", self.next()));
         text
@@ -91,9 +94,10 @@ impl Summary<'_> {
     }
 
     fn next(&self) -> String {
+        let trace = quoted(&self.trace.display().to_string());
         match self.lacks.contains(&Lack::AnswerTimes) {
-            true => format!("upshift stack plans {} --server URL", self.trace.display()),
-            false => format!("upshift stack examine {}", self.trace.display()),
+            true => format!("upshift stack plans {trace} --server URL"),
+            false => format!("upshift stack examine {trace}"),
         }
     }
 }
@@ -106,7 +110,7 @@ fn words(lack: Lack) -> &'static str {
         Lack::RoundTrips => "round trips",
         Lack::Packets => "packets",
         Lack::Bytes => "bytes",
-        Lack::Answers => "what answers said",
+        Lack::Answers => "what answers say of themselves",
         Lack::Rows => "rows",
         Lack::Affected => "changed rows",
         Lack::Fetches => "cursors",

@@ -1,6 +1,8 @@
 //! Times as logs write them.
 
 const SECOND_NS: i64 = 1_000_000_000;
+/// The last whole year that 64 bits of nanoseconds reach.
+const YEAR_MAX: i64 = 2261;
 
 /// A time, and the name of its clock where that may be another one than UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +41,15 @@ pub(super) fn epoch(text: &str) -> Option<u64> {
     u64::try_from(at_ns.checked_add(fraction_ns(fraction)?)?).ok()
 }
 
+/// No statement takes so long: 31 years. Some servers write 2^64 microseconds where their clock was set back.
+const SPAN_NS_MAX: f64 = 1e18;
+
 /// A number of seconds or milliseconds, `unit_ns` each, such as `0.000108`.
 pub(super) fn span_ns(text: &str, unit_ns: f64) -> Option<u64> {
-    let value: f64 = text.parse().ok()?;
-    (value.is_finite() && value >= 0.0).then(|| (value * unit_ns).round() as u64)
+    let span_ns = text.parse::<f64>().ok()? * unit_ns;
+    (0.0..=SPAN_NS_MAX)
+        .contains(&span_ns)
+        .then(|| span_ns.round() as u64)
 }
 
 /// Nanoseconds since 1970 on the clock that was read.
@@ -67,7 +74,8 @@ impl OnClock {
 }
 
 fn of_day(year: i64, month: i64, day: i64, clock: &str) -> Option<OnClock> {
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !(1970..=YEAR_MAX).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day)
+    {
         return None;
     }
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
@@ -95,8 +103,14 @@ fn offset_s(zone: &str) -> Option<i64> {
         b'-' => (-1, &zone[1..]),
         _ => return None,
     };
-    let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
-    Some(sign * (number(hours)? * 3600 + number(minutes)? * 60))
+    // `+01:00`, `-03`, and `+0545`, which is how zones without a name are shown.
+    let (hours, minutes) = match rest.split_once(':') {
+        Some(parts) => parts,
+        None if rest.len() == 4 && rest.is_ascii() => rest.split_at(2),
+        None => (rest, "0"),
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours <= 24 && minutes < 60).then(|| sign * (hours * 3600 + minutes * 60))
 }
 
 fn fraction_ns(digits: &str) -> Option<i64> {
@@ -138,6 +152,17 @@ mod tests {
                 Some("CET"),
             ),
             ("2024-02-29 00:00:00.5 +00", 1_709_164_800_500_000_000, None),
+            // Zones without a name, as in Asia/Kathmandu and America/Sao_Paulo.
+            (
+                "2026-11-23 13:36:10.108 +0545",
+                1_795_420_270_108_000_000,
+                None,
+            ),
+            (
+                "2026-11-23 04:51:10.108 -03",
+                1_795_420_270_108_000_000,
+                None,
+            ),
         ] {
             let clock = clock.map(str::to_owned);
             assert_eq!(time(text), Some(Shown { at_ns, clock }), "{text}");
@@ -159,6 +184,10 @@ mod tests {
             "T",
             "1-2-3 4:5:6",
             "2026-11-23 25:00:00",
+            "9999-12-31 23:59:59 UTC",
+            "2026-11-23 07:51:10 +999999999999999999",
+            "2026-11-23 07:51:10 +99",
+            "2026-11-23 07:51:10 +1:2:3",
         ] {
             assert_eq!(time(text), None, "{text}");
         }
@@ -167,5 +196,7 @@ mod tests {
         }
         assert_eq!(epoch("12x"), None);
         assert_eq!(span_ns("-1", 1e9), None);
+        // A server whose clock was set back subtracts below zero.
+        assert_eq!(span_ns("18446744073.709551", 1e9), None);
     }
 }

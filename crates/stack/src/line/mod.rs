@@ -56,6 +56,11 @@ pub enum Line {
     },
 }
 
+/// Whether a trace has its end, and nothing was lost while it was written.
+pub fn is_whole(ending: Option<&Ending>) -> bool {
+    ending.is_some_and(|ending| ending.stopped.is_none() && ending.lost == 0)
+}
+
 /// What a login told.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Session {

@@ -7,5 +7,6 @@ mod captured;
 mod common;
 mod imported;
 mod kept;
+mod odd;
 mod printed;
 mod running;

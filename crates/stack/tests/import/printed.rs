@@ -314,11 +314,12 @@ fn lines_that_break_off_are_a_trace_that_breaks_off() {
     let found: Vec<_> = found.lines().collect();
     assert_eq!(found[..found.len() - 1], whole[..whole.len() - 1]);
     let end: Value = serde_json::from_str(found[found.len() - 1]).expect("JSON");
+    assert_eq!(end["whole"], false);
     let ending = &end["ending"];
     assert_eq!(
         (&ending["stopped"], &ending["lost"], &ending["duration_us"]),
         (
-            &"the JSON lines break off before the trace's end".into(),
+            &"the JSON lines end before the trace does".into(),
             &5.into(),
             &((1_u64 << 40) / 1000).into()
         )
@@ -447,7 +448,7 @@ fn other_versions_and_what_does_not_begin_are_refused() {
         (
             printed.clone() + &printed,
             "begins another trace",
-            "by themselves",
+            "separately",
         ),
     ] {
         let (done, to) = import(&lines, &folder, &[]);

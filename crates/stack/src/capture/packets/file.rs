@@ -1,8 +1,11 @@
 //! Packets of a pcap or pcapng file.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -36,22 +39,22 @@ pub struct Packets(Format);
 /// How reading a file ended.
 pub type Whole = Result<(), String>;
 
-const HINT: &str = "--pcap takes what tcpdump -w or dumpcap wrote (pcap or pcapng)";
+const HINT: &str = "--pcap reads what tcpdump -w or dumpcap wrote (pcap or pcapng)";
 
 impl Packets {
-    /// Open a file; `-` is stdin.
+    /// Open a file; `-` is stdin, which ends when somebody presses.
     ///
     /// # Errors
     /// The system's; a file that is no pcap.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path, pressed: &Arc<AtomicBool>) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let source: Source = if path.as_os_str() == "-" {
-            Box::new(io::stdin())
+        let opened: io::Result<Source> = if path.as_os_str() == "-" {
+            Stdin::new(pressed).map(|stdin| Box::new(stdin) as Source)
         } else {
-            let failed = |error| Failure::failed(format!("{name}: {error}"), HINT);
-            Box::new(File::open(path).map_err(failed)?)
+            File::open(path).map(|file| Box::new(file) as Source)
         };
-        Self::of(source, &name)
+        let failed = |error| Failure::failed(format!("{name}: {error}"), HINT);
+        Self::of(opened.map_err(failed)?, &name)
     }
 
     /// What comes out of a source with this name.
@@ -68,7 +71,7 @@ impl Packets {
             .map_err(failed)?;
         let source: Source = Box::new(io::Cursor::new(magic.clone()).chain(source));
         let no_pcap = |error: PcapError| {
-            Failure::failed(format!("{name} is no capture of packets: {error}"), HINT)
+            Failure::failed(format!("{name} is not a capture of packets: {error}"), HINT)
         };
         let format = match magic.as_slice() {
             [0x0a, 0x0d, 0x0d, 0x0a] => {
@@ -83,9 +86,9 @@ impl Packets {
     pub fn read(mut self, mut take: impl FnMut(Packet) -> bool) -> Whole {
         let broken = |error: &PcapError| match error {
             PcapError::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                "it is cut off within a packet".to_owned()
+                "the data ends within a packet".to_owned()
             }
-            error => format!("it is damaged: {error}"),
+            error => format!("the data is damaged: {error}"),
         };
         match &mut self.0 {
             Format::Pcap(reader) => {
@@ -120,7 +123,10 @@ impl Packets {
                     continue;
                 };
                 let Some(&(link, unit)) = interfaces.get(packet.interface_id as usize) else {
-                    return Err("it is damaged: a packet of no interface".to_owned());
+                    return Err(
+                        "the data is damaged: a packet names an interface that is not there"
+                            .to_owned(),
+                    );
                 };
                 // The library hands the count of units on as if they were nanoseconds.
                 let at_ns = nanoseconds(packet.timestamp.as_nanos(), unit);
@@ -136,6 +142,46 @@ impl Packets {
             },
         }
         Ok(())
+    }
+}
+
+/// A pipe may bring nothing for hours: it is not waited for without a look at who asks for the end.
+struct Stdin {
+    file: File,
+    pressed: Arc<AtomicBool>,
+}
+
+impl Stdin {
+    /// How often is looked, in milliseconds.
+    const LOOK_MS: libc::c_int = 100;
+
+    fn new(pressed: &Arc<AtomicBool>) -> io::Result<Self> {
+        Ok(Self {
+            file: io::stdin().as_fd().try_clone_to_owned()?.into(),
+            pressed: Arc::clone(pressed),
+        })
+    }
+}
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.pressed.load(Relaxed) {
+            let mut watched = libc::pollfd {
+                fd: self.file.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: there is one pollfd, which outlives the call.
+            match unsafe { libc::poll(&raw mut watched, 1, Self::LOOK_MS) } {
+                0 => {}
+                1.. => return self.file.read(buffer),
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
+            }
+        }
+        Ok(0)
     }
 }
 
@@ -174,18 +220,19 @@ mod tests {
     #[test]
     fn what_is_no_capture_is_refused() {
         let path = std::env::temp_dir().join(format!("upshift-pcap-{}", std::process::id()));
+        let nobody = Arc::new(AtomicBool::new(false));
         for content in [
             &b"UPSHTRCE and more, so that it is long enough"[..],
             b"",
             b"\x0a\x0d\x0d\x0a",
         ] {
             std::fs::write(&path, content).expect("a file");
-            let failure = Packets::open(&path).err().expect("no pcap");
-            assert!(failure.message.contains("is no capture of packets"));
+            let failure = Packets::open(&path, &nobody).err().expect("no pcap");
+            assert!(failure.message.contains("is not a capture of packets"));
             assert_eq!(failure.hint, HINT);
         }
         std::fs::remove_file(&path).expect("removes");
-        let failure = Packets::open(&path).err().expect("not there");
+        let failure = Packets::open(&path, &nobody).err().expect("not there");
         assert!(failure.message.contains("No such file"));
     }
 }

@@ -181,7 +181,7 @@ pub(super) fn read_into(file: &[u8], taker: &mut dyn Taker) -> (Read, Result<(),
     std::fs::File::create(&path)
         .and_then(|mut out| out.write_all(file))
         .expect("a file");
-    let packets = Packets::open(&path).expect("a pcap");
+    let packets = Packets::open(&path, &std::sync::Arc::default()).expect("a pcap");
     std::fs::remove_file(&path).expect("removes");
     let mut reading = Reading::new(PORT);
     let whole = packets.read(|packet| {
@@ -252,7 +252,7 @@ fn a_file_that_breaks_off_has_what_came_before() {
     let said = conversation();
     let file = pcap(&segments(4000, &said, 10, [1, 1]), usize::MAX);
     let (recorder, read_, broken) = read(&file[..file.len() / 2]);
-    assert!(broken.expect_err("cut").contains("cut off within a packet"));
+    assert!(broken.expect_err("cut").contains("ends within a packet"));
     assert!(read_.packets > 5);
     assert_eq!(recorder.0[&1].last(), Some(&Told::End { closed: false }));
 }

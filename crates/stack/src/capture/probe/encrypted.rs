@@ -35,13 +35,13 @@ pub fn try_it(
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(
             format!("no TLS with the server at {place}: {error}"),
-            "tls=required in --server takes any certificate; tls=verify-ca and tls=verify want that of the authority in tls-ca=FILE",
+            "tls=required in --server accepts any certificate; tls=verify-ca and tls=verify accept one that leads to the authority in tls-ca=FILE",
         )
     };
     if !offers.map_err(|error| failed(&error))? {
         return Err(Failure::failed(
             format!("the server at {place} offers no TLS"),
-            "leave tls= out of --server, or give the server a certificate",
+            "remove tls= from --server, or give the server a certificate",
         ));
     }
     handshake(socket, tls).map_err(|error| {

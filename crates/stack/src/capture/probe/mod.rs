@@ -43,7 +43,10 @@ pub fn probe(wanted: &Wanted) -> Result<SockAddr, Failure> {
     for address in place.addresses()? {
         match connect(&address) {
             Ok(socket) => {
-                let said = ask(&socket, family).unwrap_or_default();
+                let said = match ask(&socket, family) {
+                    Err(error) if is_silence(&error) => return Err(silent(place)),
+                    said => said.unwrap_or_default(),
+                };
                 judge(place, family, &spoken(&said))?;
                 if let Some(tls) = wanted.tls {
                     encrypted::try_it(&socket, wanted, tls, &said)?;
@@ -56,7 +59,7 @@ pub fn probe(wanted: &Wanted) -> Result<SockAddr, Failure> {
     let why = refused.map_or_else(String::new, |error| error.to_string());
     Err(Failure::failed(
         format!("no server at {place}: {why}"),
-        "see that it runs, and where --server says it is",
+        "check that it runs, and the address in --server",
     ))
 }
 
@@ -64,8 +67,25 @@ fn connect(address: &SockAddr) -> io::Result<Socket> {
     let socket = Socket::new(address.domain(), Type::STREAM, None)?;
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    socket.connect(address)?;
-    Ok(socket)
+    match socket.connect(address) {
+        // The system's words for one that took too long (SO_SNDTIMEO in socket(7)).
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EAGAIN)) => {
+            let why = format!("it accepts no connection within {} s", PATIENCE.as_secs());
+            Err(io::Error::new(ErrorKind::TimedOut, why))
+        }
+        connected => connected.map(|()| socket),
+    }
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn silent(place: &Place) -> Failure {
+    Failure::failed(
+        format!("the server at {place} accepts connections and does not answer"),
+        "see whether it hangs, or waits for a name server (MySQL: skip_name_resolve), and check the address in --server",
+    )
 }
 
 /// MySQL speaks first, PostgreSQL answers. The first bytes of what the server says.
@@ -73,7 +93,7 @@ fn ask(mut socket: &Socket, family: Family) -> io::Result<Vec<u8>> {
     let mut said = [0; 5];
     if family == Family::Mysql {
         match read(socket, &mut said) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) if is_silence(&error) => {}
             read => return Ok(said[..read?].to_vec()),
         }
     }
@@ -129,7 +149,7 @@ fn judge(place: &Place, family: Family, spoken: &Spoken) -> Result<(), Failure> 
     let (language, _) = name(&right);
     Err(Failure::failed(
         format!("what listens at {place} does not speak {language}"),
-        "see where --server leads",
+        "check the address in --server",
     ))
 }
 
@@ -176,6 +196,29 @@ mod tests {
         assert!(failure.message.contains("speaks PostgreSQL's"));
         let failure = look(server(0, b"SSH-2.0-x"), Family::Mysql).expect_err("neither");
         assert!(failure.message.contains("does not speak MySQL's"));
+    }
+
+    #[test]
+    fn a_server_that_is_silent_is_said() {
+        let failure = look(server(64, b""), Family::Postgres).expect_err("silent");
+        assert!(failure.message.contains("does not answer"), "{failure:?}");
+        // A full backlog: nobody accepts.
+        let path = std::env::temp_dir().join(format!("upshift-probe-{}", std::process::id()));
+        let place = Place::File(path.clone());
+        let address = place.addresses().expect("short").remove(0);
+        let socket = |_| Socket::new(socket2::Domain::UNIX, Type::STREAM, None).expect("a socket");
+        let [listener, first, second] = [0, 1, 2].map(socket);
+        listener.bind(&address).expect("a free path");
+        listener.listen(0).expect("listens");
+        first.connect(&address).expect("room for one");
+        second.set_nonblocking(true).expect("non-blocking");
+        second.connect(&address).expect_err("no room for two");
+        let failure = look(place, Family::Mysql).expect_err("full");
+        std::fs::remove_file(path).expect("removes");
+        assert!(
+            failure.message.contains("accepts no connection within 3 s"),
+            "{failure:?}"
+        );
     }
 
     #[test]

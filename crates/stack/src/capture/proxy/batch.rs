@@ -1,6 +1,6 @@
 //! Bytes on their way to the observer: received into a batch, sent on from there, read there later.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -70,25 +70,31 @@ impl Batch {
     }
 }
 
-/// Bytes of a connection that the observer did not see.
+/// Bytes of a connection that the observer did not see, and when the last of them passed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lost {
     sent: u64,
     received: u64,
+    at_ns: u64,
 }
 
 impl Lost {
-    fn add(&mut self, side: Side, bytes: u64) {
+    fn add(&mut self, side: Side, bytes: u64, at_ns: u64) {
+        self.at_ns = at_ns;
         match side {
             Side::Client => self.sent += bytes,
             Side::Server => self.received += bytes,
         }
     }
 
-    fn gaps(self) -> impl Iterator<Item = What> {
+    fn gaps(self, connection: u32) -> impl Iterator<Item = Piece> {
         let gaps = [(Side::Client, self.sent), (Side::Server, self.received)];
         let gaps = gaps.into_iter().filter(|(_, bytes)| *bytes > 0);
-        gaps.map(|(side, bytes)| What::Gap(side, bytes))
+        gaps.map(move |(side, bytes)| Piece {
+            connection,
+            at_ns: self.at_ns,
+            what: What::Gap(side, bytes),
+        })
     }
 }
 
@@ -99,7 +105,6 @@ pub struct Spool {
     spare: Receiver<Batch>,
     full: Sender<Batch>,
     lossy: bool,
-    lost: HashMap<u32, Lost>,
     unseen: u64,
     waited: Duration,
 }
@@ -135,7 +140,6 @@ pub fn spool(lossy: bool) -> (Spool, Batches) {
         spare,
         full,
         lossy,
-        lost: HashMap::new(),
         unseen: 0,
         waited: Duration::ZERO,
     };
@@ -233,25 +237,16 @@ impl Spool {
                 batch
             }
         };
-        let Some(next) = next else {
-            self.lose();
-            return;
-        };
-        let last_ns = self.current.pieces.last().map_or(0, |piece| piece.at_ns);
-        let full = std::mem::replace(&mut self.current, next);
-        // An observer that has gone said why.
-        let _ = self.full.send(full);
-        for (connection, lost) in std::mem::take(&mut self.lost) {
-            self.current.pieces.extend(lost.gaps().map(|what| Piece {
-                connection,
-                at_ns: last_ns,
-                what,
-            }));
+        match next {
+            // An observer that has gone said why.
+            Some(next) => drop(self.full.send(std::mem::replace(&mut self.current, next))),
+            None => self.lose(),
         }
     }
 
-    /// Count the bytes of the current batch as lost, and begin it again. What stays is that a connection came or ended, unless it did
-    /// both unseen: so that the list is never longer than there are connections.
+    /// Count the bytes of the current batch as lost, and begin it again with the gaps, before anything that passes later. What stays,
+    /// too, is that a connection came or ended, unless it did both unseen: so that the list is no longer than a few pieces for each
+    /// connection.
     fn lose(&mut self) {
         let pieces = std::mem::take(&mut self.current.pieces);
         self.current.used = 0;
@@ -264,28 +259,35 @@ impl Spool {
             .filter(|piece| piece.what == What::End && opened.contains(&piece.connection))
             .map(|piece| piece.connection)
             .collect();
-        for piece in pieces {
-            let (connection, is_passed) = (piece.connection, passed.contains(&piece.connection));
-            match piece.what {
-                What::Bytes(side, _, len) => {
-                    self.lost
-                        .entry(connection)
-                        .or_default()
-                        .add(side, len as u64);
+        self.unseen += passed.len() as u64;
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
+        let mut lost: BTreeMap<u32, Lost> = BTreeMap::new();
+        let is_seen = |piece: &Piece| !passed.contains(&piece.connection);
+        for piece in pieces.into_iter().filter(is_seen) {
+            let (side, bytes) = match piece.what {
+                What::Open => {
+                    begins.push(piece);
+                    continue;
                 }
-                What::Gap(side, bytes) => self.lost.entry(connection).or_default().add(side, bytes),
-                What::Open if is_passed => self.unseen += 1,
-                What::Open => self.current.pieces.push(piece),
                 What::End => {
-                    let lost = self.lost.remove(&connection).unwrap_or_default();
-                    if !is_passed {
-                        let pieces = lost.gaps().chain([What::End]);
-                        let pieces = pieces.map(|what| Piece { what, ..piece });
-                        self.current.pieces.extend(pieces);
-                    }
+                    ends.push(piece);
+                    continue;
                 }
-            }
+                What::Bytes(side, _, len) => (side, len as u64),
+                What::Gap(side, bytes) => (side, bytes),
+            };
+            let lost = lost.entry(piece.connection).or_default();
+            lost.add(side, bytes, piece.at_ns);
         }
+        let kept = &mut self.current.pieces;
+        kept.append(&mut begins);
+        kept.extend(
+            lost.into_iter()
+                .flat_map(|(connection, lost)| lost.gaps(connection)),
+        );
+        kept.append(&mut ends);
+        // The next attempt is not left to the next bytes.
+        self.began = (!kept.is_empty()).then(Instant::now);
     }
 }
 
@@ -357,7 +359,35 @@ mod tests {
     }
 
     #[test]
-    fn or_what_it_missed_is_counted_where_it_was() {
+    fn what_follows_a_loss_is_read_behind_the_gap() {
+        let (mut spool, batches) = spool(true);
+        let bytes = vec![3; RECEIVE_BYTES];
+        let in_batch = BATCH_BYTES / RECEIVE_BYTES;
+        // All batches are full: the next bytes find none, and the one at hand is lost.
+        spool.note(1, 0, What::Open);
+        for _ in 0..BATCHES * in_batch {
+            pass(&mut spool, 1, &bytes);
+        }
+        pass(&mut spool, 1, b"later");
+        let mut told = Vec::new();
+        for _ in 0..BATCHES - 1 {
+            let batch = batches.full.recv().expect("a batch");
+            told.extend(batch.pieces().iter().map(|piece| piece.what));
+            batches.done(batch);
+        }
+        spool.finish();
+        while let Ok(batch) = batches.full.recv() {
+            told.extend(batch.pieces().iter().map(|piece| piece.what));
+        }
+        let gap = told.iter().position(|what| matches!(what, What::Gap(..)));
+        let later = told
+            .iter()
+            .position(|what| matches!(what, What::Bytes(_, _, 5)));
+        assert!(gap.expect("told") < later.expect("read"), "{told:?}");
+    }
+
+    #[test]
+    fn or_what_it_missed_is_counted() {
         let (mut spool, batches) = spool(true);
         let bytes = vec![3; RECEIVE_BYTES];
         let pieces = 3 * BATCHES * BATCH_BYTES / RECEIVE_BYTES;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, SockAddr, Socket, TcpKeepalive};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use super::counts::Counts;
 use batch::{Spool, What};
@@ -88,6 +88,8 @@ pub struct Proxy {
     poll: Poll,
     listener: Option<Socket>,
     server: SockAddr,
+    /// For the next client's connection to the server.
+    spare: Option<Socket>,
     tls: Option<Arc<Ends>>,
     out: Out,
     spool: Spool,
@@ -133,6 +135,7 @@ impl Proxy {
             poll,
             listener: Some(listener),
             server,
+            spare: None,
             tls: tls.map(Arc::new),
             out: Out::default(),
             spool,
@@ -248,17 +251,25 @@ impl Proxy {
             let Some(listener) = &self.listener else {
                 return;
             };
-            match listener.accept() {
-                Ok((client, _)) => self.take(client, now),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
+            // First the server's socket: a client who was accepted could no longer wait for a free descriptor.
+            let spare = self.spare.take().map_or_else(|| to(&self.server), Ok);
+            let Ok(server) = spare else {
+                self.accept = true;
+                return;
+            };
+            let error = match listener.accept() {
+                Ok((client, _)) => {
+                    self.take(client, server, now);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            self.spare = Some(server);
+            match error.kind() {
+                ErrorKind::WouldBlock => return,
+                ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                 // No descriptor is free, most likely.
-                Err(_) => {
-                    self.counts.refused.fetch_add(1, Relaxed);
+                _ => {
                     self.accept = true;
                     return;
                 }
@@ -267,7 +278,7 @@ impl Proxy {
     }
 
     /// A client has come.
-    fn take(&mut self, client: Socket, now: Instant) {
+    fn take(&mut self, client: Socket, server: Socket, now: Instant) {
         if prepare(&client).is_err() {
             return;
         }
@@ -275,7 +286,7 @@ impl Proxy {
         self.counts.connections.fetch_add(1, Relaxed);
         let at_ns = self.clock.at_ns(now);
         self.spool.note(self.number, at_ns, What::Open);
-        let waiting = Slot::Waiting(Waiting::new(self.number, client));
+        let waiting = Slot::Waiting(Waiting::new(self.number, client, server));
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = waiting;
@@ -303,7 +314,7 @@ impl Proxy {
         match waiting.connect(slot, &self.server, self.poll.registry()) {
             Ok(true) => self.open(slot),
             // The system tells.
-            Ok(false) if waiting.server.is_some() => {}
+            Ok(false) if waiting.is_told() => {}
             Ok(false) => self.again.push(slot),
             Err(_) => self.give_up(slot),
         }
@@ -337,9 +348,14 @@ impl Proxy {
         let Slot::Waiting(waiting) = std::mem::replace(&mut self.slots[slot], Slot::Free) else {
             unreachable!("only who waits is opened");
         };
-        let server = waiting.server.expect("connected");
+        let Waiting {
+            number,
+            client,
+            server,
+            ..
+        } = waiting;
         let registry = self.poll.registry();
-        for (socket, side) in [(&waiting.client, Side::Client), (&server, Side::Server)] {
+        for (socket, side) in [(&client, Side::Client), (&server, Side::Server)] {
             let (fd, token) = (socket.as_raw_fd(), token_of(slot, side));
             let mut source = SourceFd(&fd);
             // Known already where it had to be waited for.
@@ -349,13 +365,13 @@ impl Proxy {
                     .register(&mut source, token, Interest::READABLE)
                     .is_err()
             {
-                self.end(slot, waiting.number);
+                self.end(slot, number);
                 return;
             }
         }
         self.counts.open.fetch_add(1, Relaxed);
         let relay = self.tls.as_ref().map(Relay::new);
-        let mut pair = Pair::new(waiting.number, waiting.client, server, relay);
+        let mut pair = Pair::new(number, client, server, relay);
         pair.has_turn = true;
         self.slots[slot] = Slot::Open(Box::new(pair));
         self.turns.push_back(slot);
@@ -442,6 +458,13 @@ impl Proxy {
         }
         self.slots.iter().all(|slot| matches!(slot, Slot::Free))
     }
+}
+
+/// A socket for a connection to an address.
+fn to(address: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    prepare(&socket)?;
+    Ok(socket)
 }
 
 fn prepare(socket: &Socket) -> io::Result<()> {

@@ -182,6 +182,10 @@ impl Pair {
         for side in [Side::Client, Side::Server] {
             more |= self.forward(side, turned);
         }
+        // Only now: what waited for a handshake with one side may have been released by the other's turn.
+        for side in [Side::Client, Side::Server] {
+            self.finish(side);
+        }
         if more {
             return Turn::More;
         }
@@ -199,18 +203,13 @@ impl Pair {
         if target.is_blocked() && target.flush().is_err() {
             break_off(source, target);
         }
-        if source.ended || target.is_blocked() {
-            finish(source, target, relay, side);
-            return false;
-        }
-        if !source.readable {
+        if source.ended || target.is_blocked() || !source.readable {
             return false;
         }
         let received = (&source.socket).read(turned.spool.room());
         let len = match received {
             Ok(0) => {
                 source.ended = true;
-                finish(source, target, relay, side);
                 return false;
             }
             Ok(len) => len,
@@ -222,7 +221,6 @@ impl Pair {
             // Reset, or gone in another way: the other side sees an end, as it would have without us.
             Err(_) => {
                 source.ended = true;
-                finish(source, target, relay, side);
                 return false;
             }
         };
@@ -252,6 +250,23 @@ impl Pair {
             self.last = (side, now);
         }
         more
+    }
+
+    /// This side has ended: say so to the other one, once that has all that came before.
+    fn finish(&mut self, side: Side) {
+        let (source, target, relay) = self.from(side);
+        let holds = relay
+            .as_ref()
+            .is_some_and(|relay| relay.holds(side.other()));
+        if !source.ended || target.closed || target.is_blocked() || holds {
+            return;
+        }
+        if let Ok(false) = say_farewell(target, relay, side) {
+            return;
+        }
+        target.closed = true;
+        // It may have gone already.
+        let _ = target.socket.shutdown(Shutdown::Write);
     }
 
     /// The connection is about to be closed: whoever reads encrypted bytes learns that these were the last ones.
@@ -291,18 +306,6 @@ fn relayed(
         (source.ended, target.ended) = (true, true);
     }
     sent
-}
-
-/// The source has ended: say so to the target, once it has all that came before.
-fn finish(source: &End, target: &mut End, relay: Option<&mut Relay>, side: Side) {
-    if source.ended && !target.is_blocked() && !target.closed {
-        if let Ok(false) = say_farewell(target, relay, side) {
-            return;
-        }
-        target.closed = true;
-        // It may have gone already.
-        let _ = target.socket.shutdown(Shutdown::Write);
-    }
 }
 
 /// The last words of TLS, once; whether they are sent.

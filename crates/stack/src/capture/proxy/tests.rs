@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use socket2::Type;
 
 use super::batch::{Batches, spool};
+use super::tls::tests::Files;
 use super::*;
 
 /// What ends in the end has ended by then, and no system has given a connection up by itself (Linux: two minutes).
@@ -84,6 +85,10 @@ struct Running {
 
 impl Setting {
     fn new(server: SocketAddr, patience: Duration) -> Self {
+        Self::with_tls(server, patience, None)
+    }
+
+    fn with_tls(server: SocketAddr, patience: Duration, tls: Option<Ends>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         listener.set_nonblocking(true).expect("non-blocking");
         let address = listener.local_addr().expect("bound");
@@ -93,7 +98,7 @@ impl Setting {
         let (mut proxy, stop) = Proxy::new(
             listener.into(),
             server.into(),
-            None,
+            tls,
             spool,
             Clock::start(),
             counted,
@@ -211,4 +216,40 @@ fn a_slot_that_is_tried_once_more_keeps_what_it_has() {
     assert!(matches!(proxy.slots[0], Slot::Open(_)));
     assert_eq!(setting.counts.unreached.load(Relaxed), 0);
     drop(client);
+}
+
+/// Who cancels a statement on PostgreSQL may say so and go at once, before the server has agreed to TLS.
+#[test]
+fn what_a_client_said_before_it_hung_up_reaches_a_server_with_tls() {
+    const CANCEL: &[u8] = b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02";
+    let files = Files::make("cancel");
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = server.local_addr().expect("bound");
+    let url = format!("postgres://{address}?tls=required");
+    let url = wire::ServerUrl::parse(&url).expect("valid");
+    let ends = Ends::new(&files.certificate, &files.key, &url).expect("usable");
+    let running = Setting::with_tls(address, NEVER, Some(ends)).run();
+    running.client().write_all(CANCEL).expect("sent");
+    let (mut proxy, _) = server.accept().expect("a client in time");
+    proxy.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    proxy.read_exact(&mut [0; 8]).expect("a request for TLS");
+    // Time to see that the client has gone.
+    thread::sleep(Duration::from_millis(100));
+    proxy.write_all(b"S").expect("sent");
+    let mut tls = files.server();
+    let (mut heard, mut says, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
+    loop {
+        let read = proxy.read(&mut piece).expect("an end in time");
+        if read == 0 {
+            break;
+        }
+        let open = tls.open(&piece[..read], |plain| heard.extend_from_slice(plain));
+        open.expect("TLS");
+        tls.seal(&[], &mut says).expect("sealed");
+        // The other side may have gone by then.
+        let _ = proxy.write_all(&std::mem::take(&mut says));
+    }
+    assert_eq!(heard, CANCEL);
+    drop(proxy);
+    running.end();
 }

@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
-use super::{prepare, token_of};
+use super::token_of;
 use crate::capture::identity::User;
 use wire::passive::Side;
 
@@ -17,20 +17,27 @@ pub struct Waiting {
     /// The connection's.
     pub number: u32,
     pub client: Socket,
-    /// None where it has to be asked for again.
-    pub server: Option<Socket>,
+    /// Its connection is under way, or has to be asked for again.
+    pub server: Socket,
     user: Option<User>,
+    is_asked: bool,
 }
 
 impl Waiting {
-    /// The server was not asked yet.
-    pub fn new(number: u32, client: Socket) -> Self {
+    /// The server was not asked yet; this socket is for that.
+    pub fn new(number: u32, client: Socket, server: Socket) -> Self {
         Self {
             number,
             user: User::of_client(&client),
             client,
-            server: None,
+            server,
+            is_asked: false,
         }
+    }
+
+    /// Whether the system tells when the connection is there.
+    pub fn is_told(&self) -> bool {
+        self.is_asked
     }
 
     /// Go on connecting; whether the connection is there.
@@ -43,14 +50,13 @@ impl Waiting {
         address: &SockAddr,
         registry: &Registry,
     ) -> io::Result<bool> {
-        if let Some(server) = &self.server {
+        let server = &self.server;
+        if self.is_asked {
             return match server.take_error()? {
                 Some(error) => Err(error),
                 None => Ok(server.peer_addr().is_ok()),
             };
         }
-        let server = Socket::new(address.domain(), Type::STREAM, None)?;
-        prepare(&server)?;
         let is_local = address.domain() == Domain::UNIX;
         let connected = match self.user {
             Some(user) if is_local && User::own().is_root() => {
@@ -59,14 +65,11 @@ impl Waiting {
             _ => server.connect(address),
         };
         match connected {
-            Ok(()) => {
-                self.server = Some(server);
-                Ok(true)
-            }
+            Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::WouldBlock && is_local => Ok(false),
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-                watch(&server, slot, Side::Server, Interest::WRITABLE, registry)?;
-                self.server = Some(server);
+                watch(server, slot, Side::Server, Interest::WRITABLE, registry)?;
+                self.is_asked = true;
                 Ok(false)
             }
             Err(error) => Err(error),

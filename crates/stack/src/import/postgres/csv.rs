@@ -17,10 +17,13 @@ const COLUMNS: usize = 23;
 pub(in crate::import) fn read(lines: &mut Lines, tell: &mut Tell<'_>) -> Result<Read, Failure> {
     let mut messages = Messages::default();
     let mut row = Vec::new();
+    let mut is_quoted = false;
     while let Some(line) = lines.next()? {
         row.extend_from_slice(&line);
+        is_quoted ^= line.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
         // A line that ends within quotes goes on in the next one, unless the log began within quotes.
-        if !is_whole(&row) && !begins_row(lines.ahead()) {
+        let is_whole = !is_quoted && line.ends_with(b"\n");
+        if !is_whole && !begins_row(lines.ahead()) {
             continue;
         }
         match message(&row, &mut messages.read) {
@@ -28,6 +31,7 @@ pub(in crate::import) fn read(lines: &mut Lines, tell: &mut Tell<'_>) -> Result<
             None => messages.read.unread_lines += 1,
         }
         row.clear();
+        is_quoted = false;
     }
     if !row.is_empty() {
         messages.read.cut += 1;
@@ -40,11 +44,6 @@ fn begins_row(line: &[u8]) -> bool {
     first
         .and_then(|first| std::str::from_utf8(first).ok())
         .is_some_and(|first| time(first).is_some())
-}
-
-fn is_whole(row: &[u8]) -> bool {
-    let quotes = row.iter().filter(|byte| **byte == b'"').count();
-    quotes % 2 == 0 && row.ends_with(b"\n")
 }
 
 fn message(row: &[u8], read: &mut Read) -> Option<Message> {

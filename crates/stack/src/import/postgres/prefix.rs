@@ -70,7 +70,7 @@ impl Prefix {
                 }
                 other => {
                     let other = other.map_or_else(String::new, String::from);
-                    return Err(bad(text, &format!("%{other} is none of PostgreSQL's")));
+                    return Err(bad(text, &format!("PostgreSQL has no %{other}")));
                 }
             };
             if !literal.is_empty() {
@@ -180,7 +180,7 @@ impl Prefix {
 fn bad(text: &str, why: &str) -> Failure {
     Failure::usage(
         format!("--prefix {text:?} cannot be used: {why}"),
-        "give the server's own: SHOW log_line_prefix",
+        "use the server's own: SHOW log_line_prefix prints it",
     )
 }
 
@@ -265,8 +265,8 @@ mod tests {
         for (prefix, why) in [
             ("%p ", "no time"),
             ("%m ", "no session"),
-            ("%m %p %y", "%y is none"),
-            ("%m %p %", "% is none"),
+            ("%m %p %y", "has no %y"),
+            ("%m %p %", "has no %"),
         ] {
             let failure = Prefix::parse(prefix).expect_err("refused");
             assert!(failure.message.contains(why), "{}", failure.message);

@@ -6,9 +6,9 @@ use wire::{Error, Family, ServerUrl, Tls, TlsClient, TlsMode, TlsServer};
 
 use crate::failure::Failure;
 
-const PAIR: &str = "--tls-certificate and --tls-key want PEM files: the certificate, with what leads from it to its authority, and its private key without a \
-                    passphrase. A pair for a try: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -out \
-                    certificate.pem -keyout key.pem";
+const PAIR: &str = "--tls-certificate names a PEM file with the certificate and its chain, --tls-key one with its private key, without a passphrase. \
+                    To make a pair for a test: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+                    -out certificate.pem -keyout key.pem";
 
 /// The proxy's certificate, and how it reaches the server.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Ends {
         let client = TlsClient::new(&url.tls, &url.host).map_err(|error| {
             Failure::usage(
                 format!("--server: {error}"),
-                "tls-ca= names a PEM file of the authority that the server's certificate leads to",
+                "tls-ca= names a PEM file with the authority that the server's certificate leads to",
             )
         })?;
         Ok(Self {
@@ -51,9 +51,9 @@ impl Ends {
             return Ok(());
         }
         Err(Failure::usage(
-            "--server asks for TLS, and the proxy passes on what clients send as it is",
-            "--tls-certificate and --tls-key end TLS in the proxy, which then encrypts towards the server, too; without tls= in --server, clients \
-             that ask the server for TLS pass through unread",
+            "--server asks for TLS, but the proxy forwards what clients send unchanged",
+            "--tls-certificate and --tls-key end TLS in the proxy, which then encrypts its connection to the server, too; without tls= in --server, \
+             the TLS of clients passes through unread",
         ))
     }
 
@@ -61,31 +61,31 @@ impl Ends {
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let towards = match self.dials() {
-            true => "encrypted again towards the server",
-            false => "not encrypted towards the server",
+            true => "encrypted again",
+            false => "not encrypted",
         };
         let mut words = vec![format!(
-            "TLS ends here: clients that ask for it see the certificate in {} in place of the server's, and what they send is {towards}; times \
-             include the encryption, which takes CPU time of the proxy",
+            "TLS ends here: clients that ask for TLS see the certificate in {}, not the server's. The connection to the server is {towards}. \
+             Times include the encryption",
             self.certificate.display()
         )];
         let logins = match (self.family, self.dials()) {
             (Family::Mysql, false) if self.is_remote => {
-                "a user's first login by caching_sha2_password fails: the server takes the password only over TLS or its unix socket"
+                "a user's first login by caching_sha2_password fails: the server accepts the password only over TLS or its unix socket"
             }
             (Family::Mysql, _) => "the server does not see certificates of clients (REQUIRE X509)",
             (Family::Postgres, false) => {
                 "the server does not offer SCRAM-SHA-256-PLUS: clients with channel_binding=require refuse"
             }
             (Family::Postgres, true) => {
-                "a login by SCRAM-SHA-256-PLUS is bound to the server's certificate: clients with TLS need that one here, or channel_binding=disable"
+                "a login by SCRAM-SHA-256-PLUS is bound to the server's certificate: give the proxy that certificate, or clients with TLS channel_binding=disable"
             }
         };
         words.push(format!("logins: {logins}"));
         if !self.dials() && self.is_remote {
             words.push(
-                "WARNING: a client that trusts TLS may send its password as it is, and it goes on to the server in the clear: \
-                 tls=required, verify-ca or verify in --server encrypts"
+                "WARNING: a client that trusts TLS may send its password as it is, and the proxy sends it to the server unencrypted: \
+                 tls=required, verify-ca or verify in --server encrypts it"
                     .to_owned(),
             );
         }

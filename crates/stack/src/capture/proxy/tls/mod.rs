@@ -7,7 +7,7 @@ mod out;
 mod postgres;
 mod step;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::Arc;
 
@@ -77,6 +77,15 @@ impl Relay {
         let said = self.said(side, &plain, out);
         let opened = opened.and(released).map_err(|error| broken(side, &error));
         opened.and(said)
+    }
+
+    /// Whether something for this side waits for a handshake with it.
+    pub fn holds(&self, to: Side) -> bool {
+        match (to, &self.login) {
+            (Side::Server, Login::Postgres(login)) if login.waits() => true,
+            (Side::Server, _) => !self.server.held.is_empty(),
+            (Side::Client, _) => !self.client.held.is_empty(),
+        }
     }
 
     /// Nothing more goes to a side.
@@ -156,11 +165,7 @@ impl Leg {
         match &mut self.tls {
             None => out.extend_from_slice(plain),
             Some(tls) if tls.is_handshaking() => {
-                if self.held.len() + plain.len() > HELD_BYTES_MAX {
-                    let why =
-                        format!("more than {HELD_BYTES_MAX} bytes before the handshake was over");
-                    return Err(Error::Tls(why));
-                }
+                held(&self.held, plain).map_err(Error::Tls)?;
                 self.held.extend_from_slice(plain);
             }
             Some(tls) => tls.seal(plain, out)?,
@@ -176,6 +181,16 @@ impl Leg {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether more may be held behind what is held.
+fn held(held: &[u8], more: &[u8]) -> Result<(), String> {
+    match held.len() + more.len() {
+        0..=HELD_BYTES_MAX => Ok(()),
+        _ => Err(format!(
+            "more than {HELD_BYTES_MAX} bytes before the handshake was over"
+        )),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use wire::passive::Side;
 
-use super::Broken;
 use super::step::Step;
+use super::{Broken, held};
 
 /// The message that asks for TLS.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -58,6 +58,8 @@ impl Login {
                 Ok(self.first())
             }
             (Stage::Consent, Side::Client) => {
+                held(&self.kept, bytes)
+                    .map_err(|why| Broken(format!("TLS with the server: {why}")))?;
                 self.kept.extend_from_slice(bytes);
                 Ok(Vec::new())
             }
@@ -84,6 +86,11 @@ impl Login {
                 Ok(steps)
             }
         }
+    }
+
+    /// Whether what the client has said waits for the server's consent.
+    pub fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Consent)
     }
 
     /// What the client has said goes on, and so does all that follows.
@@ -239,6 +246,16 @@ mod tests {
         let steps = login.said(Side::Server, b"S").expect("a consent");
         assert_eq!(steps[0], Step::Dial);
         assert_eq!(steps[1..], passed(&[STARTUP, b"more"].concat())[..2]);
+        let mut login = Login::new(true);
+        login.said(Side::Client, STARTUP).expect("a startup");
+        let endless = vec![0; 4096];
+        let broken = (0..300).find_map(|_| login.said(Side::Client, &endless).err());
+        assert!(
+            broken
+                .expect("no client has so much to say")
+                .0
+                .contains("more than")
+        );
         for (answer, why) in [(&b"N"[..], "offers none"), (b"SE", "before the handshake")] {
             let mut login = Login::new(true);
             login.said(Side::Client, STARTUP).expect("a startup");

@@ -99,14 +99,14 @@ impl Line {
     }
 }
 
-struct Files {
+pub struct Files {
     folder: std::path::PathBuf,
-    certificate: std::path::PathBuf,
-    key: std::path::PathBuf,
+    pub certificate: std::path::PathBuf,
+    pub key: std::path::PathBuf,
 }
 
 impl Files {
-    fn make(name: &str) -> Self {
+    pub fn make(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("us-relay-{name}-{}", std::process::id()));
         std::fs::create_dir(&folder).expect("a folder");
         let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
@@ -130,7 +130,7 @@ impl Files {
         client.expect("on").start().expect("begins")
     }
 
-    fn server(&self) -> Tls {
+    pub fn server(&self) -> Tls {
         let server = TlsServer::from_files(&self.certificate, &self.key).expect("usable");
         server.accept().expect("begins")
     }
@@ -258,7 +258,7 @@ fn what_changes_is_said_before_the_capture_begins() {
     };
     let remote = words("mysql://db:3306");
     assert!(remote.contains("caching_sha2_password fails"), "{remote}");
-    assert!(remote.contains("not encrypted towards the server") && remote.contains("WARNING"));
+    assert!(remote.contains("the server is not encrypted") && remote.contains("WARNING"));
     let local = words("mysql://?socket=/s");
     assert!(local.contains("not encrypted") && !local.contains("WARNING"));
     assert!(!local.contains("caching_sha2_password") && local.contains("X509"));

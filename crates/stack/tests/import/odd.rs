@@ -1,0 +1,133 @@
+//! Files that are no ordinary log.
+
+use std::ffi::CString;
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::{Folder, program, text};
+use crate::imported::whole;
+
+const SLOW: &str = "# Time: 2026-11-23T07:50:23.430719Z\n\
+    # User@Host: root[root] @ localhost []  Id:     9\n\
+    # Query_time: 0.000108  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 0\n\
+    SET timestamp=1795420223;\n\
+    SELECT 1;\n";
+
+/// What is written into a pipe can be read once.
+#[test]
+fn a_pipe_is_refused() {
+    let folder = Folder::new();
+    let (pipe, trace) = (folder.file("pipe"), folder.file("t"));
+    let name = CString::new(text(&pipe)).expect("no zero");
+    // SAFETY: the name is a string that outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let mut command = program();
+    command.args(["import", text(&pipe), text(&trace)]);
+    command.args(["--format", "mysql-slow"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("runs");
+    // It does not wait for a writer.
+    let began = Instant::now();
+    while child.try_wait().expect("a child").is_none() && began.elapsed().as_secs() < 30 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let done = child.wait_with_output().expect("it has ended");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("is not a regular file"), "{said}");
+    assert!(said.contains("hint: ") && !trace.exists(), "{said}");
+}
+
+/// MySQL's clock was set back while a statement ran: it subtracted below zero.
+#[test]
+fn a_time_that_no_statement_takes_is_left_out() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let wrong = SLOW.replace("Query_time: 0.000108", "Query_time: 18446744073.709550");
+    fs::write(&path, [SLOW, &wrong, SLOW].concat()).expect("room");
+    let imported = whole(&path, "mysql-slow", &[]);
+    assert_eq!(imported.requests().len(), 2);
+    assert_eq!(imported.said["cut_entries"], 1);
+    // The log's clock stands still: one after the other.
+    assert_eq!(imported.said["duration_s"], 0.000216);
+}
+
+/// Otherwise their lines would belong to the statement before.
+#[test]
+fn commands_of_replicas_are_no_part_of_a_statement() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let line =
+        |number: u32, what: &str| format!("2026-11-23T07:50:22.92661{number}Z\t    8 {what}\n");
+    let lines = [
+        line(1, "Query\tSELECT 1"),
+        line(2, "clone\t"),
+        line(3, "Query\tSELECT 2"),
+        line(4, "Group Replication Data Stream subscription\t"),
+        line(5, "Query\tSELECT 3"),
+    ];
+    fs::write(&path, lines.concat()).expect("room");
+    let imported = whole(&path, "mysql-general", &[]);
+    assert_eq!(
+        imported.requests(),
+        [
+            "0 query SELECT 1",
+            "- other",
+            "1 query SELECT 2",
+            "- other",
+            "2 query SELECT 3"
+        ]
+    );
+}
+
+/// It has a line with the schema before the others, and with log_slow_verbosity=full MariaDB's words about the plan.
+#[test]
+fn a_slow_log_of_percona_server_is_read() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let log = "/usr/sbin/mysqld, Version: 8.0.36-28 (Percona Server (GPL), Release 28). started with:\n\
+        Tcp port: 3306  Unix socket: /var/run/mysqld/mysqld.sock\n\
+        Time                 Id Command    Argument\n\
+        # Time: 2026-11-23T07:50:23.430719Z\n\
+        # User@Host: app[app] @ localhost []  Id:    10\n\
+        # Schema:   Last_errno: 0  Killed: 0\n\
+        # Query_time: 0.000245  Lock_time: 0.000004  Rows_sent: 1  Rows_examined: 1  Rows_affected: 0  Bytes_sent: 56\n\
+        SET timestamp=1795420223;\n\
+        SELECT 1;\n\
+        # Time: 2026-11-23T07:50:24.430719Z\n\
+        # User@Host: app[app] @ localhost []  Id:    10\n\
+        # Schema: shop  Last_errno: 0  Killed: 0\n\
+        # Query_time: 0.014000  Lock_time: 0.000002  Rows_sent: 0  Rows_examined: 5000  Rows_affected: 3  Bytes_sent: 11\n\
+        # Tmp_tables: 0  Tmp_disk_tables: 0  Tmp_table_sizes: 0\n\
+        # Full_scan: Yes  Full_join: No  Tmp_table: No  Tmp_table_on_disk: No\n\
+        use shop;\n\
+        SET timestamp=1795420224;\n\
+        UPDATE t SET a = 1;\n";
+    fs::write(&path, log).expect("room");
+    let imported = whole(&path, "mysql-slow", &[]);
+    assert_eq!(
+        imported.requests(),
+        ["0 query SELECT 1", "1 query UPDATE t SET a = 1"]
+    );
+    assert_eq!(imported.said["unread_lines"], 0);
+    let update = imported.one("UPDATE");
+    let found = [
+        "affected",
+        "rows_examined",
+        "lock_ns",
+        "full_scan",
+        "temporary_tables",
+    ];
+    let found = found.map(|name| update[name].clone());
+    assert_eq!(
+        serde_json::Value::from(found.to_vec()),
+        serde_json::json!([3, 5000, 2000, true, 0])
+    );
+    // It has no bytes of the client, and does not say which statement failed.
+    let lacks = imported.lacks();
+    assert!(
+        lacks.contains("bytes") && lacks.contains("errors"),
+        "{lacks}"
+    );
+}
