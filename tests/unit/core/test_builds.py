@@ -277,13 +277,18 @@ def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
     assert says(shell, made.server).endswith("build 1\n")
 
 
-@pytest.mark.parametrize("scope", ["hot", "all"])
+@pytest.mark.parametrize("scope", ["hot", "lto", "all"])
 def test_a_server_is_linked_again_in_another_layout(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain, scope: str
 ) -> None:
     made = plain
-    if scope == "hot":
-        made = build_hot(bench_in(tmp_path / "hot", shell), KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(), jobs=1)
+    if scope != "all":
+        recipe, extra = PLAIN, Flags()
+        if scope == "lto":
+            # Without what link-time optimisation is told, the layouts of a server would differ in their code.
+            recipe, extra = Recipe(name="lto", flags=("-O3",)), flags.thin_lto("clang", jobs=1) + Flags(link=("-Wl,--lto-O0",))
+        bench = bench_in(tmp_path / "hot", shell)
+        made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra, jobs=1)
     same, other, again = (
         link_again(bench_in(tmp_path / name, shell), KIND, made, flags)
         for name, flags in (("same", ()), ("other", (PADDING,)), ("again", (PADDING,)))
