@@ -160,6 +160,7 @@ class FakeKind:
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)
+    reserved: tuple[str, ...] = ("data", "socket")
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"
