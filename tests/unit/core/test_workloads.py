@@ -96,6 +96,10 @@ def test_a_workload_of_ones_own(tmp_path: Path) -> None:
         (GOOD + "connections = 0", "connections: "),
         (GOOD + "weight = 0", "weight: "),
         (GOOD + "weight = -1.0", "weight: "),
+        *(
+            (f"name = '{name}'\n" + GOOD, "name: '")
+            for name in ("", "a/b", "../up", ".hidden", "50%", "two\tcolumns", "x" * 101)
+        ),
         (GOOD + "settings = { pool = 1 }", "settings.pool: "),
         ('fill = { command = "fill" }\nload = { command = ["load"] }', "fill.command: "),
         ('fill = { command = [] }\nload = { command = ["load"] }', "fill.command: "),
@@ -111,6 +115,13 @@ def test_a_malformed_file_is_refused_with_its_name_and_the_key(tmp_path: Path, t
         read_workload(file)
     assert said in caught.value.message and str(file) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_bytes(b'description = "caf\xe9"\n' + GOOD.encode())
+    with pytest.raises(WorkloadError, match=r"mine\.toml cannot be read: 'utf-8'"):
+        find_workload(str(file))
 
 
 @pytest.mark.parametrize(
