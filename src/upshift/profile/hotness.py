@@ -75,7 +75,8 @@ def count_samples(shell: Shell, data: Path, server: Path, link_map: LinkMap) -> 
         log=script,
     )
     with script.open(errors="replace") as lines:
-        counted = attribute(lines, server, _segments(server), link_map)
+        # The kernel names a program without the links on the way to it, such as a home folder that is one.
+        counted = attribute(lines, server.resolve(), _segments(server), link_map)
     script.unlink()
     return counted
 

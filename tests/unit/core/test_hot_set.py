@@ -13,7 +13,7 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.build.steps import archive_members
 from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
-from upshift.profile import training
+from upshift.profile import hotness, training
 from upshift.profile.hotness import (
     Counted,
     attribute,
@@ -157,6 +157,17 @@ def test_samples_go_to_objects_and_symbols(link_map: LinkMap) -> None:
     assert counted.by_origin == {"sql/main.cc.o": 1, "lib/libsql.a(parse.cc.o)": 2}
     assert counted.by_symbol == {"main": 1, "_Z5parsev": 2}
     assert (counted.total, counted.seen, counted.method) == (3, 3, "perf")
+
+
+def test_samples_of_a_server_below_a_link(link_map: LinkMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perf has the kernel's name for it."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to("disk")
+    (tmp_path / "disk" / "server").touch()
+    monkeypatch.setattr(hotness, "_segments", lambda _server: [(0x800, 0x800, 0x1000)])
+    shell = FakeShell({"perf script": Output(SCRIPT.replace(str(SERVER), str((tmp_path / "disk" / "server").resolve())))})
+    counted = hotness.count_samples(shell, tmp_path / "a.perf", tmp_path / "cache" / "server", link_map)
+    assert counted.total == 3
 
 
 def test_samples_of_another_server_count_for_nothing(link_map: LinkMap) -> None:
