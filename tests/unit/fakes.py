@@ -49,6 +49,10 @@ class FakeProcess:
     def keep_to(self, cpus: Collection[int]) -> None:
         self.kept_to.append(tuple(cpus))
 
+    def stop(self) -> None:
+        if self.code is None:
+            self.signal(signal.SIGKILL)
+
     def poll(self) -> int | None:
         self.polls += 1
         if self.code is None and self.polls_before_end is not None and self.polls > self.polls_before_end:

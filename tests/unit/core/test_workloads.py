@@ -7,12 +7,14 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes import FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
 from upshift.errors import LoadFailed, ServerFailed, WorkloadError
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
+from upshift.shell import SystemShell
 from upshift.workload import driver
 from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_load
 from upshift.workload.library import find_workload, read_workload, shipped_workloads
@@ -192,6 +194,21 @@ def test_a_load_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(LoadFailed, match="did not end by itself"):
         Bench(tmp_path, hanging, iter((0, 100))).run(workload())
     assert hanging.signals == [9]
+
+
+def test_a_load_that_hangs_is_killed_with_the_driver_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on beside what is measured later."""
+    monkeypatch.setattr(driver, "OVERTIME_S", 0.0)
+    shell, bench = SystemShell(), Bench(tmp_path, ended())
+    made = workload(("sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; wait"))
+    load = begin_load(shell, bench.kind, made, bench.server, connections=1, seconds=1, seed=1, cpus=(), log=bench.log)
+    try:
+        with pytest.raises(LoadFailed, match="did not end by itself"):
+            load.finish()
+        pid = int((tmp_path / "pid").read_text())
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    finally:
+        shell.close()
 
 
 def test_a_server_that_dies_under_load_is_not_the_loads_failure(tmp_path: Path) -> None:
