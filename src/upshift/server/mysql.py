@@ -27,6 +27,7 @@ from upshift.workbench import Workbench
 
 _STILL = "upshift_still"
 _HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
+_INITIALISE_TIMEOUT_S = 300.0
 _EVENT_TIMEOUT_S = 120.0  # under valgrind, beside other work
 
 _FEW_DIRTY_PAGES = 16
@@ -226,7 +227,7 @@ class MySQL:
         return mtr.unknown_tests(tests, source)
 
     def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
-        bench.shell.run(self.initialise(program, data, {}), log=bench.log)
+        bench.shell.run(self.initialise(program, data, {}), log=bench.log, timeout_s=_INITIALISE_TIMEOUT_S)
         with running(bench.shell, self, program, data, log=bench.log, settings=DEFAULT_STACK) as server:
             return deepest(server.socket)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
-from upshift.errors import ServerFailed, VerifyFailed
+from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
 from upshift.report.result import VerifySummary
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
@@ -101,7 +101,7 @@ def _verified(
     taken = _nesting(lab, bench, source, plain, plain.server)
     try:
         nesting = compare_nesting(taken, _nesting(lab, bench, source, plain, build.server))
-    except ServerFailed as error:
+    except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(error.message, error.hint) from error
     warnings += nesting_warnings(nesting)
     summary = VerifySummary(
