@@ -12,7 +12,7 @@ from upshift.build.model import Build, Patched
 from upshift.build.ninja import Step, run_ninja
 from upshift.build.recipe import Recipe
 from upshift.build.steps import OBJECTS, at_source, link_command, replaced, steps_of
-from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
+from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks, try_headers_again
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
 from upshift.server.kind import SourceKind
@@ -77,6 +77,7 @@ def build_hot(
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in (*rebuilt.values(), *bitcodes.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
+    try_headers_again(bench)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
     forget_headers(bench)
     return Build(
@@ -119,6 +120,7 @@ def build_touched(
     for target in rebuilt.values():
         target.parent.mkdir(parents=True, exist_ok=True)
     patched.objects.mkdir(exist_ok=True)
+    try_headers_again(bench)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
     forget_headers(bench)
     return plain.model_copy(

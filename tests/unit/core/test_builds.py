@@ -155,6 +155,20 @@ def test_a_build_that_was_interrupted_goes_on(plain: Build, shell: SystemShell, 
     assert [detail for *_, detail in _progress(bench).updates if "hot" in detail]
 
 
+def test_headers_that_fail_are_told_and_tried_again_by_a_build_that_goes_on(
+    tmp_path: Path, shell: SystemShell, source: Source, clang: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("upshift.build.whole.TREE_BYTES", 1_000_000)
+    bench, broken = bench_in(tmp_path / "stage", shell), FakeKind(headers={"core": ("core/gone.h",)})
+    left = bench.folder / "pch" / "0.failed"
+    left.parent.mkdir()
+    left.write_text("clang: error: unable to execute command: Killed")
+    build_whole(bench, broken, source, PLAIN, clang, jobs=1)
+    (note,) = _progress(bench).notes
+    assert note.startswith("sets of precompiled headers that failed, whose files were compiled without: 1; the first: ")
+    assert "'" + str(source.path / "core/gone.h") + "' file not found" in note
+
+
 def _progress(bench: Workbench) -> FakeProgress:
     assert isinstance(bench.progress, FakeProgress)
     return bench.progress
