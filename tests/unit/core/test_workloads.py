@@ -310,11 +310,22 @@ def test_a_report_in_json_is_the_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["", "\n", "done", "[1]", "3", "null", '{"errors": "many"}', '{"errors": null}', '{"latency_ms_p50": "fast"}']
+    "output",
+    [
+        *("", "\n", "done", "[1]", "3", "null"),
+        *('{"errors": "many"}', '{"errors": null}', '{"errors": Infinity}', '{"latency_ms_p50": "fast"}'),
+    ],
 )
 def test_a_report_that_is_not_the_promised_json(output: str) -> None:
     with pytest.raises(LoadFailed, match="is not a JSON object"):
         read_json(output)
+
+
+@pytest.mark.parametrize("value", ["Infinity", "NaN", "null"])
+def test_a_latency_that_is_no_number_is_none(value: str) -> None:
+    """A driver's mean of nothing, as Python writes it: no ratio can be made of it."""
+    report = read_json(f'{{"latency_ms_p99": {value}, "latency_ms_p50": 2}}')
+    assert (report.latency_ms_p50, report.latency_ms_p99) == (2.0, None)
 
 
 def test_the_reader_follows_the_file(tmp_path: Path) -> None:
