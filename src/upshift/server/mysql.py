@@ -209,7 +209,7 @@ class MySQL:
         return _number(settings.get("innodb_buffer_pool_size", "128M"))
 
     def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        return _number(settings.get("max_connections", "151"))
+        return _number(settings.get("max_connections", "151")) or None
 
     def verify(
         self,

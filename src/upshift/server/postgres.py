@@ -188,7 +188,8 @@ class PostgreSQL:
         return _size_bytes(settings.get("shared_buffers", "128MB"))
 
     def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        return int(settings.get("max_connections", "100")) - 1  # One is Upshift's own.
+        most = settings.get("max_connections", "100").strip()
+        return int(most) - 1 if most.isdecimal() else None  # One is Upshift's own; what is no number, the server refuses.
 
     def data_bytes(self, data: Path) -> int:
         return sum(file.stat().st_size for file in (data / "base").rglob("*") if file.is_file())
