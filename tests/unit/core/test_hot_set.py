@@ -236,6 +236,13 @@ def test_several_workloads_counts_add_up_by_their_shares() -> None:
     assert both.by_symbol == {"main": 6, "parse": 2} and (both.total, both.seen) == (8, 13)
 
 
+def test_a_workload_without_a_sample_is_not_passed_over() -> None:
+    """The others have samples enough for a hot set."""
+    sampled, silent = Counted({"a.o": 900}, {"f": 900}, 900, "perf"), Counted({}, {}, 0, "perf")
+    with pytest.raises(LoadFailed, match="1 of 2 workloads left no sample"):
+        merged([(sampled, 1.0), (silent, 9.0)])
+
+
 def test_a_workload_that_was_sampled_for_longer_makes_no_other_hot_set(shell: FakeShell, plain: Build) -> None:
     short, long = counted(main=100, parse=10), counted(main=1000, parse=100)
     other = counted(plan=600, parse=20)
