@@ -30,6 +30,7 @@ from upshift.server import instance
 from upshift.server.kind import Program
 from upshift.shell import Command, SystemShell
 from upshift.workbench import Workbench
+from upshift.workload.driver import LoadReport
 from upshift.workload.model import Workload
 
 # As lld prints it: a static function of two objects, an archive's member, an empty section, and data.
@@ -319,6 +320,23 @@ def test_each_workload_trains_a_server_of_its_own_that_ends_cleanly(tmp_path: Pa
     assert room.shell.spawned[0].env["LLVM_PROFILE_FILE"] == "/raw/a/%p.profraw"
     assert [(each.cpu_s, each.share) for each in trained] == [(0.5, 4.0)] * 2
     assert list(tmp_path.glob("data*")) == []
+
+
+@pytest.mark.parametrize(("errors", "told"), [(20, 0), (21, 1)])
+def test_a_training_that_meets_errors_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int, told: int) -> None:
+    """A table that is missing makes a profile of how the server says so."""
+    monkeypatch.setattr(training, "run_load", lambda *_given, **_named: (LoadReport(errors=errors), 2000))
+    room = Class(tmp_path, [FakeProcess()])
+    train(
+        room.bench,
+        FakeKind(),
+        room.program,
+        room.template,
+        workloads("a"),
+        seconds=2,
+        environment=lambda _each: {},
+    )
+    assert room.progress.notes == [f"workload 'a' met {errors} errors, and the server was sampled or trained with them"] * told
 
 
 def test_a_recorder_that_overstays_is_told_to_end(tmp_path: Path) -> None:
