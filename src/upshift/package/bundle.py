@@ -125,6 +125,7 @@ def check(
             environment=service.environment_of(kind, parts, binary.parents[1]),
         ) as server:
             server.queries()
+            service.refuse_unloaded(server.pid, parts, log)
     except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(f"the unpacked package does not work: {error.message}", f"see {log}") from error
     finally:
