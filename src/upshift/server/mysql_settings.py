@@ -34,6 +34,7 @@ RESERVED = (
     "innodb_log_group_home_dir",
     "innodb_undo_directory",
     "log_bin_index",
+    "tmpdir",  # a server that starts removes others' temporary tables in it
     "socket",
     "pid_file",
     "log_error",

@@ -191,8 +191,10 @@ def test_a_workload_of_another_server(tmp_path: Path) -> None:
 
 def test_a_workload_s_settings_lead_to_no_other_data(tmp_path: Path) -> None:
     """A my.cnf names the data of the server in use: started there, a newer version would upgrade them."""
-    mine = workload(tmp_path, "mine", 'settings = { datadir = "/var/lib/mysql", pid-file = "/run/a.pid" }')
-    with pytest.raises(UsageError, match="workload 'mine' sets datadir, pid_file: Upshift starts mysql on its own data folder"):
+    mine = workload(tmp_path, "mine", 'settings = { datadir = "/var/lib/mysql", tmpdir = "/tmp", pid-file = "/p" }')
+    with pytest.raises(
+        UsageError, match="workload 'mine' sets datadir, pid_file, tmpdir: Upshift starts mysql on its own data folder"
+    ):
         prepared(workloads=(mine,))
 
 
