@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import psutil
@@ -10,6 +9,7 @@ import psutil
 from upshift.control_groups import memory_left
 from upshift.errors import NotEnoughRoom
 from upshift.paths import cache_dir
+from upshift.values import environment_number
 
 # The source tree, a plain build tree, two hot sets, instrumented and optimised servers, data copies, the package.
 NEEDED_DISK_BYTES = 14_000_000_000
@@ -26,7 +26,7 @@ def require_disk(disk_bytes: int) -> None:
     """Raises NotEnoughRoom when the cache's disk has less; ``$UPSHIFT_NEEDED_DISK_BYTES`` replaces the figure."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_DISK_BYTES", disk_bytes))
+    needed_bytes = environment_number("UPSHIFT_NEEDED_DISK_BYTES", disk_bytes)
     free_bytes = shutil.disk_usage(cache).free
     if free_bytes < needed_bytes:
         raise NotEnoughRoom(
@@ -37,7 +37,7 @@ def require_disk(disk_bytes: int) -> None:
 
 def require_memory(memory_bytes: int, what: str = "the work", otherwise: str = "use a machine with more memory") -> None:
     """Raises NotEnoughRoom when less is free; ``$UPSHIFT_NEEDED_MEMORY_BYTES`` replaces the figure."""
-    needed_bytes = int(os.environ.get("UPSHIFT_NEEDED_MEMORY_BYTES", memory_bytes))
+    needed_bytes = environment_number("UPSHIFT_NEEDED_MEMORY_BYTES", memory_bytes)
     available_bytes = psutil.virtual_memory().available
     if (left_bytes := memory_left()) is not None:  # a container's
         available_bytes = min(available_bytes, left_bytes)

@@ -36,7 +36,7 @@ from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
 from upshift.server.data import settings_of
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
 from upshift.shell import Command, Shell, SystemShell
 from upshift.stages.explain import Explaining
@@ -273,6 +273,7 @@ def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Wor
                 f"workload '{workload.name}' is for {' and '.join(workload.server)}, the server is {kind.name}",
                 "choose another workload",
             )
+        refuse_reserved(kind, f"workload '{workload.name}'", workload.settings)
     _refuse_contradictions(train_on + hold_out)
     for kind in kinds:
         refuse_many_connections(kind, train_on + hold_out, options.connections)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +41,17 @@ def content_hash(value: Any) -> str:
 def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def environment_number(name: str, otherwise: float) -> float:
+    """What an environment variable says; ``otherwise`` where it is not set. Raises UsageError."""
+    text = os.environ.get(name)
+    if text is None:
+        return otherwise
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text)) < math.inf:
+            return value
+    raise UsageError(f"the environment has {name}={text}, which is not a number", f"write digits alone, or unset {name}")
 
 
 def _plain(value: Any) -> Any:

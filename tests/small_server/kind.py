@@ -36,6 +36,7 @@ class SmallServer:
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("smallserver", "smallload")
     lasting: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ("data", "socket")
     build_variables: tuple[str, ...] = ()
     thread_pool: Mapping[str, str] = {}
     database = "small"

@@ -49,6 +49,10 @@ class FakeProcess:
     def keep_to(self, cpus: Collection[int]) -> None:
         self.kept_to.append(tuple(cpus))
 
+    def stop(self) -> None:
+        if self.code is None:
+            self.signal(signal.SIGKILL)
+
     def poll(self) -> int | None:
         self.polls += 1
         if self.code is None and self.polls_before_end is not None and self.polls > self.polls_before_end:
@@ -160,6 +164,7 @@ class FakeKind:
     opaque: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)
+    reserved: tuple[str, ...] = ("data", "socket")
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"

@@ -122,7 +122,9 @@ def recipe_file(name_or_path: str) -> Path:
 
 def read_recipe(file: Path) -> Recipe:
     try:
-        return Recipe.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
+        return Recipe.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{file} cannot be read: {error}", "name a file of TOML, in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{file} is not TOML: {error}", "compare it with a file in recipes/") from error
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from upshift.build.model import Build, Patched
 from upshift.build.ninja import Step, run_ninja
 from upshift.build.recipe import Recipe
 from upshift.build.steps import OBJECTS, at_source, link_command, replaced, steps_of
-from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks
+from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks, try_headers_again
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
 from upshift.server.kind import SourceKind
@@ -76,6 +77,7 @@ def build_hot(
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in (*rebuilt.values(), *bitcodes.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
+    try_headers_again(bench)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
     forget_headers(bench)
     return Build(
@@ -118,6 +120,7 @@ def build_touched(
     for target in rebuilt.values():
         target.parent.mkdir(parents=True, exist_ok=True)
     patched.objects.mkdir(exist_ok=True)
+    try_headers_again(bench)
     run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
     forget_headers(bench)
     return plain.model_copy(
@@ -133,14 +136,23 @@ def build_touched(
 
 
 def link_again(bench: Workbench, kind: SourceKind, build: Build, flags: Sequence[str]) -> Build:
-    """The server of ``build`` from the objects that it was linked from, with ``flags`` added to its link command."""
-    rebuilt = replaced(build)
+    """The server of ``build`` by the command that linked it, with ``flags`` added."""
     server = bench.folder / kind.server_target
-    link = steps_of(bench.shell, kind, build)[-1]
-    argv = link_command(link, rebuilt, server, (*build.recipe.flags, *flags))
-    (bench.folder / "build.ninja").write_text(_HEADER + _link_rule(build.tree, server, argv, inputs=list(rebuilt.values())))
+    argv = (*link_command(_link_of(bench, kind, build), {}, server, ()), *flags)
+    inputs = list(replaced(build).values())
+    (bench.folder / "build.ninja").write_text(_HEADER + _link_rule(build.tree, server, argv, inputs=inputs))
     run_ninja(bench, bench.folder, (str(server),), 1)
     return build.model_copy(update={"server": server, "sha256": file_sha256(server)})
+
+
+def _link_of(bench: Workbench, kind: SourceKind, build: Build) -> Step:
+    """The step that linked the build's server: the tree's, or what was written beside a server that was linked again."""
+    if build.server.is_relative_to(build.tree):
+        return steps_of(bench.shell, kind, build)[-1]
+    found = _LINKED.search((build.server.parent / "build.ninja").read_text())
+    assert found
+    linker, arguments = (shlex.split(part.replace("$$", "$")) for part in found.groups())
+    return Step((linker[-1], *arguments), str(build.server), "")
 
 
 def objects_folder(bench: Workbench) -> Path:
@@ -187,6 +199,10 @@ def _link_rule(tree: Path, target: Path, argv: Sequence[str], *, inputs: list[Pa
     names = " ".join(_escaped(path) for path in inputs)
     arguments = shlex.join(argv[1:]).replace("$", "$$")
     return f"build {_escaped(target)}: link {names}\n  linker = {_in(tree, argv[:1])}\n  arguments = {arguments}\n"
+
+
+_LINKED = re.compile(r"^  linker = (.*)\n  arguments = (.*)$", re.M)
+"""What ``_link_rule`` writes."""
 
 
 def _in(tree: Path, argv: Sequence[str]) -> str:

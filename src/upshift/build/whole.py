@@ -31,6 +31,7 @@ MEMORY_PER_JOB_BYTES = 1_500_000_000
 TREE_BYTES = 5_000_000_000
 GCC_HEADERS_BYTES = 5_000_000_000
 NOTHING = Flags()
+_HEADERS = "pch"
 
 
 def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
@@ -67,6 +68,7 @@ def build_whole(
         configure = configure_command(kind, source, recipe, toolchain, tree, launcher, extra=extra, relocations=relocations)
         bench.progress.update(0, 1, "configure")
         bench.shell.run(configure, log=bench.log)
+    try_headers_again(bench)
     run_ninja(bench, tree, (*kind.targets, *kind.plugins(tree)), jobs or default_jobs())
     forget_headers(bench)
     compiled = steps(bench.shell, tree, kind.server_target)
@@ -118,14 +120,14 @@ def launcher_command(
     """
     if not recipe.precompiled_headers:
         return ()
-    plan = bench.folder / "pch.json"
+    plan = bench.folder / f"{_HEADERS}.json"
     script = bench.folder / "pch_launcher.py"
     shutil.copy2(pch_launcher.__file__, script)
     folders = sorted(kind.precompiled_headers().items(), key=lambda item: -len(item[0]))
     write_json(
         plan,
         {
-            "folder": str(bench.folder / "pch"),
+            "folder": str(bench.folder / _HEADERS),
             "log": str(bench.folder / "fallbacks.log"),
             "gcc": toolchain.family == "gcc",
             "headers": [
@@ -136,9 +138,21 @@ def launcher_command(
     return (str(Path(sys.executable).resolve()), "-I", "-S", str(script), str(plan))
 
 
+def try_headers_again(bench: Workbench) -> None:
+    """In an interrupted build that goes on: a set of headers may have failed for want of memory."""
+    for failed in (bench.folder / _HEADERS).glob("*.failed"):
+        failed.unlink()
+
+
 def forget_headers(bench: Workbench) -> None:
-    """Precompiled headers take up to 5 GB, and are of no use once what is built with them is there."""
-    shutil.rmtree(bench.folder / "pch", ignore_errors=True)
+    """Precompiled headers take up to 5 GB, and are of no use once what is built with them is there. Says which failed."""
+    folder = bench.folder / _HEADERS
+    if failed := sorted(folder.glob("*.failed")):
+        why = next((line for line in failed[0].read_text(errors="replace").splitlines() if "error" in line), "it was killed")
+        bench.progress.note(
+            f"sets of precompiled headers that failed, whose files were compiled without: {len(failed)}; the first: {why}"
+        )
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_fallbacks(folder: Path) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from upshift.instructions.model import Count, FunctionCount, MissCount
 from upshift.instructions.tools import Counting, Tool
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
-from upshift.server.instance import START_TIMEOUT_S, RunningServer, running
+from upshift.server.instance import RunningServer, running, start_limit_s
 from upshift.server.kind import ServerKind, Unit
 from upshift.shell import Shell
 from upshift.workload.model import Workload
@@ -72,7 +72,7 @@ def count(
             environment={**steady.environment, **arm.environment},
             under=(*arm.before_server(folder), *tool.before_server(folder)),
             cpus=cpus,
-            start_timeout_s=_SLOWER * START_TIMEOUT_S,
+            start_timeout_s=_SLOWER * start_limit_s(),
             cleanly=False,
         ) as server:
             kind.leave_undisturbed(server.socket)

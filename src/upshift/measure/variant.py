@@ -17,7 +17,7 @@ from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
-from upshift.server.kind import Program, ServerKind, one_spelling
+from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
 from upshift.values import Value, describe_invalid, is_empty
 
@@ -146,6 +146,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
     if missing := set(asked.server_cpus + asked.client_cpus) - os.sched_getaffinity(0):
         cpus = ", ".join(map(str, sorted(missing)))
         raise UsageError(f"{where}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
+    refuse_reserved(kind, where, asked.settings)
     if asked.under and shutil.which(asked.under[0]) is None:
         raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
     if asked.text_huge_pages:

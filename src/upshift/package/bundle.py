@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import shutil
@@ -9,6 +10,10 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
 
 from upshift.build.model import Build
 from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
@@ -54,7 +59,7 @@ def make_package(
     ``ROLLBACK.md``, and ``upshift.conf``, a drop-in for its service with the ``parts`` that were asked for. The same content
     gives the same tarball.
 
-    Raises VerifyFailed when the unpacked package does not initialise and start.
+    Raises VerifyFailed when the unpacked package does not initialise and start, or would not on another machine.
     """
     shutil.rmtree(folder, ignore_errors=True)
     name = f"{kind.name}-{source.version}-upshift"
@@ -69,6 +74,7 @@ def make_package(
         _place(origin, tree / target)
     programs = sorted((*(tree / "bin").iterdir(), *tree.rglob("*.so")))
     for program in programs:
+        _refuse_libraries_of(plain.tree, program)
         if post_linked and program.name == server.name:
             continue  # BOLT has dropped its relocations already, and objcopy does not know BOLT's program headers.
         # Relocations kept for BOLT and debug sections are of no use in service; symbols stay, for profilers.
@@ -119,10 +125,24 @@ def check(
             environment=service.environment_of(kind, parts, binary.parents[1]),
         ) as server:
             server.queries()
+            service.refuse_unloaded(server.pid, parts, log)
     except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(f"the unpacked package does not work: {error.message}", f"see {log}") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _refuse_libraries_of(build: Path, program: Path) -> None:
+    """Raises VerifyFailed for a program that finds shared libraries in the build folder: it starts here, and nowhere else."""
+    with program.open("rb") as file, contextlib.suppress(ELFError):  # bin/ may hold scripts
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        for tag in dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ():
+            path = getattr(tag, "rpath", "") or getattr(tag, "runpath", "")
+            if any(Path(each).is_relative_to(build) for each in path.split(":")):
+                raise VerifyFailed(
+                    f"{program.name} needs shared libraries of the build folder, which the package does not hold: {path}",
+                    "look at the recipe's options: they must not ask for a bundled library that is shared",
+                )
 
 
 def _sample(kind: SourceKind, settings: Mapping[str, str]) -> str:

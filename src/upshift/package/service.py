@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from upshift.errors import UsageError
+from upshift.errors import UsageError, VerifyFailed
 from upshift.native.programs import HUGE_TEXT_LIBRARY
 from upshift.server.huge_text import with_huge_text
 from upshift.server.kind import SourceKind
@@ -35,6 +36,19 @@ def environment_of(kind: SourceKind, parts: tuple[Part, ...], folder: Path) -> M
     if "huge-text" not in parts:
         return {}
     return with_huge_text({}, folder / "bin" / kind.server_target, folder / LIBRARY)
+
+
+def refuse_unloaded(pid: int, parts: tuple[Part, ...], log: Path, root: Path = Path("/")) -> None:
+    """Raises VerifyFailed for a server that runs without what its environment preloads: the loader says so, and goes on."""
+    if "huge-text" not in parts:
+        return
+    with contextlib.suppress(OSError):
+        if f"/{LIBRARY}\n" in (root / f"proc/{pid}/maps").read_text():
+            return
+    raise VerifyFailed(
+        f"the unpacked package's server has not loaded {LIBRARY}",
+        f"{log} has the loader's words; it takes spaces and colons in the cache's path for separators",
+    )
 
 
 def drop_in(kind: SourceKind, parts: tuple[Part, ...], folder: Path) -> str:

@@ -75,7 +75,8 @@ def count_samples(shell: Shell, data: Path, server: Path, link_map: LinkMap) -> 
         log=script,
     )
     with script.open(errors="replace") as lines:
-        counted = attribute(lines, server, _segments(server), link_map)
+        # The kernel names a program without the links on the way to it, such as a home folder that is one.
+        counted = attribute(lines, server.resolve(), _segments(server), link_map)
     script.unlink()
     return counted
 
@@ -216,7 +217,14 @@ def _virtual(ip: int, mapped: list[tuple[int, int, int]], segments: list[tuple[i
 
 
 def merged(counted: Sequence[tuple[Counted, float]]) -> Counted:
-    """Several workloads' counts together, each multiplied by its share."""
+    """Several workloads' counts together, each multiplied by its share. Raises LoadFailed when one has none: the hot set would
+    be that of the others.
+    """
+    if silent := sum(not one.seen for one, _share in counted):
+        raise LoadFailed(
+            f"{silent} of {len(counted)} workloads left no sample of the server's own code",
+            "the stage's logs, one a workload, have what the sampler and the load said",
+        )
     by_origin: defaultdict[str, float] = defaultdict(float)
     by_symbol: defaultdict[str, float] = defaultdict(float)
     for one, share in counted:

@@ -23,7 +23,8 @@ def merge(
     ``--failure-mode=warn``: one bad counter would throw the whole merge away. Build caches do not notice new contents under
     an old path: hence the name. Raises ProfileRefused when there is nothing to merge.
     """
-    inputs = [(file, share) for file, share in shares if file.stat().st_size]
+    given = list(shares)
+    inputs = [(file, share) for file, share in given if file.stat().st_size]
     if not inputs:
         raise ProfileRefused(
             "the training run left no profile",
@@ -40,7 +41,7 @@ def merge(
     )
     named = folder / f"{file_sha256(partial)[:20]}.profdata"
     partial.replace(named)
-    return named, len(warnings)
+    return named, len(warnings) + len(given) - len(inputs)
 
 
 def read(shell: Shell, toolchain: Toolchain, profile: Path) -> dict[str, int]:

@@ -98,9 +98,10 @@ class Trainees:
             return process
 
     def stop(self) -> None:
-        """Kill what still runs; nothing further starts."""
+        """Kill what still runs, with all that it started; nothing further starts."""
         with self._lock:
             self._stopped = True
             for process in self._started:
                 if process.poll() is None:
                     process.signal(signal.SIGKILL)
+                    process.stop()

@@ -19,9 +19,11 @@ from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Process
 from upshift.workbench import Workbench
-from upshift.workload.driver import run_load
+from upshift.workload.driver import LoadReport, run_load
 from upshift.workload.model import Workload
 
+# Deadlocks and the like are a part of some workloads.
+_MOST_ERRORS = 0.01
 _LEAST_FREE_BYTES = 200_000_000
 _ATTACH_TIMEOUT_S = 15.0
 # From perf's first event to its last: one for each thread that runs already.
@@ -42,6 +44,8 @@ class Trained:
     cpu_s: float | None = None
     """Server CPU time under the load, by the kernel's clock of the process; None when its own tests trained it."""
     pid: int = 0
+    errors: int = 0
+    """As far as the load's driver reports them."""
 
     @property
     def share(self) -> float:
@@ -82,7 +86,13 @@ def train(
     try:
         futures = [pool.submit(one, workload) for workload in workloads]
         _await_all(futures, bench)
-        return tuple(future.result() for future in futures)
+        trained = tuple(future.result() for future in futures)
+        for each in trained:
+            if each.errors > _MOST_ERRORS * (each.queries or 0):
+                bench.progress.note(
+                    f"workload '{each.name}' met {each.errors} errors, and the server was sampled or trained with them"
+                )
+        return trained
     finally:
         # After Ctrl-C or a failure the others' servers would go on to the end of their loads.
         trainees.stop()
@@ -118,13 +128,14 @@ def _train_one(
             bench.shell, kind, program, data, log=log, settings=workload.settings, environment=environment, cpus=cpus
         ) as server:
             before_s = cpu_s(server.pid)
-            queries = _load(replace(bench, log=log), kind, server, workload, cpus, seconds, samples)
+            report, queries = _load(replace(bench, log=log), kind, server, workload, cpus, seconds, samples)
             used_s = cpu_s(server.pid) - before_s
     finally:
         shutil.rmtree(data, ignore_errors=True)
     if used_s <= 0:
         raise LoadFailed(f"workload '{workload.name}' left the server idle: it used no CPU time", f"its log is {log}")
-    return Trained(workload.name, workload.weight, time.monotonic() - started, queries, used_s, server.pid)
+    duration_s = time.monotonic() - started
+    return Trained(workload.name, workload.weight, duration_s, queries, used_s, server.pid, report.errors)
 
 
 def cpu_s(pid: int) -> float:
@@ -140,16 +151,16 @@ def _load(
     cpus: tuple[int, ...],
     seconds: float,
     samples: Path | None,
-) -> int:
+) -> tuple[LoadReport, int]:
     recorder = None
     if samples:
         recorder = bench.shell.spawn(record_command(server.pid, samples, math.ceil(seconds)), log=bench.log)
         _await_recording(recorder)
-    _report, queries = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=cpus, log=bench.log)
+    loaded = run_load(bench.shell, kind, workload, server, seconds=seconds, cpus=cpus, log=bench.log)
     if recorder and recorder.wait(30) is None:
         recorder.signal(2)
         recorder.wait(30)
-    return queries
+    return loaded
 
 
 def _await_recording(recorder: Process) -> None:

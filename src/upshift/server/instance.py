@@ -15,12 +15,20 @@ from pathlib import Path
 from upshift.errors import ServerFailed
 from upshift.server.kind import Program, ServerKind, Unit
 from upshift.shell import Process, Shell
+from upshift.values import environment_number
 
-START_TIMEOUT_S = float(os.environ.get("UPSHIFT_START_TIMEOUT_S", "120"))
+_START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 180.0
 _DYING_S = 5.0
+_LONGEST_SOCKET_BYTES = 107
+"""unix(7): sun_path has 108 bytes, the last of which ends it."""
 _DROP_TIMEOUT_S = 30.0
 """PostgreSQL takes some seconds on a busy machine."""
+
+
+def start_limit_s() -> float:
+    """How long a server may take until it answers. Raises UsageError."""
+    return environment_number("UPSHIFT_START_TIMEOUT_S", _START_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -108,18 +116,20 @@ def running(
     environment: Mapping[str, str] = {},
     under: tuple[str, ...] = (),
     cpus: tuple[int, ...] = (),
-    start_timeout_s: float = START_TIMEOUT_S,
+    start_timeout_s: float | None = None,
     cleanly: bool = True,
     label: str = "",
 ) -> Iterator[RunningServer]:
     """Start ``program`` on ``data`` and stop it cleanly at the end, so that profiles get written.
 
-    ``under`` is a command that becomes the server. Not ``cleanly``, it is killed at the end: nobody needs its data.
+    ``under`` is a command that becomes the server. It answers within ``start_timeout_s``; None: ``start_limit_s``. Not
+    ``cleanly``, it is killed at the end: nobody needs its data.
 
-    The socket lies in a short temporary folder of its own (a unix socket's path is limited to 107 bytes).
+    The socket lies in a temporary folder of its own, with a path that is short enough for a unix socket.
     Raises ServerFailed when it does not start, dies, or does not stop.
     """
-    home = Path(tempfile.mkdtemp(prefix="upshift-"))
+    timeout_s = start_limit_s() if start_timeout_s is None else start_timeout_s
+    home = _home(kind)
     socket = home / kind.socket_name
     process: Process | None = None
     try:
@@ -127,7 +137,7 @@ def running(
         command = replace(command, argv=(*under, *command.argv), env={**command.env, **environment}, cpus=cpus)
         process = shell.spawn(command, log=log)
         server = RunningServer(kind, program, process, socket, log, label)
-        _await_ready(server, start_timeout_s)
+        _await_ready(server, timeout_s)
         yield server
         server.check()
         if cleanly:
@@ -137,6 +147,14 @@ def running(
         if process is not None:
             _drop(process, command.drop_signal)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _home(kind: ServerKind) -> Path:
+    home = Path(tempfile.mkdtemp(prefix="upshift-"))
+    if len(os.fsencode(home / kind.socket_name)) > _LONGEST_SOCKET_BYTES:  # $TMPDIR may be any folder
+        home.rmdir()
+        home = Path(tempfile.mkdtemp(prefix="upshift-", dir="/tmp"))
+    return home
 
 
 def _await_ready(server: RunningServer, timeout_s: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
+from upshift.errors import UsageError
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.values import Value
@@ -91,6 +92,8 @@ class ServerKind(Protocol):
     """The folder of its patch series; None: there is none."""
     lasting: tuple[str, ...]
     """Settings that hold for a data folder's whole life."""
+    reserved: tuple[str, ...]
+    """Settings that Upshift gives itself, and those that lead out of the data folder that it makes: no user may give them."""
     database: str
     """The database that workloads fill and use; ``prepare`` leaves it there."""
 
@@ -248,6 +251,15 @@ class SourceKind(ServerKind, Protocol):
     def install(self, source: Path, tree: Path, server: Path) -> Mapping[str, Path]:
         """What a package holds: path in the package to the file or folder that goes there; programs in ``bin/``."""
         ...
+
+
+def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
+    """Raises UsageError where ``settings`` would start a server on other data than Upshift's own; ``where`` says who asks."""
+    if found := sorted(name for name in settings if name.removeprefix("loose_") in kind.reserved):
+        raise UsageError(
+            f"{where} sets {', '.join(found)}: Upshift starts {kind.name} on its own data folder and socket",
+            "leave these settings out: a server is measured on copies of data that the workloads fill",
+        )
 
 
 KindOf = Callable[[Program], ServerKind]

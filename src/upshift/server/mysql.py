@@ -19,7 +19,7 @@ from upshift.server import mysql_building as building
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.mysql_change import change, gather_statistics
-from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, SETTINGS, THREAD_POOL
+from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, RESERVED, SETTINGS, THREAD_POOL
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -27,6 +27,7 @@ from upshift.workbench import Workbench
 
 _STILL = "upshift_still"
 _HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
+_INITIALISE_TIMEOUT_S = 300.0
 _EVENT_TIMEOUT_S = 120.0  # under valgrind, beside other work
 
 _FEW_DIRTY_PAGES = 16
@@ -52,6 +53,7 @@ class MySQL:
     targets: tuple[str, ...] = ("mysqld", *mtr.TARGETS)
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
     lasting: tuple[str, ...] = LASTING
+    reserved: tuple[str, ...] = RESERVED
     build_variables: tuple[str, ...] = building.VARIABLES
     thread_pool: Mapping[str, str] = THREAD_POOL
     database = "upshift"
@@ -207,7 +209,7 @@ class MySQL:
         return _number(settings.get("innodb_buffer_pool_size", "128M"))
 
     def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        return _number(settings.get("max_connections", "151"))
+        return _number(settings.get("max_connections", "151")) or None
 
     def verify(
         self,
@@ -225,7 +227,7 @@ class MySQL:
         return mtr.unknown_tests(tests, source)
 
     def nesting(self, program: Program, data: Path, bench: Workbench) -> Mapping[str, int]:
-        bench.shell.run(self.initialise(program, data, {}), log=bench.log)
+        bench.shell.run(self.initialise(program, data, {}), log=bench.log, timeout_s=_INITIALISE_TIMEOUT_S)
         with running(bench.shell, self, program, data, log=bench.log, settings=DEFAULT_STACK) as server:
             return deepest(server.socket)
 

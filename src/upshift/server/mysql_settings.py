@@ -27,6 +27,22 @@ THREAD_POOL: Mapping[str, str] = {
 # InnoDB's are read from the data folder's first day on; lower_case_table_names is compared with the data dictionary's.
 LASTING = ("innodb_page_size", "innodb_data_file_path", "lower_case_table_names")
 
+# What a my.cnf has, and would start a server on the data of the one that it is from, or hide what it says.
+RESERVED = (
+    "datadir",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "log_bin_index",
+    "tmpdir",  # a server that starts removes others' temporary tables in it
+    "socket",
+    "pid_file",
+    "log_error",
+    "skip_networking",
+    "daemonize",
+    "user",
+)
+
 # InnoDB's threads work by the clock and meet the connection's on pages, latches and malloc's arenas. The server's own
 # thread serves the connection: a thread of its own may get any arena, and what lies in that decides malloc's way.
 REPEATABLE = Repeatable(

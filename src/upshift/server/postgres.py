@@ -46,6 +46,10 @@ _SETTINGS: Mapping[str, str] = {
 }
 # What initdb decides. The server takes these from its data folder alone, and refuses them as settings.
 _LASTING = ("data_checksums", "wal_segment_size")
+_RESERVED = (
+    *("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file"),
+    *("listen_addresses", "port", "unix_socket_directories", "pg_stat_statements.save"),
+)
 _COUNTED = f"""
 SELECT coalesce(sum(calls), 0),
 coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(select|insert|update|delete|merge|with|values|table|copy)\\M'), 0),
@@ -77,6 +81,7 @@ class PostgreSQL:
     socket_name = f".s.PGSQL.{_PORT}"
     series: Path | None = None
     lasting: tuple[str, ...] = _LASTING
+    reserved: tuple[str, ...] = _RESERVED
     database = "upshift"
 
     def __init__(self) -> None:
@@ -183,7 +188,8 @@ class PostgreSQL:
         return _size_bytes(settings.get("shared_buffers", "128MB"))
 
     def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        return int(settings.get("max_connections", "100")) - 1  # One is Upshift's own.
+        most = settings.get("max_connections", "100").strip()
+        return int(most) - 1 if most.isdecimal() else None  # One is Upshift's own; what is no number, the server refuses.
 
     def data_bytes(self, data: Path) -> int:
         return sum(file.stat().st_size for file in (data / "base").rglob("*") if file.is_file())

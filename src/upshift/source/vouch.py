@@ -8,6 +8,8 @@ from pathlib import Path
 from upshift.errors import MissingTool, SourceError
 from upshift.shell import Command, Shell
 
+_TAGGED = re.compile(r"SHA256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")
+
 
 def vouched(tarball: Path, sha256: str, shell: Shell) -> str:
     """What was checked, for people: ``SHA256SUMS, signature by KEY``, or ``none`` with the reason.
@@ -20,17 +22,22 @@ def vouched(tarball: Path, sha256: str, shell: Shell) -> str:
 
 
 def _checksum(tarball: Path, sha256: str) -> str:
-    """``NAME.sha256`` may hold the sum alone, or as in SHA256SUMS with the name; either may list others too."""
+    """``NAME.sha256`` may hold the sum alone, or as in SHA256SUMS with the name, as ``sha256sum`` or ``sha256sum --tag`` writes
+    it; either may list others too.
+    """
+    unnamed = ""
     for file in (tarball.with_name(tarball.name + ".sha256"), tarball.with_name("SHA256SUMS")):
         if not file.is_file():
             continue
         for line in file.read_text(errors="replace").splitlines():
-            parts = line.split()
+            tagged = _TAGGED.fullmatch(line.strip())
+            parts = [tagged[2], tagged[1]] if tagged else line.strip().split(maxsplit=1)
             if parts and (len(parts) == 1 or Path(parts[-1].lstrip("*")).name == tarball.name):
                 if parts[0].lower() != sha256:
                     raise SourceError(f"{tarball.name} does not match its checksum in {file.name}", "download it again")
                 return file.name
-    return ""
+        unnamed = unnamed or f"none ({file.name} has no SHA-256 of {tarball.name})"
+    return unnamed
 
 
 def _signature(tarball: Path, shell: Shell) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.errors import ProfileRefused
 from upshift.profile import gate, gcc, llvm
 from upshift.profile.model import Gated, HotSet, Profile, Provenance
 from upshift.profile.training import Trained as TrainedOn
@@ -60,8 +61,14 @@ def train_profile(
     def llvm_action(bench: Workbench) -> Profile:
         raw = bench.folder / "raw"
         trained = exercise(bench, lambda name: {"LLVM_PROFILE_FILE": str(raw / name / "%p.profraw")})
-        shares = [(file, each.share) for each in trained for file in (raw / each.name).glob("*.profraw")]
-        if first is not None and shares:
+        left = {each: tuple((raw / each.name).glob("*.profraw")) for each in trained}
+        if silent := [each.name for each in trained if not any(file.stat().st_size for file in left[each])]:
+            raise ProfileRefused(
+                f"the training left no profile: {', '.join(silent)}",
+                f"the server must end cleanly, be the instrumented one, and have room on the disk: see {bench.log}",
+            )
+        shares = [(file, each.share) for each, files in left.items() for file in files]
+        if first is not None:
             # Counts of the two trainings never meet: a function's context-sensitive ones are a record of their own.
             shares.append((first.path, min(share for _file, share in shares)))
         merged, corrupt = llvm.merge(bench.shell, build.toolchain, shares, bench.folder, bench.log)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
-from upshift.errors import ServerFailed, VerifyFailed
+from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
 from upshift.report.result import VerifySummary
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
@@ -40,7 +40,7 @@ def verify(
     packager compiled it with.
 
     Raises VerifyFailed when the optimised server itself fails a test that the plain one passes, or lost hardening;
-    NotTested when the tests cannot run.
+    NotTested when the tests cannot run, or most fail on the plain server, too.
     """
 
     def action(bench: Workbench) -> Verified:
@@ -71,7 +71,7 @@ def verify(
         Verified,
         action,
         inputs=inputs,
-        version=4,
+        version=5,
         lasts=lambda made: made.post_link == post_linked.applied,
     )
 
@@ -101,7 +101,7 @@ def _verified(
     taken = _nesting(lab, bench, source, plain, plain.server)
     try:
         nesting = compare_nesting(taken, _nesting(lab, bench, source, plain, build.server))
-    except ServerFailed as error:
+    except (CommandFailed, ServerFailed) as error:
         raise VerifyFailed(error.message, error.hint) from error
     warnings += nesting_warnings(nesting)
     summary = VerifySummary(

@@ -96,6 +96,9 @@ def _search(family: Family, shell: Shell, places: Places) -> tuple[list[Toolchai
         if version is None:
             broken.append(f"{cc} does not say its version")
             continue
+        if (beside := _version(cxx, shell)) != version:  # Debian's alternatives are chosen one by one
+            broken.append(f"{cc} is {version}, and {cxx.name} beside it is {beside or 'of no version'}")
+            continue
         one = _toolchain(family, version, cc, cxx)
         if lacking := _lacking(one):
             broken.append(f"{cc} lacks {', '.join(lacking)}")
@@ -183,15 +186,15 @@ def _icxs(places: Places) -> Iterator[tuple[Path, Path]]:
 
 
 def _each_once(pairs: Iterable[tuple[Path, Path]]) -> Iterator[tuple[Path, Path]]:
-    """Without second names for the same compiler, unless only such a name has a C++ compiler beside it.
+    """Without second names for the same two compilers.
 
     ccache stands in for many compilers under one file; the compilers themselves are found elsewhere.
     """
-    seen: set[Path] = set()
+    seen: set[tuple[Path, Path]] = set()
     for cc, cxx in pairs:
-        if cc.resolve().name != "ccache" and cc.resolve() not in seen:
-            if _runs(cxx):
-                seen.add(cc.resolve())
+        both = cc.resolve(), cxx.resolve()
+        if both[0].name != "ccache" and both not in seen:
+            seen.add(both)
             yield cc, cxx
 
 

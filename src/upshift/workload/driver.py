@@ -76,7 +76,7 @@ class RunningLoad:
         cpu_before_s = _children_cpu_s()
         code = self.process.wait(max(0.1, self.deadline - time.monotonic()))
         if code is None:
-            self.process.signal(9)
+            self.process.stop()  # with the driver, where a shell has started it
         cpu_s = _children_cpu_s() - cpu_before_s
         written = self.own_log.read_bytes()
         self.own_log.unlink()
@@ -223,17 +223,16 @@ def read_upshift_load(output: str, paused: int = 0) -> LoadReport:
 
 
 def read_json(output: str, _paused: int = 0) -> LoadReport:
-    """The last line of the output as JSON, its latencies as they are. Raises LoadFailed when it is none."""
+    """The last line of the output as JSON, its latencies as they are; no number or an infinite one stands for none. Raises
+    LoadFailed when it is no JSON.
+    """
     lines = [line for line in output.splitlines() if line.strip()]
     try:
         report = json.loads(lines[-1])
-        return LoadReport(
-            errors=int(report.get("errors", 0)),
-            latency_ms_p50=report.get("latency_ms_p50"),
-            latency_ms_p95=report.get("latency_ms_p95"),
-            latency_ms_p99=report.get("latency_ms_p99"),
-        )
-    except (IndexError, ValueError, TypeError, AttributeError) as error:
+        names = ("latency_ms_p50", "latency_ms_p95", "latency_ms_p99")
+        given = {name: value for name in names if (value := report.get(name)) is not None and math.isfinite(float(value))}
+        return LoadReport(errors=int(report.get("errors", 0)), **given)
+    except (IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise LoadFailed(
             'the last line that the load command printed is not a JSON object, and latency = "json" asks for one',
             'docs/reference/workloads.md lists its keys; latency = "none" needs no such line',

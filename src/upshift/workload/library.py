@@ -35,7 +35,9 @@ def find_workload(name_or_path: str) -> Workload:
 
 def read_workload(file: Path) -> Workload:
     try:
-        return Workload.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
+        return Workload.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{file} cannot be read: {error}", "name a file of TOML, in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise WorkloadError(f"{file} is not TOML: {error}", "compare it with a file in workloads/") from error
     except ValidationError as error:

@@ -12,6 +12,7 @@ from upshift.server.kind import Unit, one_spelling
 from upshift.values import Value
 
 PLACEHOLDERS = ("url", "socket", "database", "tools", "programs", "connections", "seconds", "seed")
+_LONGEST_NAME = 100
 TRANSACTIONS = "{transactions}"
 """The placeholder that a command of a fixed length has and others have not."""
 
@@ -42,6 +43,22 @@ def _filled_with(command: tuple[str, ...], placeholders: tuple[str, ...]) -> tup
             if how or name not in placeholders:
                 raise ValueError(f"'{part}' has an unknown placeholder; {hint}")
     return command
+
+
+def _names_files(name: str) -> str:
+    """Data, logs and profiles are named after a workload; LLVM's run-time library reads a percent sign in a path as its own."""
+    if (
+        not name
+        or name.startswith(".")
+        or not name.isprintable()
+        or set("/%") & set(name)
+        or len(name.encode()) > _LONGEST_NAME
+    ):
+        raise ValueError(
+            f"{name!r} cannot be a part of file names: leave out slashes, percent signs and a dot at the beginning, "
+            f"and write at most {_LONGEST_NAME} bytes"
+        )
+    return name
 
 
 CommandLine = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_fillable)]
@@ -85,7 +102,7 @@ class FixedCommand(Value):
 class Workload(Value):
     """A way to fill a database and a command that loads it."""
 
-    name: str
+    name: Annotated[str, AfterValidator(_names_files)]
     description: str = ""
     server: Annotated[tuple[str, ...], BeforeValidator(_all), Field(min_length=1)] = ("mysql",)
     """The kinds of server that it is for: one name, or a list."""

@@ -155,6 +155,20 @@ def test_a_build_that_was_interrupted_goes_on(plain: Build, shell: SystemShell, 
     assert [detail for *_, detail in _progress(bench).updates if "hot" in detail]
 
 
+def test_headers_that_fail_are_told_and_tried_again_by_a_build_that_goes_on(
+    tmp_path: Path, shell: SystemShell, source: Source, clang: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("upshift.build.whole.TREE_BYTES", 1_000_000)
+    bench, broken = bench_in(tmp_path / "stage", shell), FakeKind(headers={"core": ("core/gone.h",)})
+    left = bench.folder / "pch" / "0.failed"
+    left.parent.mkdir()
+    left.write_text("clang: error: unable to execute command: Killed")
+    build_whole(bench, broken, source, PLAIN, clang, jobs=1)
+    (note,) = _progress(bench).notes
+    assert note.startswith("sets of precompiled headers that failed, whose files were compiled without: 1; the first: ")
+    assert "'" + str(source.path / "core/gone.h") + "' file not found" in note
+
+
 def _progress(bench: Workbench) -> FakeProgress:
     assert isinstance(bench.progress, FakeProgress)
     return bench.progress
@@ -277,13 +291,18 @@ def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
     assert says(shell, made.server).endswith("build 1\n")
 
 
-@pytest.mark.parametrize("scope", ["hot", "all"])
+@pytest.mark.parametrize("scope", ["hot", "lto", "all"])
 def test_a_server_is_linked_again_in_another_layout(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain, scope: str
 ) -> None:
     made = plain
-    if scope == "hot":
-        made = build_hot(bench_in(tmp_path / "hot", shell), KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(), jobs=1)
+    if scope != "all":
+        recipe, extra = PLAIN, Flags()
+        if scope == "lto":
+            # Without what link-time optimisation is told, the layouts of a server would differ in their code.
+            recipe, extra = Recipe(name="lto", flags=("-O3",)), flags.thin_lto("clang", jobs=1) + Flags(link=("-Wl,--lto-O0",))
+        bench = bench_in(tmp_path / "hot", shell)
+        made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra, jobs=1)
     same, other, again = (
         link_again(bench_in(tmp_path / name, shell), KIND, made, flags)
         for name, flags in (("same", ()), ("other", (PADDING,)), ("again", (PADDING,)))

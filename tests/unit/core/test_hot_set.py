@@ -13,7 +13,7 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.build.steps import archive_members
 from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
-from upshift.profile import training
+from upshift.profile import hotness, training
 from upshift.profile.hotness import (
     Counted,
     attribute,
@@ -30,6 +30,7 @@ from upshift.server import instance
 from upshift.server.kind import Program
 from upshift.shell import Command, SystemShell
 from upshift.workbench import Workbench
+from upshift.workload.driver import LoadReport
 from upshift.workload.model import Workload
 
 # As lld prints it: a static function of two objects, an archive's member, an empty section, and data.
@@ -159,6 +160,17 @@ def test_samples_go_to_objects_and_symbols(link_map: LinkMap) -> None:
     assert (counted.total, counted.seen, counted.method) == (3, 3, "perf")
 
 
+def test_samples_of_a_server_below_a_link(link_map: LinkMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perf has the kernel's name for it."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to("disk")
+    (tmp_path / "disk" / "server").touch()
+    monkeypatch.setattr(hotness, "_segments", lambda _server: [(0x800, 0x800, 0x1000)])
+    shell = FakeShell({"perf script": Output(SCRIPT.replace(str(SERVER), str((tmp_path / "disk" / "server").resolve())))})
+    counted = hotness.count_samples(shell, tmp_path / "a.perf", tmp_path / "cache" / "server", link_map)
+    assert counted.total == 3
+
+
 def test_samples_of_another_server_count_for_nothing(link_map: LinkMap) -> None:
     assert attribute(SCRIPT.splitlines(), Path("/other/server"), [(0x800, 0x800, 0x1000)], link_map).total == 0
 
@@ -223,6 +235,13 @@ def test_the_whole_tree_is_what_the_server_holds(shell: FakeShell, plain: Build,
 def test_several_workloads_counts_add_up_by_their_shares() -> None:
     both = merged([(counted(main=1, parse=2), 1.0), (counted(main=10), 0.5)])
     assert both.by_symbol == {"main": 6, "parse": 2} and (both.total, both.seen) == (8, 13)
+
+
+def test_a_workload_without_a_sample_is_not_passed_over() -> None:
+    """The others have samples enough for a hot set."""
+    sampled, silent = Counted({"a.o": 900}, {"f": 900}, 900, "perf"), Counted({}, {}, 0, "perf")
+    with pytest.raises(LoadFailed, match="1 of 2 workloads left no sample"):
+        merged([(sampled, 1.0), (silent, 9.0)])
 
 
 def test_a_workload_that_was_sampled_for_longer_makes_no_other_hot_set(shell: FakeShell, plain: Build) -> None:
@@ -301,6 +320,23 @@ def test_each_workload_trains_a_server_of_its_own_that_ends_cleanly(tmp_path: Pa
     assert room.shell.spawned[0].env["LLVM_PROFILE_FILE"] == "/raw/a/%p.profraw"
     assert [(each.cpu_s, each.share) for each in trained] == [(0.5, 4.0)] * 2
     assert list(tmp_path.glob("data*")) == []
+
+
+@pytest.mark.parametrize(("errors", "told"), [(20, 0), (21, 1)])
+def test_a_training_that_meets_errors_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int, told: int) -> None:
+    """A table that is missing makes a profile of how the server says so."""
+    monkeypatch.setattr(training, "run_load", lambda *_given, **_named: (LoadReport(errors=errors), 2000))
+    room = Class(tmp_path, [FakeProcess()])
+    train(
+        room.bench,
+        FakeKind(),
+        room.program,
+        room.template,
+        workloads("a"),
+        seconds=2,
+        environment=lambda _each: {},
+    )
+    assert room.progress.notes == [f"workload 'a' met {errors} errors, and the server was sampled or trained with them"] * told
 
 
 def test_a_recorder_that_overstays_is_told_to_end(tmp_path: Path) -> None:

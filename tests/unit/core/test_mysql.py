@@ -111,6 +111,12 @@ def test_the_pool(given: dict[str, str], size_bytes: int) -> None:
     assert KIND.pool_bytes(given) == size_bytes
 
 
+@pytest.mark.parametrize(("given", "most"), [({}, 151), ({"max_connections": "2K"}, 2048), ({"max_connections": "many"}, None)])
+def test_how_many_clients_a_configuration_lets_in(given: dict[str, str], most: int | None) -> None:
+    """What is no number the server refuses in its own words."""
+    assert KIND.most_connections(given) == most
+
+
 def test_data_are_tables_without_logs(tmp_path: Path) -> None:
     for name, size in (("upshift/sbtest1.ibd", 100), ("#innodb_redo/redo1", 1000), ("undo_001", 1000), ("ibdata1", 1000)):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
+from fakes import FakeProgress, FakeShell
 
-from upshift.errors import ServerFailed
+from upshift.errors import CommandFailed, ServerFailed
 from upshift.server import nesting
+from upshift.server.kind import Program
+from upshift.server.mysql import MySQL
+from upshift.shell import Command, Completed
+from upshift.workbench import Workbench
 
 
 class Connection:
@@ -43,6 +49,18 @@ def connect(monkeypatch: pytest.MonkeyPatch, limit: int, error: pymysql.MySQLErr
 def test_the_deepest_level_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     connect(monkeypatch, 2079, pymysql.OperationalError(number, "no more"))
     assert nesting.deepest(Path("/s")) == dict.fromkeys(("IF", "CASE", "ABS", "subquery"), 2079)
+
+
+def test_a_server_that_hangs_before_it_can_be_asked_is_ended(tmp_path: Path) -> None:
+    """What is asked how deep it may nest was compiled just now, and may do anything."""
+
+    class Hanging(FakeShell):
+        def run(self, command: Command, *, timeout_s: float | None = None, **named: Any) -> Completed:
+            raise CommandFailed(f"it did not end within {timeout_s or math.inf:.0f} s")
+
+    bench = Workbench(tmp_path, Hanging(), tmp_path / "log", FakeProgress())
+    with pytest.raises(CommandFailed, match="within 300 s"):
+        MySQL().nesting(Program(kind="mysql", binary=tmp_path / "mysqld"), tmp_path / "data", bench)
 
 
 def test_a_server_that_dies_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

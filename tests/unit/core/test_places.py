@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from fakes import FakeKind, FakeProcess, FakeShell
 
 from upshift.errors import ServerFailed
 from upshift.profile.places import Places, Trainees, divided
-from upshift.shell import Command
+from upshift.shell import Command, SystemShell
 from upshift.workload.model import Workload
 
 
@@ -86,3 +87,18 @@ def test_all_that_was_started_is_stopped_and_nothing_starts_any_more(tmp_path: P
     assert running.signals == [9] and ended.signals == []
     with pytest.raises(ServerFailed, match="was stopped"):
         trainees.spawn(Command(("server",)), log=tmp_path / "log")
+
+
+def test_what_a_load_s_shell_started_is_stopped_with_it(tmp_path: Path) -> None:
+    shell, pid = SystemShell(), tmp_path / "pid"
+    trainees = Trainees(shell)
+    trainees.spawn(Command(("sh", "-c", f"sleep 600 & echo $! > {pid}.new; mv {pid}.new {pid}; wait")), log=tmp_path / "log")
+    try:
+        deadline = time.monotonic() + 30
+        while not pid.is_file() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        trainees.stop()
+        driver = int(pid.read_text())
+        assert not psutil.pid_exists(driver) or psutil.Process(driver).status() == psutil.STATUS_ZOMBIE
+    finally:
+        shell.close()

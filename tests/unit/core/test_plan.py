@@ -189,6 +189,15 @@ def test_a_workload_of_another_server(tmp_path: Path) -> None:
         prepared(workloads=(str(file),))
 
 
+def test_a_workload_s_settings_lead_to_no_other_data(tmp_path: Path) -> None:
+    """A my.cnf names the data of the server in use: started there, a newer version would upgrade them."""
+    mine = workload(tmp_path, "mine", 'settings = { datadir = "/var/lib/mysql", tmpdir = "/tmp", pid-file = "/p" }')
+    with pytest.raises(
+        UsageError, match="workload 'mine' sets datadir, pid_file, tmpdir: Upshift starts mysql on its own data folder"
+    ):
+        prepared(workloads=(mine,))
+
+
 def test_workloads_that_ask_for_two_values_of_a_setting(tmp_path: Path) -> None:
     """Servers take a name with dashes and one with underscores for the same."""
     a = workload(tmp_path, "a", 'settings = { innodb-page-size = "4K" }')

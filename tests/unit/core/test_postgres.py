@@ -111,6 +111,7 @@ def test_the_pool_is_read_as_the_server_reads_it(value: str, size_bytes: int) ->
 
 def test_one_connection_is_upshift_s_own() -> None:
     assert KIND.most_connections(KIND.settings()) == 1099 and KIND.most_connections({}) == 99
+    assert KIND.most_connections({"max_connections": "many"}) is None, "the server says that this is no number"
 
 
 def test_the_newest_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,13 @@ def test_what_cannot_work_is_refused_with_the_file_and_the_key(tmp_path: Path, t
     assert caught.value.hint
 
 
+def test_a_recipe_in_another_encoding_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_bytes(b'description = "caf\xe9"\n')
+    with pytest.raises(RecipeError, match=r"mine\.toml cannot be read: 'utf-8'"):
+        read_recipe(file)
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -55,6 +55,28 @@ def test_a_server_is_started_with_the_settings_of_kind_and_workload_and_stopped_
     assert not home.exists() and kind.forgot == [server.socket]
 
 
+def test_a_socket_s_path_is_short_whatever_the_temporary_folder(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A longer one than 107 bytes is none, and no server starts on it."""
+    deep = tmp_path / ("scratch" * 15)
+    deep.mkdir()
+    monkeypatch.setattr("upshift.server.instance.tempfile.tempdir", str(deep))
+    with running(shell_of(FakeProcess()), FakeKind(), PROGRAM, tmp_path, log=log) as server:
+        assert len(str(server.socket)) <= 107
+    assert not server.socket.parent.exists() and list(deep.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["2m", "", "-1", "inf", "nan"])
+def test_a_limit_that_is_no_number(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("UPSHIFT_START_TIMEOUT_S", text)
+    with (
+        pytest.raises(UsageError, match=f"UPSHIFT_START_TIMEOUT_S={text}, which is not a number"),
+        running(shell_of(FakeProcess()), FakeKind(), PROGRAM, tmp_path, log=log),
+    ):
+        raise AssertionError("it never ran")
+
+
 def test_a_server_that_cannot_be_started_at_all_leaves_no_folder(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,14 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes import FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
 from upshift.errors import LoadFailed, ServerFailed, WorkloadError
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
+from upshift.shell import SystemShell
 from upshift.workload import driver
 from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_load
 from upshift.workload.library import find_workload, read_workload, shipped_workloads
@@ -96,6 +98,10 @@ def test_a_workload_of_ones_own(tmp_path: Path) -> None:
         (GOOD + "connections = 0", "connections: "),
         (GOOD + "weight = 0", "weight: "),
         (GOOD + "weight = -1.0", "weight: "),
+        *(
+            (f"name = '{name}'\n" + GOOD, "name: '")
+            for name in ("", "a/b", "../up", ".hidden", "50%", "two\tcolumns", "x" * 101)
+        ),
         (GOOD + "settings = { pool = 1 }", "settings.pool: "),
         ('fill = { command = "fill" }\nload = { command = ["load"] }', "fill.command: "),
         ('fill = { command = [] }\nload = { command = ["load"] }', "fill.command: "),
@@ -111,6 +117,13 @@ def test_a_malformed_file_is_refused_with_its_name_and_the_key(tmp_path: Path, t
         read_workload(file)
     assert said in caught.value.message and str(file) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_bytes(b'description = "caf\xe9"\n' + GOOD.encode())
+    with pytest.raises(WorkloadError, match=r"mine\.toml cannot be read: 'utf-8'"):
+        find_workload(str(file))
 
 
 @pytest.mark.parametrize(
@@ -181,6 +194,21 @@ def test_a_load_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(LoadFailed, match="did not end by itself"):
         Bench(tmp_path, hanging, iter((0, 100))).run(workload())
     assert hanging.signals == [9]
+
+
+def test_a_load_that_hangs_is_killed_with_the_driver_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on beside what is measured later."""
+    monkeypatch.setattr(driver, "OVERTIME_S", 0.0)
+    shell, bench = SystemShell(), Bench(tmp_path, ended())
+    made = workload(("sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; wait"))
+    load = begin_load(shell, bench.kind, made, bench.server, connections=1, seconds=1, seed=1, cpus=(), log=bench.log)
+    try:
+        with pytest.raises(LoadFailed, match="did not end by itself"):
+            load.finish()
+        pid = int((tmp_path / "pid").read_text())
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    finally:
+        shell.close()
 
 
 def test_a_server_that_dies_under_load_is_not_the_loads_failure(tmp_path: Path) -> None:
@@ -282,11 +310,22 @@ def test_a_report_in_json_is_the_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["", "\n", "done", "[1]", "3", "null", '{"errors": "many"}', '{"errors": null}', '{"latency_ms_p50": "fast"}']
+    "output",
+    [
+        *("", "\n", "done", "[1]", "3", "null"),
+        *('{"errors": "many"}', '{"errors": null}', '{"errors": Infinity}', '{"latency_ms_p50": "fast"}'),
+    ],
 )
 def test_a_report_that_is_not_the_promised_json(output: str) -> None:
     with pytest.raises(LoadFailed, match="is not a JSON object"):
         read_json(output)
+
+
+@pytest.mark.parametrize("value", ["Infinity", "NaN", "null"])
+def test_a_latency_that_is_no_number_is_none(value: str) -> None:
+    """A driver's mean of nothing, as Python writes it: no ratio can be made of it."""
+    report = read_json(f'{{"latency_ms_p99": {value}, "latency_ms_p50": 2}}')
+    assert (report.latency_ms_p50, report.latency_ms_p99) == (2.0, None)
 
 
 def test_the_reader_follows_the_file(tmp_path: Path) -> None:

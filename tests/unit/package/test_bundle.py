@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import VerifyFailed
 from upshift.package.bundle import Bundle, check, make_package
+from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
 from upshift.values import file_sha256
 
@@ -120,6 +122,20 @@ def test_plugins_are_packed_stripped_and_summed_too(house: House) -> None:
     assert [Path(line.split()[-1]).name for line in shell.lines if "objcopy" in line] == ["client", "server", "clone.so"]
     provenance = json.loads((made.folder / "provenance.json").read_text())
     assert provenance["sha256"]["lib/clone.so"] == file_sha256(plugin)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+@pytest.mark.parametrize("tag", ["--enable-new-dtags", "--disable-new-dtags"])
+def test_a_program_that_needs_libraries_of_the_build_folder_is_refused(house: House, tag: str) -> None:
+    """It starts wherever it is unpacked on this machine alone."""
+    shell, tree = SystemShell(), house.build.tree
+    (tree / "a.c").write_text("int main(void) { return 0; }\n")
+    linked = ("gcc", "a.c", "-o", "client", f"-Wl,{tag}")
+    shell.run(Command((*linked, "-Wl,-rpath,$ORIGIN/../lib"), cwd=tree))
+    house.make()
+    shell.run(Command((*linked, f"-Wl,-rpath,/usr/lib:{tree}/library_output_directory"), cwd=tree))
+    with pytest.raises(VerifyFailed, match=r"client needs shared libraries of the build folder.*/library_output"):
+        house.make()
 
 
 def test_the_same_content_gives_the_same_tarball(house: House) -> None:

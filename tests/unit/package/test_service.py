@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from fakes import FakeKind, FakeShell
 from test_bundle import House, house
 
 from upshift.cli.app import app
-from upshift.errors import UsageError
+from upshift.errors import UsageError, VerifyFailed
 from upshift.options import Options
+from upshift.package import service
 from upshift.package.service import Part, drop_in, refuse_parts
 from upshift.server.mysql import KIND
 from upshift.values import checked
@@ -51,7 +53,15 @@ def test_the_thread_pool_is_options_of_the_server() -> None:
     assert "bin/mysqld --plugin-load-add=thread_pool.so " in drop_in(KIND, ("thread-pool",), OPT)
 
 
-def test_the_package_holds_the_drop_in_and_its_library(house: House) -> None:
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The servers that were looked at; no fake process has a memory to look into."""
+    seen: list[int] = []
+    monkeypatch.setattr(service, "refuse_unloaded", lambda pid, _parts, _log: seen.append(pid))
+    return seen
+
+
+def test_the_package_holds_the_drop_in_and_its_library(house: House, loaded: list[int]) -> None:
     shell = FakeShell()
     made = house.make(shell=shell, parts=("huge-text", "batch", "thread-pool"))
     text = (made.folder / "upshift.conf").read_text()
@@ -60,7 +70,7 @@ def test_the_package_holds_the_drop_in_and_its_library(house: House) -> None:
     assert "lib/libupshift_hugetext.so" in json.loads((made.folder / "provenance.json").read_text())["sha256"]
 
 
-def test_the_package_is_tried_with_what_its_service_turns_on(house: House) -> None:
+def test_the_package_is_tried_with_what_its_service_turns_on(house: House, loaded: list[int]) -> None:
     shell = FakeShell()
     made = house.make(shell=shell, parts=("huge-text", "thread-pool"))
     (started,) = shell.spawned
@@ -68,6 +78,18 @@ def test_the_package_is_tried_with_what_its_service_turns_on(house: House) -> No
     assert started.env["LD_PRELOAD"] == str(unpacked / "lib" / "libupshift_hugetext.so")
     assert started.env["UPSHIFT_HUGETEXT_PROGRAM"] == "server"
     assert "--pool_size=2" in started.argv
+    assert loaded == [4711]
+
+
+def test_a_server_without_its_library_is_no_server_with_it(house: House, tmp_path: Path) -> None:
+    """The loader ignores a library that it cannot load, such as one below a folder with a space in its name."""
+    with pytest.raises(VerifyFailed, match=r"has not loaded lib/libupshift_hugetext\.so"):
+        service.refuse_unloaded(os.getpid(), ("huge-text",), tmp_path / "log")
+    service.refuse_unloaded(os.getpid(), ("batch",), tmp_path / "log")
+    maps = tmp_path / "proc" / "7" / "maps"
+    maps.parent.mkdir(parents=True)
+    maps.write_text("7f0-7f1 r-xp 0 fe:00 5 /opt/a b/lib/libupshift_hugetext.so\n")
+    service.refuse_unloaded(7, ("huge-text",), tmp_path / "log", root=tmp_path)
 
 
 def test_without_parts_nothing_is_preloaded(house: House) -> None:

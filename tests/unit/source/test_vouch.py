@@ -27,7 +27,10 @@ def test_nothing_beside_it_vouches_for_nothing(tarball: Path) -> None:
     assert vouched(tarball, SUM, FakeShell()).startswith("none")
 
 
-@pytest.mark.parametrize("line", [SUM, f"{SUM}  mysql.tar.gz", f"{SUM.upper()} *mysql.tar.gz", f"{SUM}  ./mysql.tar.gz"])
+@pytest.mark.parametrize(
+    "line",
+    [SUM, f"{SUM}  mysql.tar.gz", f"{SUM.upper()} *mysql.tar.gz", f"{SUM}  ./mysql.tar.gz", f"SHA256 (mysql.tar.gz) = {SUM}"],
+)
 def test_a_checksum_of_its_own_vouches(tarball: Path, line: str) -> None:
     beside(tarball, ".sha256", line + "\n")
     assert vouched(tarball, SUM, FakeShell()) == "mysql.tar.gz.sha256"
@@ -40,11 +43,18 @@ def test_a_list_of_checksums_is_searched_for_the_name(tarball: Path) -> None:
 
 def test_a_list_without_the_name_vouches_for_nothing(tarball: Path) -> None:
     tarball.with_name("SHA256SUMS").write_text(f"{SUM}  other.tar.gz\n")
-    assert vouched(tarball, SUM, FakeShell()).startswith("none")
+    assert vouched(tarball, SUM, FakeShell()) == "none (SHA256SUMS has no SHA-256 of mysql.tar.gz)"
 
 
-def test_another_checksum_is_refused(tarball: Path) -> None:
-    beside(tarball, ".sha256", "cd" * 32)
+def test_a_name_may_have_spaces(tmp_path: Path) -> None:
+    tarball = tmp_path / "my sql.tar.gz"
+    beside(tarball, ".sha256", f"{SUM}  my sql.tar.gz\n")
+    assert vouched(tarball, SUM, FakeShell()) == "my sql.tar.gz.sha256"
+
+
+@pytest.mark.parametrize("text", ["cd" * 32, f"SHA256 (mysql.tar.gz) = {'cd' * 32}"])
+def test_another_checksum_is_refused(tarball: Path, text: str) -> None:
+    beside(tarball, ".sha256", text)
     with pytest.raises(SourceError, match="does not match its checksum"):
         vouched(tarball, SUM, FakeShell())
 

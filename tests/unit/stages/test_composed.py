@@ -72,7 +72,7 @@ class Machine(FakeShell):
         leaves = {
             "-t commands": Output(COMMANDS),
             "-Wl,-Map=": Output(effect=lambda command: self._linked(command.argv)),
-            "perf script": Output(SAMPLES),
+            "perf script": Output(SAMPLES.replace("tree/server", str(Path("tree/server").resolve()))),
             "--instrument ": Output(effect=lambda command: self._counting(command.argv)),
             "show --all-functions": Output("  main:\n    Function count: 7\n"),
             "cp -a": Output(effect=lambda command: Path(command.argv[-1]).mkdir()),

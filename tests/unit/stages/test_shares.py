@@ -13,7 +13,7 @@ from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.errors import UpshiftError
+from upshift.errors import ProfileRefused, UpshiftError
 from upshift.profile import hotness, llvm
 from upshift.profile.training import Trained
 from upshift.source.model import Source
@@ -73,6 +73,20 @@ def test_the_merged_profile(lab: Lab, bench: Workbench, monkeypatch: pytest.Monk
     monkeypatch.setattr(llvm, "merge", merge)
     training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
     assert found == SHARES
+
+
+@pytest.mark.parametrize("size_bytes", [None, 0])
+def test_a_workload_without_a_profile_ends_the_training(
+    lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch, size_bytes: int | None
+) -> None:
+    """The others' counters alone would pass the gate, as the profile of a server that was not trained on this workload."""
+    raw = bench.folder / "raw"
+    training_leaves(monkeypatch, training, raw / "a" / "1.profraw")
+    if size_bytes is not None:  # the disk was full
+        (raw / "b").mkdir(parents=True)
+        (raw / "b" / "2.profraw").write_bytes(b"x" * size_bytes)
+    with pytest.raises(ProfileRefused, match="the training left no profile: b"):
+        training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
 
 
 def test_the_hot_set(lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.errors import VerifyFailed
+from upshift.errors import CommandFailed, VerifyFailed
+from upshift.server.kind import Program
 from upshift.source.model import Source
 from upshift.stages import verify
 from upshift.stages.post_link import PostLinked
@@ -35,6 +36,7 @@ class House:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.compared = Compared(run=2, passed=2, failed_on_both=())
         self.fails: Path | None = None
+        self.makes_no_data: Path | None = None
         self.hardening: Mapping[str, dict[str, str]] = {}
         self.kept: bool | None = None
         self._bench = Workbench(folder, FakeShell(), folder / "log", FakeProgress())
@@ -63,6 +65,11 @@ class House:
                 house._tested.append(server)
                 return super().verify(source, tree, server, *given, **named)
 
+            def nesting(self, program: Program, *given: Any) -> Mapping[str, int]:
+                if program.binary == house.makes_no_data:
+                    raise CommandFailed("server did not end within 300 s")
+                return super().nesting(program, *given)
+
         lab: Any = SimpleNamespace(stages=SimpleNamespace(run=run), kind=Kind(), jobs=2)
         return verify.verify(
             lab, SOURCE, PLAIN, optimised, PostLinked(build=BOLTED, applied="bolt", reason=""), "short", baseline
@@ -84,6 +91,12 @@ def test_a_post_linked_server_is_given_up_for_this_once(house: House) -> None:
     made = house.verify()
     assert (made.build, made.post_link, house.kept) == (OPTIMISED, "", False)
     assert "given up: a.b fails" in made.warnings[0]
+
+
+def test_a_post_linked_server_that_makes_no_data_is_given_up(house: House) -> None:
+    house.makes_no_data = BOLTED.server
+    made = house.verify()
+    assert made.build == OPTIMISED and "given up: server did not end within 300 s" in made.warnings[0]
 
 
 def test_there_is_nothing_to_fall_back_to_when_bolt_is_all(house: House) -> None:

@@ -96,6 +96,23 @@ def test_gcc_reads_its_own_version_not_the_packagers(tmp_path: Path) -> None:
     ]
 
 
+def test_a_gcc_and_a_g_plus_plus_of_two_versions_are_no_compiler(tmp_path: Path) -> None:
+    """Link-time optimisation reads no objects of another version."""
+    binaries = tmp_path / "usr/bin"
+    for name, version in (("gcc-12", "12.2.0"), ("g++-12", "12.2.0"), ("gcc-13", "13.3.0"), ("g++-13", "13.3.0")):
+        tool(binaries / name, f"{name} (Ubuntu) {version}\n")
+    (binaries / "gcc").symlink_to("gcc-13")
+    (binaries / "g++").symlink_to("g++-12")
+    shell = FakeShell(versions)
+    one = find("gcc", shell=shell, places=here(tmp_path))
+    assert (one.version, one.cc.name, one.cxx.name) == ("13.3.0", "gcc-13", "g++-13")
+    assert find("gcc", version="12", shell=shell, places=here(tmp_path)).cc.name == "gcc-12"
+    for name in ("gcc-12", "g++-13"):
+        (binaries / name).unlink()
+    with pytest.raises(MissingTool, match=r"gcc is 13\.3\.0, and g\+\+ beside it is 12\.2\.0"):
+        find("gcc", shell=shell, places=here(tmp_path))
+
+
 def test_old_gcc_is_refused(tmp_path: Path) -> None:
     for name in ("gcc", "g++"):
         tool(tmp_path / "usr/bin" / name, "gcc (Ubuntu 9.4.0-1ubuntu1) 9.4.0\n")

@@ -36,6 +36,14 @@ def test_what_fails_on_both_is_no_news() -> None:
     assert asked == ["main.a,main.b"]
 
 
+def test_servers_that_fail_alike_in_most_tests_are_not_tested() -> None:
+    """Where the machine lets none pass, none fails on the optimised server alone."""
+    names = tuple(f"main.{number}" for number in range(6))
+    with pytest.raises(NotTested, match=r"6 of 10 tests fail on the plain server, too, main\.0 first"):
+        compare_tests(fails(*names), fails(*names), "main")
+    assert compare_tests(fails(*names[:5]), fails(*names[:5]), "main").passed == 5
+
+
 def test_what_fails_on_the_optimised_server_alone_is_named() -> None:
     with pytest.raises(VerifyFailed, match=r"1 of 10 tests fail on the optimised server alone: main\.b 'row'"):
         compare_tests(fails("main.a", "main.b 'row'"), fails("main.a", "main.b 'mixed'"), "main")
