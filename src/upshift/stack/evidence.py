@@ -72,7 +72,7 @@ class Statement(Value):
     text: str
     verb: str
     as_text: int
-    """Executions as text."""
+    """Executions as text, and COPY."""
     executes: int
     """Executions of a prepared statement; a bulk execution is one."""
     prepares: int
@@ -122,8 +122,8 @@ class Loop(Value):
     body: int
     """Statements from one execution to the next, at most: 1, where there is no other between."""
     runs: int
-    time_us: int
-    """Of their exchanges, and of the gaps between those."""
+    again_us: int
+    """Of all executions but each run's first, with the gaps before them."""
     gap_us_median: float
     exchange_us_median: float
     changed_median: float | None

@@ -6,6 +6,7 @@ from upshift.stack.timeline import LITERAL, SEGMENT_BYTES
 
 _LITERAL = LITERAL.replace("'", "''")
 _DATA = "('select', 'insert', 'update', 'delete', 'replace', 'call')"
+_EXECUTIONS = "('query', 'copy', 'execute', 'bulk_execute')"
 
 STATEMENTS = rf"""
 WITH prepared AS (
@@ -22,7 +23,7 @@ WITH prepared AS (
   GROUP BY about, connection, n
 ), medians AS (SELECT about, median(rows) AS rows_median FROM results GROUP BY about)
 SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 'other') AS verb,
-  count(*) FILTER (kind = 'query') AS as_text,
+  count(*) FILTER (kind IN ('query', 'copy')) AS as_text,
   count(*) FILTER (kind IN ('execute', 'bulk_execute')) AS executes,
   count(*) FILTER (kind = 'prepare') AS prepares,
   count(*) FILTER (again) AS prepares_again,
@@ -36,8 +37,8 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   median(fetch_size) AS fetch_size,
   coalesce(sum(round_trips), 0)::BIGINT AS round_trips,
   sum(own_us)::BIGINT AS time_us,
-  coalesce(sum(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute', 'fetch')), 0)::BIGINT AS server_us,
-  coalesce(median(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute')), 0) AS server_us_median,
+  coalesce(sum(wait_us - network_us) FILTER (kind IN {_EXECUTIONS} OR kind = 'fetch'), 0)::BIGINT AS server_us,
+  coalesce(median(wait_us - network_us) FILTER (kind IN {_EXECUTIONS}), 0) AS server_us_median,
   coalesce(sum(wait_us - network_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
   -- A request that is not sent saves the gap before it, too.
   coalesce(sum(own_us + gap_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
@@ -99,12 +100,12 @@ WITH flights AS (
   FROM beside
 ), runs AS (
   SELECT statement, any_value(verb) AS verb, count(*) AS length, max(apart) FILTER (again) AS body,
-    sum(own_us) + coalesce(sum(gap_us) FILTER (again), 0) AS time_us,
+    sum(own_us + gap_us) FILTER (again) AS again_us,
     median(gap_us) FILTER (again) AS gap_us, median(own_us) AS exchange_us, median(changed) AS changed,
     median(affected) AS affected
   FROM numbered GROUP BY connection, tx, run, statement HAVING count(*) > 1
 )
-SELECT statement, any_value(verb) AS verb, length, body, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
+SELECT statement, any_value(verb) AS verb, length, body, count(*) AS runs, sum(again_us)::BIGINT AS again_us,
   median(gap_us) AS gap_us_median, median(exchange_us) AS exchange_us_median,
   median(changed) AS changed_median, coalesce(median(affected), 0) AS affected_median
 FROM runs GROUP BY statement, length, body ORDER BY statement, length, body
@@ -163,6 +164,8 @@ WITH small AS (
   SELECT request_end_us - request_us AS sending_us,
     CASE WHEN bytes_received <= {SEGMENT_BYTES} THEN last_byte_us - first_byte_us END AS receiving_us
   FROM timeline WHERE bytes_sent <= {SEGMENT_BYTES} AND kind NOT IN ('long_data', 'copy')
+    -- What the server asks for in between, as the file of LOAD DATA LOCAL, comes later by its nature.
+    AND round_trips < 2
 )
 SELECT count(*) AS requests, count(*) FILTER (sending_us > 0) AS split, coalesce(sum(sending_us), 0)::BIGINT AS split_us,
   count(*) FILTER (sending_us BETWEEN 35000 AND 45000 OR receiving_us BETWEEN 35000 AND 45000) AS stalls,
@@ -174,7 +177,8 @@ FROM small
 LOGINS = """
 WITH first AS (SELECT connection, min(request_us) AS request_us FROM timeline GROUP BY connection)
 SELECT count(*) AS logins, coalesce(sum(login_round_trips), 0)::BIGINT AS round_trips,
-  coalesce(median(greatest(0, request_us - began_us)), 0) AS login_us_median
+  -- greatest() passes over NULL: a connection without a request would count as a login of 0 µs.
+  coalesce(median(greatest(0, request_us - began_us)) FILTER (request_us IS NOT NULL), 0) AS login_us_median
 FROM sessions LEFT JOIN first USING (connection) WHERE NOT joined_late
 """
 
@@ -192,8 +196,11 @@ WITH failed AS (
   SELECT connection, tx, exchange, own_us, CASE
     WHEN error_code = 1213 OR sqlstate = '40P01' THEN 'deadlock'
     WHEN error_code IN (1205, 3572) OR sqlstate = '55P03' THEN 'timeout'
-    WHEN sqlstate = '40001' THEN 'serialization' END AS why
-  FROM timeline WHERE error_code IS NOT NULL
+    WHEN sqlstate = '40001' THEN 'serialization' END AS why,
+    -- PostgreSQL skips what follows an error up to the next Sync: it has the error's SQLSTATE, and failed by no lock of its own.
+    coalesce(error_code = 0 AND sqlstate = lag(sqlstate) OVER (PARTITION BY connection, tx ORDER BY request_us, exchange), false)
+      AS skipped
+  FROM timeline QUALIFY error_code IS NOT NULL AND NOT skipped
 ), whole AS (
   SELECT sum(own_us + gap_us) AS time_us FROM timeline
   WHERE (connection, tx) IN (SELECT (connection, tx) FROM failed WHERE why IS NOT NULL AND tx IS NOT NULL)

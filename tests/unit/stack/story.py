@@ -155,6 +155,10 @@ class Connection:
         """Sends a statement as text."""
         self._exchange("query", sql, **told)
 
+    def copies(self, sql: str, **told: Any) -> None:
+        """PostgreSQL's COPY."""
+        self._exchange("copy", sql, **told)
+
     def prepares(self, sql: str, **told: Any) -> None:
         self._exchange("prepare", sql, **{"wait_us": 120, **told})
 

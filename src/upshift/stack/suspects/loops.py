@@ -70,7 +70,7 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
     time_us = {each.statement: 0.0 for each in guilty}
     by_statement: defaultdict[str, list[Loop]] = defaultdict(list)
     for each in guilty:
-        time_us[each.statement] += each.time_us * (each.length - 1) / each.length
+        time_us[each.statement] += each.again_us
         by_statement[each.statement].append(each)
     runs, executions = sum(each.runs for each in guilty), sum(each.runs * each.length for each in guilty)
     return found(
