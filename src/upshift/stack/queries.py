@@ -197,10 +197,10 @@ WITH failed AS (
     WHEN error_code = 1213 OR sqlstate = '40P01' THEN 'deadlock'
     WHEN error_code IN (1205, 3572) OR sqlstate = '55P03' THEN 'timeout'
     WHEN sqlstate = '40001' THEN 'serialization' END AS why,
-    -- PostgreSQL skips what follows an error up to the next Sync: it has the error's SQLSTATE, and failed by no lock of its own.
-    coalesce(error_code = 0 AND sqlstate = lag(sqlstate) OVER (PARTITION BY connection, tx ORDER BY request_us, exchange), false)
-      AS skipped
-  FROM timeline QUALIFY error_code IS NOT NULL AND NOT skipped
+    -- PostgreSQL skips what follows an error up to the next Sync: that has the error's SQLSTATE, and no lock of its own.
+    coalesce(error_code = 0 AND sqlstate = lag(sqlstate) OVER w, false) AS skipped
+  FROM timeline WINDOW w AS (PARTITION BY connection, tx ORDER BY request_us, exchange)
+  QUALIFY error_code IS NOT NULL AND NOT skipped
 ), whole AS (
   SELECT sum(own_us + gap_us) AS time_us FROM timeline
   WHERE (connection, tx) IN (SELECT (connection, tx) FROM failed WHERE why IS NOT NULL AND tx IS NOT NULL)

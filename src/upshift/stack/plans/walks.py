@@ -34,8 +34,9 @@ def estimated_examined(tree: Node, times: float = 1.0) -> float:
 
 
 def _is_filled_once(tree: Node) -> bool:
-    """Whether its rows are kept and read again from there, however often that is. MySQL's "Temporary table" is filled each time,
-    and so is what it invalidates; PostgreSQL's Memoize keeps the rows of some values.
+    """Whether its rows are kept, and read again from there however often that is.
+
+    MySQL fills its "Temporary table" each time, and what it invalidates; PostgreSQL's Memoize keeps the rows of some values.
     """
     return (
         tree.operation == "materialize"

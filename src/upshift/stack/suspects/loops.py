@@ -20,7 +20,7 @@ def row_by_row(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         "C6",
         _guilty(evidence, thresholds, batch=False),
         thresholds,
-        limits="That one statement can do for all keys is inferred: the next key may depend on the answer before.",
+        limits="The trace does not show that one statement can do for all keys: the next key may depend on the previous answer.",
     )
 
 
@@ -31,7 +31,7 @@ def batch_not_rewritten(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         "C7",
         _guilty(evidence, thresholds, batch=True),
         thresholds,
-        limits="Whether the driver takes a batch apart or the application sends its rows one by one is not in the trace: "
+        limits="The trace does not show whether the driver takes a batch apart or the application sends its rows one by one: "
         "their requests look the same.",
     )
 
@@ -101,5 +101,5 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
                 :MOST_STATEMENTS
             ]
         ),
-        limits=f"The share is the time of all but one of each run, with the client's gaps between. {limits}",
+        limits=f"The share is the time of all executions but the first of each run, with the client's gaps before them. {limits}",
     )

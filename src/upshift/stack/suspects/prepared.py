@@ -71,7 +71,7 @@ def sends_text_again(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             lambda each: each.text_server_us,
             lambda each: (figure("executions_as_text", each.as_text, "", "C2.executions"),),
         ),
-        limits="The share is all of their time in the server. Preparing saves the parsing and a part of the planning of it.",
+        limits="The share is all of the statements' time in the server. Preparing saves the parsing, and a part of the planning.",
     )
 
 
@@ -104,6 +104,5 @@ def literals_in_prepared_text(evidence: Evidence, thresholds: Thresholds) -> Out
             lambda each: (figure("texts", each.prepared_literals, "", "C13.texts"), figure("prepares", each.prepares)),
         ),
         limits="The share is the time of the prepares and closes, with the client's gaps before them. "
-        "The memory that the statements hold in the server is not in the trace; "
-        "max_prepared_stmt_count bounds it.",
+        "The trace does not show the memory that the statements hold in the server; max_prepared_stmt_count bounds it.",
     )

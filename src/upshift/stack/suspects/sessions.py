@@ -37,7 +37,7 @@ def session_chatter(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             )
             for each in evidence.chatter
         ),
-        limits="Some of it may be needed: a variable that really changes from one transaction to the next.",
+        limits="Some of it may be needed: a variable may really change from one transaction to the next.",
     )
 
 
@@ -61,5 +61,5 @@ def reconnects(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("login_us_median", seen.login_us_median, "us"),
             figure("login_round_trips", seen.round_trips, "round_trips"),
         ),
-        limits="A login's time goes to its first request. Logins are no part of the budget; the share is of both together.",
+        limits="A login lasts to the connection's first request. Logins are not part of the budget: the share is of both together.",
     )

@@ -30,7 +30,8 @@ def found(*trees: Node, executed: bool = True) -> dict[str, Finding]:
 
 def step(kind: str, *plans: dict[str, Any], rows: float = 1, loops: float = 1, **members: Any) -> dict[str, Any]:
     counted = {"Plan Rows": rows, "Actual Rows": rows, "Actual Loops": loops}
-    return {"Node Type": kind, **counted, **{key.replace("_", " "): each for key, each in members.items()}, "Plans": list(plans)}
+    named = {key.replace("_", " "): each for key, each in members.items()}
+    return {"Node Type": kind, **counted, **named, "Plans": list(plans)}
 
 
 def scan(table: str, rows: float, loops: float = 1, **members: Any) -> dict[str, Any]:
