@@ -116,8 +116,8 @@ RULES: Mapping[str, PlanRule] = {
         "the same plan over as many rows takes about the same time",
         "Look first at the settings that differ, listed with the servers. Then measure both programs with this workload "
         "(`upshift measure`), and ask `upshift explain` which functions take the time.",
-        "The times include the machines of both servers, and the counting of EXPLAIN. The status is inferred where a server does "
-        "not tell its own time: the client's clock then includes the network.",
+        "The times include the machines of both servers, and the counting of EXPLAIN. The status is inferred where a server "
+        "does not tell its own time: the client's clock then includes the network.",
         sure="measured",
     ),
 }

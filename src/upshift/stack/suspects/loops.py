@@ -20,7 +20,7 @@ def row_by_row(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         "C6",
         _guilty(evidence, thresholds, batch=False),
         thresholds,
-        limits="The trace does not show that one statement can do for all keys: the next key may depend on the previous answer.",
+        limits="The trace does not show that one statement can do for all keys: a key may depend on the answer before it.",
     )
 
 
@@ -101,5 +101,6 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
                 :MOST_STATEMENTS
             ]
         ),
-        limits=f"The share is the time of all executions but the first of each run, with the client's gaps before them. {limits}",
+        limits="The share is the time of all executions but the first of each run, with the client's gaps before them. "
+        f"{limits}",
     )

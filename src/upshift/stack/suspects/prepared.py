@@ -71,7 +71,7 @@ def sends_text_again(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             lambda each: each.text_server_us,
             lambda each: (figure("executions_as_text", each.as_text, "", "C2.executions"),),
         ),
-        limits="The share is all of the statements' time in the server. Preparing saves the parsing, and a part of the planning.",
+        limits="The share is all of their time in the server. Preparing saves the parsing, and a part of the planning.",
     )
 
 

@@ -133,6 +133,6 @@ def metadata(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("definitions_of_bytes", share, "share", "C12.share"),
             figure("large_answers", seen.large_answers),
         ),
-        limits="The share divides the time as the bytes are divided. It leaves out descriptions that fit into the answer's first "
-        "segment: they cost next to nothing.",
+        limits="The share divides the time as the bytes are divided. It leaves out descriptions that fit into the answer's "
+        "first segment: they cost next to nothing.",
     )

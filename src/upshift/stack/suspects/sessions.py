@@ -61,5 +61,5 @@ def reconnects(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("login_us_median", seen.login_us_median, "us"),
             figure("login_round_trips", seen.round_trips, "round_trips"),
         ),
-        limits="A login lasts to the connection's first request. Logins are not part of the budget: the share is of both together.",
+        limits="A login lasts to the connection's first request. It is no part of the budget: the share is of both together.",
     )
