@@ -124,8 +124,7 @@ _BY_NAME = (
         "256).",
         C2="Set preferQueryMode=extended.",
         C3="Set defaultRowFetchSize=0, or call setFetchSize(0).",
-        C5="Set autosave=never: with always and conservative, the driver sends a SAVEPOINT before each statement of a "
-        "transaction.",
+        C5="Set variables once, by options=-c%20NAME=VALUE in the URL. Let the pool test only connections that were idle.",
         C7="Set reWriteBatchedInserts=true: the driver then joins the INSERTs of a batch.",
         C11="Use a connection pool, with a maxLifetime of minutes.",
     ),

@@ -93,7 +93,7 @@ class Statement(Value):
     """The median."""
     round_trips: int
     time_us: int
-    """Of all its exchanges, without client gaps."""
+    """Of all its exchanges, without client gaps. This and the next three have what leads a flight of PostgreSQL's with them."""
     server_us: int
     """Of executions and fetches, without the network."""
     server_us_median: float

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from upshift.stack.timeline import LITERAL, SEGMENT_BYTES
+from upshift.stack.timeline import EXECUTIONS, LITERAL, SEGMENT_BYTES
 
 _LITERAL = LITERAL.replace("'", "''")
 _DATA = "('select', 'insert', 'update', 'delete', 'replace', 'call')"
-_EXECUTIONS = "('query', 'copy', 'execute', 'bulk_execute')"
 
 STATEMENTS = rf"""
 WITH prepared AS (
@@ -36,10 +35,10 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   coalesce(any_value(rows_median), 0) AS rows_median,
   median(fetch_size) AS fetch_size,
   coalesce(sum(round_trips), 0)::BIGINT AS round_trips,
-  sum(own_us)::BIGINT AS time_us,
-  coalesce(sum(wait_us - network_us) FILTER (kind IN {_EXECUTIONS} OR kind = 'fetch'), 0)::BIGINT AS server_us,
-  coalesce(median(wait_us - network_us) FILTER (kind IN {_EXECUTIONS}), 0) AS server_us_median,
-  coalesce(sum(wait_us - network_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
+  sum(charged_us)::BIGINT AS time_us,
+  coalesce(sum(charged_server_us) FILTER (executes), 0)::BIGINT AS server_us,
+  coalesce(median(charged_server_us) FILTER (kind IN {EXECUTIONS}), 0) AS server_us_median,
+  coalesce(sum(charged_server_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
   -- A request that is not sent saves the gap before it, too.
   coalesce(sum(own_us + gap_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
   coalesce(sum(own_us + gap_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
@@ -72,8 +71,7 @@ _MOST_APART = 16
 # its flight, as a portal that pgjdbc closes with the next request, has the flight's round trip, and its time.
 LOOPS = f"""
 WITH flights AS (
-  SELECT *, sum(round_trips) OVER (PARTITION BY connection ORDER BY exchange) AS flight,
-    kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL AS of_data
+  SELECT *, kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL AS of_data
   FROM timeline
 ), timed AS (
   SELECT * EXCLUDE (own_us, gap_us),
@@ -138,7 +136,9 @@ _FUNCTIONS = r"(database|schema|version|connection_id|user|current_user|last_ins
 
 CHATTER = rf"""
 WITH classed AS (
-  SELECT digest_text, round_trips, own_us + gap_us AS own_us, CASE
+  -- What leads a flight goes with the statement that follows: without it, the flight would take as long.
+  SELECT digest_text, CASE WHEN leads THEN 0 ELSE round_trips END AS round_trips,
+    CASE WHEN leads THEN 0 ELSE own_us + gap_us END AS own_us, CASE
     WHEN kind = 'ping' THEN 'ping'
     WHEN kind IN ('reset_connection', 'reset_statement', 'change_user') OR regexp_matches(digest_text, '(?i)^\s*DISCARD\b')
       THEN 'reset'
@@ -186,7 +186,8 @@ DEFINITIONS = f"""
 SELECT coalesce(sum(definition_bytes), 0)::BIGINT AS definition_bytes,
   coalesce(sum(bytes_received), 0)::BIGINT AS bytes_received,
   count(*) FILTER (definition_bytes >= {SEGMENT_BYTES}) AS large_answers,
-  coalesce(sum(own_us * definition_bytes / bytes_received) FILTER (definition_bytes >= {SEGMENT_BYTES}), 0)::DOUBLE AS large_us
+  coalesce(sum(charged_us * definition_bytes / bytes_received) FILTER (definition_bytes >= {SEGMENT_BYTES}), 0)::DOUBLE
+    AS large_us
 FROM timeline
 """
 
@@ -227,8 +228,8 @@ GROUP BY client, client_version, attributes->>'$._connector_name' ORDER BY time_
 WHOLE = """
 WITH wide AS (SELECT count(*) AS requests FROM timeline WHERE tx IS NOT NULL GROUP BY connection, tx)
 SELECT coalesce((SELECT max(requests) FROM wide), 0) AS widest_transaction,
-  count(*) FILTER (verb = 'commit') AS commits,
-  coalesce(median(wait_us - network_us) FILTER (verb = 'commit'), 0) AS commit_us_median,
+  count(*) FILTER (verb = 'commit' AND executes) AS commits,
+  coalesce(median(charged_server_us) FILTER (verb = 'commit' AND executes), 0) AS commit_us_median,
   -- Each execution's own, where the log tells them of all.
   CASE WHEN bool_and(lock_us IS NOT NULL) THEN sum(lock_us)::BIGINT END AS lock_us FROM timeline
 """

@@ -15,6 +15,9 @@ AGREE = 2
 SEGMENT_BYTES = 1448
 """What one TCP segment carries over Ethernet."""
 
+EXECUTIONS = "('query', 'copy', 'execute', 'bulk_execute')"
+"""Kinds of exchanges that execute a statement; a fetch goes on with one."""
+
 LITERAL = r"'(?:[^'\\]|\\.|'')*'|\b\d[\w.]*"
 """A text or a number in a statement."""
 
@@ -28,7 +31,7 @@ def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": str(folder / "spill")})
     for name in ("exchanges", "sessions"):
         database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(folder / f'{name}.parquet')})")
-    database.execute(_TIMELINE)
+    database.execute(_TIMELINE.format(at_once=str(read_facts(folder).get("family") == "postgres").lower()))
     return database
 
 
@@ -43,6 +46,8 @@ def _quoted(path: Path) -> str:
 
 
 # A request may be sent before the answer to the one before it has come: its time begins where that ended.
+# PostgreSQL sends its answers to all of a flight at the flight's end. What leads a flight, such as a BEGIN, a prepare or the
+# close of a portal, is answered together with the statement that it is sent for: their time is charged to that statement.
 _TIMELINE = f"""
 CREATE TEMP TABLE timeline AS
 WITH ordered AS (
@@ -83,12 +88,26 @@ WITH ordered AS (
   SELECT connection, CASE WHEN sum(trips) >= {TRUSTED_ROUND_TRIPS} AND count(*) FILTER (least_us <= {AGREE} * of_connection) > 1
     THEN min(least_us) ELSE coalesce((SELECT all_us FROM of_all), 0) END AS round_trip_us
   FROM beside GROUP BY connection
+), divided AS (
+  SELECT timed.* EXCLUDE (tx_before, before_gap_us),
+    CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
+    CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
+    coalesce(round_trip_us, 0) AS round_trip_us,
+    least(wait_us, coalesce(round_trips, 0) * coalesce(round_trip_us, 0)) AS network_us,
+    own_us - wait_us AS untold_us,
+    sum(round_trips) OVER (PARTITION BY connection ORDER BY exchange) AS flight,
+    kind IN {EXECUTIONS} OR kind = 'fetch' AS executes
+  FROM timed LEFT JOIN least USING (connection)
+), led AS (
+  SELECT *, CASE WHEN {{at_once}} AND flight > 0
+    THEN min(exchange) FILTER (executes AND coalesce(verb, '') NOT IN ('begin', 'savepoint', 'set'))
+      OVER (PARTITION BY connection, flight) END AS led
+  FROM divided
 )
-SELECT timed.* EXCLUDE (tx_before, before_gap_us),
-  CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
-  CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
-  coalesce(round_trip_us, 0) AS round_trip_us,
-  least(wait_us, coalesce(round_trips, 0) * coalesce(round_trip_us, 0)) AS network_us,
-  own_us - wait_us AS untold_us
-FROM timed LEFT JOIN least USING (connection)
+SELECT * EXCLUDE (led), coalesce(exchange < led, false) AS leads,
+  CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(own_us) FILTER (exchange <= led) OVER w ELSE own_us END
+    AS charged_us,
+  CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(wait_us - network_us) FILTER (exchange <= led) OVER w
+    ELSE wait_us - network_us END AS charged_server_us
+FROM led WINDOW w AS (PARTITION BY connection, flight)
 """

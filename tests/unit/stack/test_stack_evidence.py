@@ -264,6 +264,45 @@ def test_a_connection_without_a_request_has_no_time_of_a_login(tmp_path: Path) -
     assert (logins.logins, logins.login_us_median) == (9, 3010)
 
 
+@pytest.mark.parametrize(("family", "charged"), [("postgres", True), ("mysql", False)])
+def test_a_flight_of_postgresqls_is_charged_to_the_statement_that_it_is_sent_for(
+    tmp_path: Path, family: str, charged: bool
+) -> None:
+    """As pgjdbc sends it: BEGIN leads the first statement, and both are prepared in their flight. So is COMMIT in its own."""
+    story = Story(family)
+    app = story.connection()
+    for _ in range(10):
+        app.prepares("BEGIN", wait_us=900)
+        together = {"gap_us": -900, "wait_us": 900, "round_trips": 0}
+        app.executes("BEGIN", **together)
+        app.prepares(SELECT, **together)
+        app.executes(SELECT, 1, **together)
+        app.prepares("COMMIT", wait_us=300)
+        app.executes("COMMIT", gap_us=-300, wait_us=300, round_trips=0)
+    evidence = read_evidence(story.export(tmp_path))
+    seen = {each.text: each for each in evidence.statements}
+    assert sum(each.time_us for each in evidence.statements) == evidence.budget.total_us
+    times = {text: (each.time_us, each.server_us, each.server_us_median) for text, each in seen.items()}
+    assert times == (
+        {"BEGIN": (0, 0, 0), SELECT: (9000, 9000, 900), "COMMIT": (3000, 3000, 300)}
+        if charged
+        else {"BEGIN": (9000, 0, 0), SELECT: (0, 0, 0), "COMMIT": (3000, 0, 0)}
+    )
+    assert (evidence.commits, evidence.commit_us_median) == (10, 300 if charged else 0)
+
+
+def test_a_savepoint_that_goes_with_its_statement_costs_no_round_trip(tmp_path: Path) -> None:
+    """As pgjdbc sends it with autosave=always."""
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    with app.transaction():
+        app.executes("SAVEPOINT a", wait_us=900)
+        app.executes(SELECT, 1, gap_us=-900, wait_us=900, round_trips=0)
+        app.executes("SAVEPOINT b", wait_us=200)
+    (chatter,) = read_evidence(story.export(tmp_path)).chatter
+    assert (chatter.requests, chatter.round_trips, chatter.time_us) == (2, 1, 200 + 10)
+
+
 def test_a_copy_is_an_execution(tmp_path: Path) -> None:
     story = Story("postgres", "15.18")
     story.connection().copies("COPY t FROM STDIN", wait_us=5000, sending_us=9000)

@@ -7,6 +7,8 @@ from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, f
 from upshift.stack.suspects.model import Outcome
 from upshift.stack.suspects.thresholds import Thresholds
 
+_AT_ONCE = " PostgreSQL answers a prepare together with the execution in its flight: the share then includes the execution."
+
 
 def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C1: the same connection prepares the same text again."""
@@ -36,7 +38,8 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             _again_us,
             lambda each: (figure("prepares_again", each.prepares_again), figure("executions", each.executes)),
         ),
-        limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them.",
+        limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them."
+        + _AT_ONCE * (evidence.trace.family == "postgres"),
     )
 
 
