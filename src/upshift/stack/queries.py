@@ -40,8 +40,8 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   coalesce(median(charged_server_us) FILTER (kind IN {EXECUTIONS}), 0) AS server_us_median,
   coalesce(sum(charged_server_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
   -- A request that is not sent saves the gap before it, too.
-  coalesce(sum(own_us + gap_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
-  coalesce(sum(own_us + gap_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
+  coalesce(sum(prepare_us), 0)::BIGINT AS prepare_us,
+  coalesce(sum(prepare_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'close_statement'), 0)::BIGINT AS close_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch'), 0)::BIGINT AS fetch_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch' OR cursor), 0)::BIGINT AS cursor_us

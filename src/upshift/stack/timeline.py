@@ -103,11 +103,20 @@ WITH ordered AS (
     THEN min(exchange) FILTER (executes AND coalesce(verb, '') NOT IN ('begin', 'savepoint', 'set'))
       OVER (PARTITION BY connection, flight) END AS led
   FROM divided
+), prepared AS (
+  SELECT *, exchange < led AND kind = 'prepare'
+    AND about = any_value(about) FILTER (exchange = led) OVER (PARTITION BY connection, flight) AS is_of_led
+  FROM led
 )
-SELECT * EXCLUDE (led), coalesce(exchange < led, false) AS leads,
+SELECT * EXCLUDE (led, is_of_led), coalesce(exchange < led, false) AS leads,
   CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(own_us) FILTER (exchange <= led) OVER w ELSE own_us END
     AS charged_us,
   CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(wait_us - network_us) FILTER (exchange <= led) OVER w
-    ELSE wait_us - network_us END AS charged_server_us
-FROM led WINDOW w AS (PARTITION BY connection, flight)
+    ELSE wait_us - network_us END AS charged_server_us,
+  -- With the gap before it, since a request that is not sent saves that, too.
+  CASE WHEN kind <> 'prepare' THEN 0
+    WHEN is_of_led THEN sum(own_us + gap_us) FILTER (exchange <= led) OVER w
+    WHEN exchange < led AND bool_or(is_of_led) OVER w THEN 0
+    ELSE own_us + gap_us END AS prepare_us
+FROM prepared WINDOW w AS (PARTITION BY connection, flight)
 """

@@ -289,6 +289,9 @@ def test_a_flight_of_postgresqls_is_charged_to_the_statement_that_it_is_sent_for
         else {"BEGIN": (9000, 0, 0), SELECT: (0, 0, 0), "COMMIT": (3000, 0, 0)}
     )
     assert (evidence.commits, evidence.commit_us_median) == (10, 300 if charged else 0)
+    # Nor is it known what preparing took of it: all of it is the upper bound.
+    assert (seen["BEGIN"].prepare_us, seen[SELECT].prepare_us) == ((0, 9000) if charged else (9000, 0))
+    assert seen["COMMIT"].prepare_again_us == 9 * 300
 
 
 def test_a_savepoint_that_goes_with_its_statement_costs_no_round_trip(tmp_path: Path) -> None:
