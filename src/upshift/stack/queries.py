@@ -21,7 +21,8 @@ WITH prepared AS (
     FROM timeline WHERE kind IN ('query', 'execute', 'fetch') AND about IS NOT NULL)
   GROUP BY about, connection, n
 ), medians AS (SELECT about, median(rows) AS rows_median FROM results GROUP BY about)
-SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 'other') AS verb,
+SELECT about AS statement, coalesce(any_value(digest_text) FILTER (statement = about), any_value(digest_text)) AS text,
+  coalesce(mode(verb), 'other') AS verb,
   count(*) FILTER (kind IN ('query', 'copy')) AS as_text,
   count(*) FILTER (kind IN ('execute', 'bulk_execute')) AS executes,
   count(*) FILTER (kind = 'prepare') AS prepares,

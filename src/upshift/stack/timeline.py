@@ -48,23 +48,36 @@ def _quoted(path: Path) -> str:
 # A request may be sent before the answer to the one before it has come: its time begins where that ended.
 # PostgreSQL sends its answers to all of a flight at the flight's end. What leads a flight, such as a BEGIN, a prepare or the
 # close of a portal, is answered together with the statement that it is sent for: their time is charged to that statement.
-_TIMELINE = f"""
+_TIMELINE = rf"""
 CREATE TEMP TABLE timeline AS
-WITH ordered AS (
-  SELECT * EXCLUDE (sql, parameters, answer),
+WITH named AS (
+  -- A cursor of SQL's, as psycopg's on the server's side: its FETCH is a fetch as that of the protocol.
+  SELECT * EXCLUDE (sql, parameters, answer) REPLACE (
+    CASE WHEN by_sql THEN 'fetch' ELSE kind END AS kind,
+    cursor OR declares AS cursor,
+    CASE WHEN by_sql THEN try_cast(regexp_extract(sql, '(?i)^\s*FETCH\s+(?:FORWARD\s+)?(\d+)', 1) AS BIGINT)
+      ELSE fetch_size END AS fetch_size)
+  FROM (
+    SELECT *, {{at_once}} AND kind IN {EXECUTIONS} AND coalesce(regexp_matches(digest_text, '(?i)^FETCH\b'), false) AS by_sql,
+      {{at_once}} AND kind IN {EXECUTIONS} AND coalesce(regexp_matches(digest_text, '(?i)^DECLARE\b.*\bCURSOR\b'), false)
+        AS declares
+    FROM exchanges)
+), ordered AS (
+  SELECT *,
     coalesce(last_byte_us, request_end_us) AS end_us,
     last_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS tx_before,
     first_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS tx_after,
-    last_value(CASE WHEN cursor THEN statement END IGNORE NULLS)
+    last_value(CASE WHEN cursor AND NOT by_sql THEN statement END IGNORE NULLS)
       OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS cursor_of
-  FROM exchanges WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
+  FROM named WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
 ), placed AS (
   SELECT * EXCLUDE (tx_before, tx_after, cursor_of),
     -- What is sent within a transaction belongs to it, whether or not its answer tells of transactions.
     coalesce("transaction", CASE WHEN tx_before = tx_after THEN tx_before END) AS tx,
     tx_before,
-    CASE WHEN statement IS NULL AND (kind IN ('fetch', 'close_statement', 'reset_statement') OR early_close)
-      THEN cursor_of ELSE statement END AS about,
+    CASE WHEN by_sql THEN coalesce(cursor_of, statement)
+      WHEN statement IS NULL AND (kind IN ('fetch', 'close_statement', 'reset_statement') OR early_close) THEN cursor_of
+      ELSE statement END AS about,
     coalesce(max(end_us) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), request_us) AS before_us
   FROM ordered WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
 ), timed AS (

@@ -10,7 +10,12 @@ from faulty_shop import shop
 from story import Story
 
 from upshift.stack.evidence import Statement
+from upshift.stack.proof import NotProvableError
+from upshift.stack.prove import refuse_forged
 from upshift.stack.read import read_evidence
+from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.rules import judge
+from upshift.stack.suspects.thresholds import Thresholds
 from upshift.stack.timeline import open_timeline
 
 SELECT = "SELECT a FROM t WHERE id = ?"
@@ -304,6 +309,27 @@ def test_a_savepoint_that_goes_with_its_statement_costs_no_round_trip(tmp_path: 
         app.executes("SAVEPOINT b", wait_us=200)
     (chatter,) = read_evidence(story.export(tmp_path)).chatter
     assert (chatter.requests, chatter.round_trips, chatter.time_us) == (2, 1, 200 + 10)
+
+
+def test_a_cursor_of_sql_is_fetched_from_as_one_of_the_protocol(tmp_path: Path) -> None:
+    """As psycopg's on the server's side sends it."""
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    declares = "DECLARE c CURSOR FOR SELECT a FROM t"
+    for _ in range(100):
+        with app.transaction():
+            app.executes(declares)
+            for _ in range(6):
+                app.asks("FETCH FORWARD 10 FROM c", rows=10)
+            app.asks("CLOSE c")
+    evidence = read_evidence(story.export(tmp_path))
+    seen = next(each for each in evidence.statements if each.text.startswith("DECLARE"))
+    assert (seen.cursors, seen.fetches, seen.fetch_size, seen.rows_median, seen.fetch_us) == (100, 600, 10, 60, 600 * 210)
+    (finding,) = (each for each in judge(evidence, Thresholds()) if each.suspect == "C3")
+    assert isinstance(finding, Finding) and finding.share > 0.5
+    # A replay's option for the size of fetches does not change a statement of SQL.
+    with pytest.raises(NotProvableError, match="does not show C3"):
+        refuse_forged(finding, evidence)
 
 
 def test_a_copy_is_an_execution(tmp_path: Path) -> None:
