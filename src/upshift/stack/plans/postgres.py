@@ -243,16 +243,24 @@ def _hash_table(members: dict[str, Any]) -> dict[str, str]:
 def _sort(members: dict[str, Any], below: list[Node]) -> Sort:
     child = below[0] if below else None
     rows = None if child is None else (child.actual_rows if child.loops else child.estimated_rows)
-    kind = word(members.get("Sort Space Type"))
+    spaces = [kind for each in _by_process(members) if (kind := word(each.get("Sort Space Type")))]
+    # An incremental sort has spaces of its groups.
+    for group in objects(members.get("Full-sort Groups")) + objects(members.get("Pre-sorted Groups")):
+        spaces += [space for space in ("Memory", "Disk") if f"Sort Space {space}" in group]
     return Sort(
         keys=tuple(text.plain(each) for each in words(members.get("Sort Key"))),
         rows=rows,
-        on_disk=kind == "Disk" if kind else None,
+        on_disk="Disk" in spaces if spaces else None,
     )
 
 
+def _by_process(members: dict[str, Any]) -> list[dict[str, Any]]:
+    """A step's figures of the leader, and those of each worker beside it."""
+    return [members, *objects(members.get("Workers"))]
+
+
 def _spilled(members: dict[str, Any]) -> bool | None:
-    usage, batches = number(members.get("Disk Usage")), number(members.get("HashAgg Batches"))
-    if usage is None and batches is None:
+    told = [(number(each.get("Disk Usage")), number(each.get("HashAgg Batches"))) for each in _by_process(members)]
+    if all(usage is None and batches is None for usage, batches in told):
         return None
-    return (usage or 0) > 0 or (batches or 0) > 1
+    return any((usage or 0) > 0 or (batches or 0) > 1 for usage, batches in told)

@@ -83,7 +83,7 @@ RULES: Mapping[str, PlanRule] = {
         another_plan,
         _two_plans,
         "plans are the same, or examine about as many rows",
-        "Create the same indexes on both servers, and update their statistics. Then give the other server a hint for the index "
+        "Create the same indexes on both servers, and update their statistics. Then make the other server use the index "
         "or the order of tables of the better plan.",
         "Fewer rows need not be faster. Without an execution, the rows are the estimates of two servers.",
     ),

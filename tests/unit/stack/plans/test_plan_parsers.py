@@ -296,6 +296,28 @@ def test_a_join_of_postgresql_keeps_all_of_its_conditions() -> None:
     assert tree.filter == "(a.id = b.id) and (a.x < b.x) and (b.id IS NULL)"
 
 
+@pytest.mark.parametrize(
+    ("step", "on_disk"),
+    [
+        ({"Sort Space Type": "Memory"}, False),
+        ({"Sort Space Type": "Memory", "Workers": [{"Worker Number": 0, "Sort Space Type": "Disk"}]}, True),
+        ({"Workers": [{"Worker Number": 0, "Sort Space Type": "Memory"}]}, False),
+        ({"Full-sort Groups": {"Sort Space Memory": {}}, "Pre-sorted Groups": {"Sort Space Disk": {}}}, True),
+        ({"Full-sort Groups": {"Sort Space Memory": {}}}, False),
+        ({}, None),
+    ],
+)
+def test_a_sort_of_postgresql_on_disk_is_seen_wherever_it_is_told(step: dict[str, Any], on_disk: bool | None) -> None:
+    tree = parse_postgres([{"Plan": {"Node Type": "Sort", **step, "Plans": [{"Node Type": "Seq Scan"}]}}])
+    assert tree.sort and tree.sort.on_disk is on_disk
+
+
+def test_a_hash_table_of_postgresql_on_disk_is_seen_in_a_worker() -> None:
+    worker = {"Worker Number": 0, "HashAgg Batches": 5, "Disk Usage": 900}
+    step = {"Node Type": "Aggregate", "Strategy": "Hashed", "HashAgg Batches": 1, "Disk Usage": 0, "Workers": [worker]}
+    assert parse_postgres([{"Plan": step}]).temporary_on_disk is True
+
+
 ODD: tuple[Any, ...] = (None, 3, -1.5, "", "text (", [], [None, 3], {}, {"a": [1]}, True, "9" * 400)
 
 
