@@ -182,6 +182,8 @@ class Logins(Value):
     """Connections that began within the capture."""
 
     logins: int
+    again: int
+    """Beyond the most connections that were open at once: a pool that opens its connections has none."""
     round_trips: int
     login_us_median: float
     """From the first byte to the first request."""

@@ -80,7 +80,7 @@ def experiment_of(
 
 def sent_by(evidence: Evidence) -> tuple[str, ...]:
     """The options with which a replay sends as the application did. How each statement was sent is in the replay's trace."""
-    logins = evidence.logins.logins
+    logins = evidence.logins.again
     return ("--reconnect",) if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions else ()
 
 

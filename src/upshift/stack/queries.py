@@ -175,9 +175,19 @@ SELECT count(*) AS requests, count(*) FILTER (sending_us > 0) AS split, coalesce
 FROM small
 """
 
+# A packet capture may not see the end of a connection, but the last request.
 LOGINS = """
-WITH first AS (SELECT connection, min(request_us) AS request_us FROM timeline GROUP BY connection)
-SELECT count(*) AS logins, coalesce(sum(login_round_trips), 0)::BIGINT AS round_trips,
+WITH first AS (
+  SELECT connection, min(request_us) AS request_us, max(request_us) FILTER (kind = 'quit') AS quit_us
+  FROM timeline GROUP BY connection
+), moves AS (
+  SELECT began_us AS at_us, 1 AS opened FROM sessions
+  UNION ALL SELECT coalesce(ended_us, quit_us), -1 FROM sessions LEFT JOIN first USING (connection)
+), open AS (
+  SELECT sum(opened) OVER (ORDER BY at_us, opened ROWS UNBOUNDED PRECEDING) AS number FROM moves WHERE at_us IS NOT NULL
+)
+SELECT count(*) AS logins, greatest(0, count(*) - coalesce((SELECT max(number) FROM open), 0))::BIGINT AS again,
+  coalesce(sum(login_round_trips), 0)::BIGINT AS round_trips,
   -- greatest() passes over NULL: a connection without a request would count as a login of 0 µs.
   coalesce(median(greatest(0, request_us - began_us)) FILTER (request_us IS NOT NULL), 0) AS login_us_median
 FROM sessions LEFT JOIN first USING (connection) WHERE NOT joined_late

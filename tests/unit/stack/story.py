@@ -140,6 +140,10 @@ class Connection:
         self.far_us = 0
         """On top of each round trip: a distance."""
 
+    def ends(self) -> None:
+        """Closes the connection."""
+        self._story.sessions[self._number - 1]["ended_us"] = self._now_us
+
     def idles(self, us: int) -> None:
         self._now_us += us
 

@@ -311,6 +311,19 @@ def test_a_savepoint_that_goes_with_its_statement_costs_no_round_trip(tmp_path: 
     assert (chatter.requests, chatter.round_trips, chatter.time_us) == (2, 1, 200 + 10)
 
 
+@pytest.mark.parametrize(("kept", "again"), [(True, 0), (False, 26)])
+def test_a_pool_that_opens_its_connections_does_not_reconnect(tmp_path: Path, kept: bool, again: int) -> None:
+    """Thirty connections, kept for the whole capture; or four at once, each for one request."""
+    story = Story()
+    for number in range(30):
+        app = story.connection(began_us=1000 * number)
+        app.asks(SELECT, wait_us=2500)
+        if not kept:
+            app.ends()
+    logins = read_evidence(story.export(tmp_path)).logins
+    assert (logins.logins, logins.again) == (30, again)
+
+
 def test_a_cursor_of_sql_is_fetched_from_as_one_of_the_protocol(tmp_path: Path) -> None:
     """As psycopg's on the server's side sends it."""
     story = Story("postgres", "15.18")

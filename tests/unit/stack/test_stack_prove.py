@@ -233,7 +233,9 @@ def test_chatter_is_sent_and_then_not(tmp_path: Path, text: str | None, commits:
 def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
     story = Story()
     for number in range(100):
-        story.connection().asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        app = story.connection()
+        app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        app.ends()
     seen = read_evidence(story.export(tmp_path))
     sent = sent_by(seen)
     assert sent == ("--reconnect",)

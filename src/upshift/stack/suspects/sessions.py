@@ -45,10 +45,12 @@ def reconnects(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C11: a login for every few transactions."""
     seen, transactions = evidence.logins, evidence.budget.transactions
     said = f"{count(seen.logins, 'login')} for {count(transactions, 'transaction')}"
-    few = seen.logins < thresholds["C11.logins"]
-    if few or ratio(seen.logins, transactions or seen.logins) <= thresholds["C11.share"]:
+    if seen.again < seen.logins:
+        said += f", {seen.again:,} of them beyond the connections that were open at once"
+    few = seen.again < thresholds["C11.logins"]
+    if few or ratio(seen.again, transactions or seen.again) <= thresholds["C11.share"]:
         return innocent("C11", said)
-    login_us = seen.logins * seen.login_us_median
+    login_us = seen.again * seen.login_us_median
     return found(
         evidence,
         "C11",
@@ -56,8 +58,9 @@ def reconnects(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         status="measured",
         said=said,
         figures=(
-            figure("logins", seen.logins, "", "C11.logins"),
-            figure("logins_per_transaction", ratio(seen.logins, transactions), "per_execution", "C11.share"),
+            figure("logins", seen.logins),
+            figure("logins_again", seen.again, "", "C11.logins"),
+            figure("logins_again_per_transaction", ratio(seen.again, transactions), "per_execution", "C11.share"),
             figure("login_us_median", seen.login_us_median, "us"),
             figure("login_round_trips", seen.round_trips, "round_trips"),
         ),
