@@ -31,7 +31,7 @@ class Budget(Value):
     round_trips: int | None
     """None: the trace does not have them."""
     round_trip_us: int | None
-    """The smallest that was seen."""
+    """The smallest that the network was reckoned with; 0: none was."""
     idle_us: int
     """Between transactions; no part of the total."""
 
@@ -61,7 +61,7 @@ def read_budget(timeline: duckdb.DuckDBPyConnection) -> Budget:
       coalesce(sum(CASE WHEN verb = 'commit' THEN 0 ELSE wait_us - network_us END), 0),
       coalesce(sum(CASE WHEN verb = 'commit' THEN wait_us - network_us ELSE 0 END), 0),
       coalesce(sum(untold_us), 0), count(DISTINCT (connection, tx)) FILTER (tx IS NOT NULL),
-      coalesce(sum(round_trips), 0), coalesce(min(round_trip_us) FILTER (round_trips > 0), 0), coalesce(sum(idle_us), 0)
+      coalesce(sum(round_trips), 0), coalesce(min(round_trip_us) FILTER (round_trip_us > 0), 0), coalesce(sum(idle_us), 0)
     FROM timeline"""
     row = timeline.execute(query).fetchone()
     assert row is not None

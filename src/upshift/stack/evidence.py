@@ -72,7 +72,7 @@ class Statement(Value):
     text: str
     verb: str
     as_text: int
-    """Executions as text."""
+    """Executions as text, and COPY."""
     executes: int
     """Executions of a prepared statement; a bulk execution is one."""
     prepares: int
@@ -93,7 +93,7 @@ class Statement(Value):
     """The median."""
     round_trips: int
     time_us: int
-    """Of all its exchanges, without client gaps."""
+    """Of all its exchanges, without client gaps. This and the next three have what leads a flight of PostgreSQL's with them."""
     server_us: int
     """Of executions and fetches, without the network."""
     server_us_median: float
@@ -122,8 +122,8 @@ class Loop(Value):
     body: int
     """Statements from one execution to the next, at most: 1, where there is no other between."""
     runs: int
-    time_us: int
-    """Of their exchanges, and of the gaps between those."""
+    again_us: int
+    """Of all executions but each run's first, with the gaps before them."""
     gap_us_median: float
     exchange_us_median: float
     changed_median: float | None
@@ -182,6 +182,8 @@ class Logins(Value):
     """Connections that began within the capture."""
 
     logins: int
+    again: int
+    """Beyond the most connections that were open at once: a pool that opens its connections has none."""
     round_trips: int
     login_us_median: float
     """From the first byte to the first request."""

@@ -14,6 +14,7 @@ from upshift.shell import Command, Completed, Shell
 from upshift.stack.evidence import Evidence
 from upshift.stack.read import read_evidence
 from upshift.stack.scratch import scratch
+from upshift.stack.suspects.finding import count
 
 _USAGE_ERROR = 2
 _EXPORT_TIMEOUT_S = 3600.0
@@ -73,7 +74,8 @@ def evidence_in(folder: Path, trace: Path, driver: str | None = None) -> Evidenc
     """The same of a trace that was exported already."""
     evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
-        raise UpshiftError(f"{trace} has no requests", _why_empty(evidence))
+        lacks = "request with its whole answer" if evidence.trace.incomplete else "requests"
+        raise UpshiftError(f"{trace} has no {lacks}", _why_empty(evidence))
     refuse_untimed(trace, evidence)
     if driver is None:
         return evidence
@@ -98,6 +100,8 @@ def _why_empty(evidence: Evidence) -> str:
             "its connections were encrypted: switch TLS off in the client (sslMode=DISABLED, sslmode=disable), "
             "or end it in the proxy (--tls-certificate)"
         )
+    if evidence.trace.incomplete:
+        return f"it has {count(evidence.trace.incomplete, 'request')} without one: capture both directions of the traffic"
     if unread:
         return f"its connections could not be read: {', '.join(sorted(unread)).replace('_', ' ')}"
     return "let the application work through the capture's address, then end the capture"

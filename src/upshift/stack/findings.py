@@ -54,7 +54,12 @@ def read_findings(file: Path, evidence: Evidence) -> tuple[Outcome, ...]:
             )
     # Shares of plans are of the time of statements that have one.
     part = evidence.budget.share(sum(each.server_us for each in evidence.statements if each.verb in DATA_VERBS))
-    return tuple(each.model_copy(update={"share": each.share * part}) for each in report.judgement.findings)
+    return tuple(_scaled(each, part) for each in report.judgement.findings)
+
+
+def _scaled(finding: Finding, part: float) -> Finding:
+    statements = tuple(each.model_copy(update={"share": each.share * part}) for each in finding.statements)
+    return finding.model_copy(update={"share": finding.share * part, "statements": statements})
 
 
 def _read(file: Path) -> _Report:

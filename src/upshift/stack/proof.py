@@ -24,6 +24,8 @@ _WORDS: Mapping[Verdict, Word] = {
     "equivalent": "refuted",
     "inconclusive": "not settled",
 }
+_LEAST_LEFT = 0.01
+"""Of the time, what a change leaves at least: a share may be all of it, as of texts that follow each other at once."""
 _NEXT_TO_NOTHING = 0.1
 """Of the expected gain, in logarithms. An interval that holds 1 and ends below it refutes what the finding says of its time: an
 index that no statement uses need not be told from 1 to a percent, where a whole table scan was expected to go."""
@@ -98,7 +100,7 @@ def not_provable(suspect: str, why: NotProvableError) -> Proof:
 
 def expected_ratio(finding: Finding) -> float:
     """What the finding's share of the time comes to as throughput, were that time simply gone."""
-    return 1 / max(1e-9, 1 - finding.share)
+    return 1 / max(_LEAST_LEFT, 1 - finding.share)
 
 
 def word_of(each: Comparison, finding: Finding) -> Word:

@@ -80,7 +80,7 @@ def experiment_of(
 
 def sent_by(evidence: Evidence) -> tuple[str, ...]:
     """The options with which a replay sends as the application did. How each statement was sent is in the replay's trace."""
-    logins = evidence.logins.logins
+    logins = evidence.logins.again
     return ("--reconnect",) if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions else ()
 
 
@@ -144,9 +144,10 @@ def measuring(evidence: Evidence, options: Options) -> Options:
 def refuse_forged(finding: Finding, evidence: Evidence) -> None:
     """Raises NotProvableError for a finding of which the trace has next to nothing: both ways would be the same."""
     statements = [each for each in evidence.statements if each.verb in DATA_VERBS]
-    shown = _SHOWN.get(finding.suspect)
-    if shown and sum(map(shown, statements)) < _LEAST_SHOWN * sum(each.executions for each in statements):
-        refuse_unshown(finding)
+    if shown := _SHOWN.get(finding.suspect):
+        number = sum(map(shown, statements))
+        if not number or number < _LEAST_SHOWN * sum(each.executions for each in statements):
+            refuse_unshown(finding)
     if finding.suspect == "C5" and not _round_trips(evidence):
         refuse_unshown(finding)
     if finding.suspect == "C11" and not sent_by(evidence):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.stack.timeline import LITERAL, SEGMENT_BYTES
+from upshift.stack.timeline import EXECUTIONS, LITERAL, SEGMENT_BYTES
 
 _LITERAL = LITERAL.replace("'", "''")
 _DATA = "('select', 'insert', 'update', 'delete', 'replace', 'call')"
@@ -21,8 +21,9 @@ WITH prepared AS (
     FROM timeline WHERE kind IN ('query', 'execute', 'fetch') AND about IS NOT NULL)
   GROUP BY about, connection, n
 ), medians AS (SELECT about, median(rows) AS rows_median FROM results GROUP BY about)
-SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 'other') AS verb,
-  count(*) FILTER (kind = 'query') AS as_text,
+SELECT about AS statement, coalesce(any_value(digest_text) FILTER (statement = about), any_value(digest_text)) AS text,
+  coalesce(mode(verb), 'other') AS verb,
+  count(*) FILTER (kind IN ('query', 'copy')) AS as_text,
   count(*) FILTER (kind IN ('execute', 'bulk_execute')) AS executes,
   count(*) FILTER (kind = 'prepare') AS prepares,
   count(*) FILTER (again) AS prepares_again,
@@ -35,13 +36,13 @@ SELECT about AS statement, any_value(digest_text) AS text, coalesce(mode(verb), 
   coalesce(any_value(rows_median), 0) AS rows_median,
   median(fetch_size) AS fetch_size,
   coalesce(sum(round_trips), 0)::BIGINT AS round_trips,
-  sum(own_us)::BIGINT AS time_us,
-  coalesce(sum(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute', 'fetch')), 0)::BIGINT AS server_us,
-  coalesce(median(wait_us - network_us) FILTER (kind IN ('query', 'execute', 'bulk_execute')), 0) AS server_us_median,
-  coalesce(sum(wait_us - network_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
+  sum(charged_us)::BIGINT AS time_us,
+  coalesce(sum(charged_server_us) FILTER (executes), 0)::BIGINT AS server_us,
+  coalesce(median(charged_server_us) FILTER (kind IN {EXECUTIONS}), 0) AS server_us_median,
+  coalesce(sum(charged_server_us) FILTER (kind = 'query'), 0)::BIGINT AS text_server_us,
   -- A request that is not sent saves the gap before it, too.
-  coalesce(sum(own_us + gap_us) FILTER (kind = 'prepare'), 0)::BIGINT AS prepare_us,
-  coalesce(sum(own_us + gap_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
+  coalesce(sum(prepare_us), 0)::BIGINT AS prepare_us,
+  coalesce(sum(prepare_us) FILTER (again), 0)::BIGINT AS prepare_again_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'close_statement'), 0)::BIGINT AS close_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch'), 0)::BIGINT AS fetch_us,
   coalesce(sum(own_us + gap_us) FILTER (kind = 'fetch' OR cursor), 0)::BIGINT AS cursor_us
@@ -71,8 +72,7 @@ _MOST_APART = 16
 # its flight, as a portal that pgjdbc closes with the next request, has the flight's round trip, and its time.
 LOOPS = f"""
 WITH flights AS (
-  SELECT *, sum(round_trips) OVER (PARTITION BY connection ORDER BY exchange) AS flight,
-    kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL AS of_data
+  SELECT *, kind IN ('query', 'execute') AND verb IN {_DATA} AND statement IS NOT NULL AND tx IS NOT NULL AS of_data
   FROM timeline
 ), timed AS (
   SELECT * EXCLUDE (own_us, gap_us),
@@ -99,12 +99,12 @@ WITH flights AS (
   FROM beside
 ), runs AS (
   SELECT statement, any_value(verb) AS verb, count(*) AS length, max(apart) FILTER (again) AS body,
-    sum(own_us) + coalesce(sum(gap_us) FILTER (again), 0) AS time_us,
+    sum(own_us + gap_us) FILTER (again) AS again_us,
     median(gap_us) FILTER (again) AS gap_us, median(own_us) AS exchange_us, median(changed) AS changed,
     median(affected) AS affected
   FROM numbered GROUP BY connection, tx, run, statement HAVING count(*) > 1
 )
-SELECT statement, any_value(verb) AS verb, length, body, count(*) AS runs, sum(time_us)::BIGINT AS time_us,
+SELECT statement, any_value(verb) AS verb, length, body, count(*) AS runs, sum(again_us)::BIGINT AS again_us,
   median(gap_us) AS gap_us_median, median(exchange_us) AS exchange_us_median,
   median(changed) AS changed_median, coalesce(median(affected), 0) AS affected_median
 FROM runs GROUP BY statement, length, body ORDER BY statement, length, body
@@ -137,7 +137,9 @@ _FUNCTIONS = r"(database|schema|version|connection_id|user|current_user|last_ins
 
 CHATTER = rf"""
 WITH classed AS (
-  SELECT digest_text, round_trips, own_us + gap_us AS own_us, CASE
+  -- What leads a flight goes with the statement that follows: without it, the flight would take as long.
+  SELECT digest_text, CASE WHEN leads THEN 0 ELSE round_trips END AS round_trips,
+    CASE WHEN leads THEN 0 ELSE own_us + gap_us END AS own_us, CASE
     WHEN kind = 'ping' THEN 'ping'
     WHEN kind IN ('reset_connection', 'reset_statement', 'change_user') OR regexp_matches(digest_text, '(?i)^\s*DISCARD\b')
       THEN 'reset'
@@ -163,6 +165,8 @@ WITH small AS (
   SELECT request_end_us - request_us AS sending_us,
     CASE WHEN bytes_received <= {SEGMENT_BYTES} THEN last_byte_us - first_byte_us END AS receiving_us
   FROM timeline WHERE bytes_sent <= {SEGMENT_BYTES} AND kind NOT IN ('long_data', 'copy')
+    -- What the server asks for in between, as the file of LOAD DATA LOCAL, comes later by its nature.
+    AND round_trips < 2
 )
 SELECT count(*) AS requests, count(*) FILTER (sending_us > 0) AS split, coalesce(sum(sending_us), 0)::BIGINT AS split_us,
   count(*) FILTER (sending_us BETWEEN 35000 AND 45000 OR receiving_us BETWEEN 35000 AND 45000) AS stalls,
@@ -171,10 +175,21 @@ SELECT count(*) AS requests, count(*) FILTER (sending_us > 0) AS split, coalesce
 FROM small
 """
 
+# A packet capture may not see the end of a connection, but the last request.
 LOGINS = """
-WITH first AS (SELECT connection, min(request_us) AS request_us FROM timeline GROUP BY connection)
-SELECT count(*) AS logins, coalesce(sum(login_round_trips), 0)::BIGINT AS round_trips,
-  coalesce(median(greatest(0, request_us - began_us)), 0) AS login_us_median
+WITH first AS (
+  SELECT connection, min(request_us) AS request_us, max(request_us) FILTER (kind = 'quit') AS quit_us
+  FROM timeline GROUP BY connection
+), moves AS (
+  SELECT began_us AS at_us, 1 AS opened FROM sessions
+  UNION ALL SELECT coalesce(ended_us, quit_us), -1 FROM sessions LEFT JOIN first USING (connection)
+), open AS (
+  SELECT sum(opened) OVER (ORDER BY at_us, opened ROWS UNBOUNDED PRECEDING) AS number FROM moves WHERE at_us IS NOT NULL
+)
+SELECT count(*) AS logins, greatest(0, count(*) - coalesce((SELECT max(number) FROM open), 0))::BIGINT AS again,
+  coalesce(sum(login_round_trips), 0)::BIGINT AS round_trips,
+  -- greatest() passes over NULL: a connection without a request would count as a login of 0 µs.
+  coalesce(median(greatest(0, request_us - began_us)) FILTER (request_us IS NOT NULL), 0) AS login_us_median
 FROM sessions LEFT JOIN first USING (connection) WHERE NOT joined_late
 """
 
@@ -182,7 +197,8 @@ DEFINITIONS = f"""
 SELECT coalesce(sum(definition_bytes), 0)::BIGINT AS definition_bytes,
   coalesce(sum(bytes_received), 0)::BIGINT AS bytes_received,
   count(*) FILTER (definition_bytes >= {SEGMENT_BYTES}) AS large_answers,
-  coalesce(sum(own_us * definition_bytes / bytes_received) FILTER (definition_bytes >= {SEGMENT_BYTES}), 0)::DOUBLE AS large_us
+  coalesce(sum(charged_us * definition_bytes / bytes_received) FILTER (definition_bytes >= {SEGMENT_BYTES}), 0)::DOUBLE
+    AS large_us
 FROM timeline
 """
 
@@ -192,8 +208,11 @@ WITH failed AS (
   SELECT connection, tx, exchange, own_us, CASE
     WHEN error_code = 1213 OR sqlstate = '40P01' THEN 'deadlock'
     WHEN error_code IN (1205, 3572) OR sqlstate = '55P03' THEN 'timeout'
-    WHEN sqlstate = '40001' THEN 'serialization' END AS why
-  FROM timeline WHERE error_code IS NOT NULL
+    WHEN sqlstate = '40001' THEN 'serialization' END AS why,
+    -- PostgreSQL skips what follows an error up to the next Sync: that has the error's SQLSTATE, and no lock of its own.
+    coalesce(error_code = 0 AND sqlstate = lag(sqlstate) OVER w, false) AS skipped
+  FROM timeline WINDOW w AS (PARTITION BY connection, tx ORDER BY request_us, exchange)
+  QUALIFY error_code IS NOT NULL AND NOT skipped
 ), whole AS (
   SELECT sum(own_us + gap_us) AS time_us FROM timeline
   WHERE (connection, tx) IN (SELECT (connection, tx) FROM failed WHERE why IS NOT NULL AND tx IS NOT NULL)
@@ -220,8 +239,8 @@ GROUP BY client, client_version, attributes->>'$._connector_name' ORDER BY time_
 WHOLE = """
 WITH wide AS (SELECT count(*) AS requests FROM timeline WHERE tx IS NOT NULL GROUP BY connection, tx)
 SELECT coalesce((SELECT max(requests) FROM wide), 0) AS widest_transaction,
-  count(*) FILTER (verb = 'commit') AS commits,
-  coalesce(median(wait_us - network_us) FILTER (verb = 'commit'), 0) AS commit_us_median,
+  count(*) FILTER (verb = 'commit' AND executes) AS commits,
+  coalesce(median(charged_server_us) FILTER (verb = 'commit' AND executes), 0) AS commit_us_median,
   -- Each execution's own, where the log tells them of all.
   CASE WHEN bool_and(lock_us IS NOT NULL) THEN sum(lock_us)::BIGINT END AS lock_us FROM timeline
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pymysql
@@ -49,18 +51,33 @@ class Asks(Protocol):
 def with_server(evidence: Evidence, session: Asks) -> Evidence:
     """The same with the server's side, and lock waits in the budget.
 
-    Raises UsageError for a server of another family or version than the trace's, UpshiftError for an account that may not read.
+    Raises UsageError for a server of another family or version than the trace's, UpshiftError for an account that may not read
+    and for what else the server refuses.
     """
-    version = str(session.ask("SELECT VERSION()")[0][0])
-    if evidence.trace.server_version:
-        refuse_another(evidence.trace.server_version, version, "mysql")
-    facts = _facts(evidence, session, version)
-    facts = facts.model_copy(update={"pool": _pool(session, counts=facts.why_none is None)})
+    with _refusals():
+        version = str(session.ask("SELECT VERSION()")[0][0])
+        if evidence.trace.server_version:
+            refuse_another(evidence.trace.server_version, version, "mysql")
+        facts = _facts(evidence, session, version)
+        facts = facts.model_copy(update={"pool": _pool(session, counts=facts.why_none is None)})
     told = evidence.model_copy(update={"server": facts})
     # A log has each execution's own waits.
     if evidence.budget.lock_us is not None or counted_share(told) < _MOST:
         return told
     return told.model_copy(update={"budget": evidence.budget.with_locks(_lock_us(evidence, facts))})
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        said = error.args[-1] if error.args else error
+        if error.args and error.args[0] in _DENIED:
+            raise UpshiftError(f"the account may not read performance_schema: {said}", _RIGHTS) from error
+        raise UpshiftError(
+            f"the server does not give its counters: {said}", "leave --server out to examine the trace"
+        ) from error
 
 
 def counted_share(evidence: Evidence) -> float:
@@ -82,15 +99,10 @@ def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
     if not int(session.ask("SELECT @@performance_schema")[0][0]):
         why = "the server's performance_schema is off: performance_schema=ON in its configuration, and a restart"
         return ServerFacts(version=version, statements=(), why_none=why)
-    try:
-        rows = session.ask(_DIGESTS)
-        if "mariadb" in version.lower():
-            instances = session.ask(_INSTANCES)
-            rows += [(re.sub(LITERAL, "?", str(text)), *figures) for text, *figures in instances]
-    except pymysql.MySQLError as error:
-        if error.args and error.args[0] in _DENIED:
-            raise UpshiftError(f"the account may not read performance_schema: {error.args[-1]}", _RIGHTS) from error
-        raise
+    rows = session.ask(_DIGESTS)
+    if "mariadb" in version.lower():
+        instances = session.ask(_INSTANCES)
+        rows += [(re.sub(LITERAL, "?", str(text)), *figures) for text, *figures in instances]
     if not rows:
         why = "the server counts no statements: setup_consumers of performance_schema has statements_digest off"
         return ServerFacts(version=version, statements=(), why_none=why)

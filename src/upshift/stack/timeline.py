@@ -15,6 +15,9 @@ AGREE = 2
 SEGMENT_BYTES = 1448
 """What one TCP segment carries over Ethernet."""
 
+EXECUTIONS = "('query', 'copy', 'execute', 'bulk_execute')"
+"""Kinds of exchanges that execute a statement; a fetch goes on with one."""
+
 LITERAL = r"'(?:[^'\\]|\\.|'')*'|\b\d[\w.]*"
 """A text or a number in a statement."""
 
@@ -28,7 +31,7 @@ def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": str(folder / "spill")})
     for name in ("exchanges", "sessions"):
         database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(folder / f'{name}.parquet')})")
-    database.execute(_TIMELINE)
+    database.execute(_TIMELINE.format(at_once=str(read_facts(folder).get("family") == "postgres").lower()))
     return database
 
 
@@ -43,23 +46,38 @@ def _quoted(path: Path) -> str:
 
 
 # A request may be sent before the answer to the one before it has come: its time begins where that ended.
-_TIMELINE = f"""
+# PostgreSQL sends its answers to all of a flight at the flight's end. What leads a flight, such as a BEGIN, a prepare or the
+# close of a portal, is answered together with the statement that it is sent for: their time is charged to that statement.
+_TIMELINE = rf"""
 CREATE TEMP TABLE timeline AS
-WITH ordered AS (
-  SELECT * EXCLUDE (sql, parameters, answer),
+WITH named AS (
+  -- A cursor of SQL's, as psycopg's on the server's side: its FETCH is a fetch as that of the protocol.
+  SELECT * EXCLUDE (sql, parameters, answer) REPLACE (
+    CASE WHEN by_sql THEN 'fetch' ELSE kind END AS kind,
+    cursor OR declares AS cursor,
+    CASE WHEN by_sql THEN try_cast(regexp_extract(sql, '(?i)^\s*FETCH\s+(?:FORWARD\s+)?(\d+)', 1) AS BIGINT)
+      ELSE fetch_size END AS fetch_size)
+  FROM (
+    SELECT *, {{at_once}} AND kind IN {EXECUTIONS} AND coalesce(regexp_matches(digest_text, '(?i)^FETCH\b'), false) AS by_sql,
+      {{at_once}} AND kind IN {EXECUTIONS} AND coalesce(regexp_matches(digest_text, '(?i)^DECLARE\b.*\bCURSOR\b'), false)
+        AS declares
+    FROM exchanges)
+), ordered AS (
+  SELECT *,
     coalesce(last_byte_us, request_end_us) AS end_us,
     last_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS tx_before,
     first_value("transaction" IGNORE NULLS) OVER (w ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS tx_after,
-    last_value(CASE WHEN cursor THEN statement END IGNORE NULLS)
+    last_value(CASE WHEN cursor AND NOT by_sql THEN statement END IGNORE NULLS)
       OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS cursor_of
-  FROM exchanges WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
+  FROM named WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
 ), placed AS (
   SELECT * EXCLUDE (tx_before, tx_after, cursor_of),
     -- What is sent within a transaction belongs to it, whether or not its answer tells of transactions.
     coalesce("transaction", CASE WHEN tx_before = tx_after THEN tx_before END) AS tx,
     tx_before,
-    CASE WHEN statement IS NULL AND (kind IN ('fetch', 'close_statement', 'reset_statement') OR early_close)
-      THEN cursor_of ELSE statement END AS about,
+    CASE WHEN by_sql THEN coalesce(cursor_of, statement)
+      WHEN statement IS NULL AND (kind IN ('fetch', 'close_statement', 'reset_statement') OR early_close) THEN cursor_of
+      ELSE statement END AS about,
     coalesce(max(end_us) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), request_us) AS before_us
   FROM ordered WINDOW w AS (PARTITION BY connection ORDER BY request_us, exchange)
 ), timed AS (
@@ -83,12 +101,35 @@ WITH ordered AS (
   SELECT connection, CASE WHEN sum(trips) >= {TRUSTED_ROUND_TRIPS} AND count(*) FILTER (least_us <= {AGREE} * of_connection) > 1
     THEN min(least_us) ELSE coalesce((SELECT all_us FROM of_all), 0) END AS round_trip_us
   FROM beside GROUP BY connection
+), divided AS (
+  SELECT timed.* EXCLUDE (tx_before, before_gap_us),
+    CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
+    CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
+    coalesce(round_trip_us, 0) AS round_trip_us,
+    least(wait_us, coalesce(round_trips, 0) * coalesce(round_trip_us, 0)) AS network_us,
+    own_us - wait_us AS untold_us,
+    sum(round_trips) OVER (PARTITION BY connection ORDER BY exchange) AS flight,
+    kind IN {EXECUTIONS} OR kind = 'fetch' AS executes
+  FROM timed LEFT JOIN least USING (connection)
+), led AS (
+  SELECT *, CASE WHEN {{at_once}} AND flight > 0
+    THEN min(exchange) FILTER (executes AND coalesce(verb, '') NOT IN ('begin', 'savepoint', 'set'))
+      OVER (PARTITION BY connection, flight) END AS led
+  FROM divided
+), prepared AS (
+  SELECT *, exchange < led AND kind = 'prepare'
+    AND about = any_value(about) FILTER (exchange = led) OVER (PARTITION BY connection, flight) AS is_of_led
+  FROM led
 )
-SELECT timed.* EXCLUDE (tx_before, before_gap_us),
-  CASE WHEN within THEN before_gap_us ELSE 0 END AS gap_us,
-  CASE WHEN within THEN 0 ELSE before_gap_us END AS idle_us,
-  coalesce(round_trip_us, 0) AS round_trip_us,
-  least(wait_us, coalesce(round_trips, 0) * coalesce(round_trip_us, 0)) AS network_us,
-  own_us - wait_us AS untold_us
-FROM timed LEFT JOIN least USING (connection)
+SELECT * EXCLUDE (led, is_of_led), coalesce(exchange < led, false) AS leads,
+  CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(own_us) FILTER (exchange <= led) OVER w ELSE own_us END
+    AS charged_us,
+  CASE WHEN exchange < led THEN 0 WHEN exchange = led THEN sum(wait_us - network_us) FILTER (exchange <= led) OVER w
+    ELSE wait_us - network_us END AS charged_server_us,
+  -- With the gap before it, since a request that is not sent saves that, too.
+  CASE WHEN kind <> 'prepare' THEN 0
+    WHEN is_of_led THEN sum(own_us + gap_us) FILTER (exchange <= led) OVER w
+    WHEN exchange < led AND bool_or(is_of_led) OVER w THEN 0
+    ELSE own_us + gap_us END AS prepare_us
+FROM prepared WINDOW w AS (PARTITION BY connection, flight)
 """

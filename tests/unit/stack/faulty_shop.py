@@ -33,6 +33,7 @@ def shop(faults: Collection[str] = (), every: int = 1, *, client: str | None = N
     for number in range(TRANSACTIONS // (4 if every == 1 else 1)):
         if faults and number % every == 0:
             if "C11" in faults:
+                faulty[number % 4].ends()
                 faulty[number % 4] = _opened(story, client, far="C9" in faults, login_us=3000)
             _order(faulty[number % 4], number, faults)
         else:

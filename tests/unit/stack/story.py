@@ -140,6 +140,10 @@ class Connection:
         self.far_us = 0
         """On top of each round trip: a distance."""
 
+    def ends(self) -> None:
+        """Closes the connection."""
+        self._story.sessions[self._number - 1]["ended_us"] = self._now_us
+
     def idles(self, us: int) -> None:
         self._now_us += us
 
@@ -154,6 +158,10 @@ class Connection:
     def asks(self, sql: str, **told: Any) -> None:
         """Sends a statement as text."""
         self._exchange("query", sql, **told)
+
+    def copies(self, sql: str, **told: Any) -> None:
+        """PostgreSQL's COPY."""
+        self._exchange("copy", sql, **told)
 
     def prepares(self, sql: str, **told: Any) -> None:
         self._exchange("prepare", sql, **{"wait_us": 120, **told})

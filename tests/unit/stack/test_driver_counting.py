@@ -15,11 +15,11 @@ from cards import MACHINE
 from fakes import FakeShell, Output
 from rich.console import Console
 
-from upshift.errors import MissingTool, UpshiftError, UsageError
+from upshift.errors import MissingTool, ServerFailed, UpshiftError, UsageError
 from upshift.stack.driver_matrix import checking, running, store, whole
 from upshift.stack.driver_matrix.certificates import Certificates
 from upshift.stack.driver_matrix.counting import Sessions, count_traffic, read_sessions
-from upshift.stack.driver_matrix.ground import State
+from upshift.stack.driver_matrix.ground import State, tables
 from upshift.stack.driver_matrix.matrix import Protocol, read_matrix
 from upshift.stack.driver_matrix.model import Checked, Counted, DriversResult, LeftOut, Traffic
 from upshift.stack.driver_matrix.rows import checks, failures, lines
@@ -360,3 +360,44 @@ def test_what_is_known_is_not_run_again(bench: Any) -> None:
         Bench(at.shell, at.proxy, at.folder, PEM, at.counted, at.checked, known), PYMYSQL, TOOLKIT, NoServer(), SERVER
     )
     assert counted == [] and shell.ran == []
+
+
+def test_a_result_does_not_hold_the_servers_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["upshift", "stack", "drivers", "--server", "mysql://me:se:cret/@h:3306/d"])
+    assert store.begin(None).command == "upshift stack drivers --server mysql://me:...@h:3306/d"
+
+
+class Server:
+    """Has tables, and refuses some statements."""
+
+    url, protocol = "mysql://me@host:1/d", "mysql"
+
+    def __init__(self, refuses: str) -> None:
+        self.tables, self._refuses = {"upshift_drivers_item"}, refuses
+
+    def answers(self) -> bool:
+        return True
+
+    def version(self) -> str:
+        return "MySQL 9.7.4"
+
+    def ask(self, statements: Any) -> str:
+        for each in statements:
+            verb, _, rest = each.partition(" TABLE ")
+            name = rest.split()[0] if rest else ""
+            if each.startswith(self._refuses) or (verb == "CREATE" and name in self.tables):
+                raise ServerFailed(f"refused: {each}", "")
+            self.tables ^= {name} if verb in ("CREATE", "DROP") else set()
+        return ""
+
+
+@pytest.mark.parametrize("refuses", ["no statement", "INSERT INTO"])
+def test_tables_that_could_not_all_be_made_do_not_stay(refuses: str) -> None:
+    """One of that name is the user's own; or the user may create tables and not fill them."""
+    server = Server(refuses)
+    if refuses == "INSERT INTO":
+        server.tables.clear()
+    before = set(server.tables)
+    with pytest.raises(ServerFailed, match="refused"), tables(server):  # type: ignore[arg-type]
+        raise AssertionError("not all tables are there")
+    assert server.tables == before

@@ -10,7 +10,12 @@ from faulty_shop import shop
 from story import Story
 
 from upshift.stack.evidence import Statement
+from upshift.stack.proof import NotProvableError
+from upshift.stack.prove import refuse_forged
 from upshift.stack.read import read_evidence
+from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.rules import judge
+from upshift.stack.suspects.thresholds import Thresholds
 from upshift.stack.timeline import open_timeline
 
 SELECT = "SELECT a FROM t WHERE id = ?"
@@ -168,7 +173,7 @@ def test_runs_of_one_statement_end_with_the_transaction(tmp_path: Path) -> None:
             app.executes(SELECT, 3, "x", gap_us=7)
     (loop,) = read_evidence(story.export(tmp_path)).loops
     assert (loop.length, loop.body, loop.runs, loop.changed_median, loop.gap_us_median) == (3, 1, 2, 1, 6.5)
-    assert loop.time_us == 2 * (3 * 200 + 6 + 7)
+    assert loop.again_us == 2 * (2 * 200 + 6 + 7)
 
 
 def test_a_loop_of_several_statements_is_a_run_of_each(tmp_path: Path) -> None:
@@ -187,7 +192,7 @@ def test_a_loop_of_several_statements_is_a_run_of_each(tmp_path: Path) -> None:
         7: (6, 3, 1),
         9: (3, 5, 1),
     }
-    assert found[7].time_us == 6 * 200 + 5 * 7
+    assert found[7].again_us == 5 * 200 + 5 * 7
 
 
 def test_what_is_far_apart_is_no_loop(tmp_path: Path) -> None:
@@ -222,7 +227,7 @@ def test_what_leads_a_flight_has_its_round_trip_and_hides_no_loop(tmp_path: Path
             app.executes(SELECT, number, gap_us=-200, round_trips=0)
     (loop,) = read_evidence(story.export(tmp_path)).loops
     assert (loop.length, loop.body, loop.changed_median, loop.gap_us_median) == (6, 1, 1, 5)
-    assert loop.time_us == 6 * 200 + 5 * 5
+    assert loop.again_us == 5 * 200 + 5 * 5
 
 
 def test_independent_statements_are_no_loop(tmp_path: Path) -> None:
@@ -252,6 +257,145 @@ def test_chatter_touches_no_row(tmp_path: Path, sql: str, what: str | None) -> N
     story = Story()
     story.connection().asks(sql)
     assert [each.what for each in read_evidence(story.export(tmp_path)).chatter] == [what] * (what is not None)
+
+
+def test_a_connection_without_a_request_has_no_time_of_a_login(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(9):
+        app = story.connection(login_us=3000)
+        if number % 3 == 0:
+            app.asks(SELECT)
+    logins = read_evidence(story.export(tmp_path)).logins
+    assert (logins.logins, logins.login_us_median) == (9, 3010)
+
+
+@pytest.mark.parametrize(("family", "charged"), [("postgres", True), ("mysql", False)])
+def test_a_flight_of_postgresqls_is_charged_to_the_statement_that_it_is_sent_for(
+    tmp_path: Path, family: str, charged: bool
+) -> None:
+    """As pgjdbc sends it: BEGIN leads the first statement, and both are prepared in their flight. So is COMMIT in its own."""
+    story = Story(family)
+    app = story.connection()
+    for _ in range(10):
+        app.prepares("BEGIN", wait_us=900)
+        together = {"gap_us": -900, "wait_us": 900, "round_trips": 0}
+        app.executes("BEGIN", **together)
+        app.prepares(SELECT, **together)
+        app.executes(SELECT, 1, **together)
+        app.prepares("COMMIT", wait_us=300)
+        app.executes("COMMIT", gap_us=-300, wait_us=300, round_trips=0)
+    evidence = read_evidence(story.export(tmp_path))
+    seen = {each.text: each for each in evidence.statements}
+    assert sum(each.time_us for each in evidence.statements) == evidence.budget.total_us
+    times = {text: (each.time_us, each.server_us, each.server_us_median) for text, each in seen.items()}
+    assert times == (
+        {"BEGIN": (0, 0, 0), SELECT: (9000, 9000, 900), "COMMIT": (3000, 3000, 300)}
+        if charged
+        else {"BEGIN": (9000, 0, 0), SELECT: (0, 0, 0), "COMMIT": (3000, 0, 0)}
+    )
+    assert (evidence.commits, evidence.commit_us_median) == (10, 300 if charged else 0)
+    # Nor is it known what preparing took of it: all of it is the upper bound.
+    assert (seen["BEGIN"].prepare_us, seen[SELECT].prepare_us) == ((0, 9000) if charged else (9000, 0))
+    assert seen["COMMIT"].prepare_again_us == 9 * 300
+
+
+def test_a_savepoint_that_goes_with_its_statement_costs_no_round_trip(tmp_path: Path) -> None:
+    """As pgjdbc sends it with autosave=always."""
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    with app.transaction():
+        app.executes("SAVEPOINT a", wait_us=900)
+        app.executes(SELECT, 1, gap_us=-900, wait_us=900, round_trips=0)
+        app.executes("SAVEPOINT b", wait_us=200)
+    (chatter,) = read_evidence(story.export(tmp_path)).chatter
+    assert (chatter.requests, chatter.round_trips, chatter.time_us) == (2, 1, 200 + 10)
+
+
+@pytest.mark.parametrize(("kept", "again"), [(True, 0), (False, 26)])
+def test_a_pool_that_opens_its_connections_does_not_reconnect(tmp_path: Path, kept: bool, again: int) -> None:
+    """Thirty connections, kept for the whole capture; or four at once, each for one request."""
+    story = Story()
+    for number in range(30):
+        app = story.connection(began_us=1000 * number)
+        app.asks(SELECT, wait_us=2500)
+        if not kept:
+            app.ends()
+    logins = read_evidence(story.export(tmp_path)).logins
+    assert (logins.logins, logins.again) == (30, again)
+
+
+def test_a_cursor_of_sql_is_fetched_from_as_one_of_the_protocol(tmp_path: Path) -> None:
+    """As psycopg's on the server's side sends it."""
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    declares = "DECLARE c CURSOR FOR SELECT a FROM t"
+    for _ in range(100):
+        with app.transaction():
+            app.executes(declares)
+            for _ in range(6):
+                app.asks("FETCH FORWARD 10 FROM c", rows=10)
+            app.asks("CLOSE c")
+    evidence = read_evidence(story.export(tmp_path))
+    seen = next(each for each in evidence.statements if each.text.startswith("DECLARE"))
+    assert (seen.cursors, seen.fetches, seen.fetch_size, seen.rows_median, seen.fetch_us) == (100, 600, 10, 60, 600 * 210)
+    (finding,) = (each for each in judge(evidence, Thresholds()) if each.suspect == "C3")
+    assert isinstance(finding, Finding) and finding.share > 0.5
+    # A replay's option for the size of fetches does not change a statement of SQL.
+    with pytest.raises(NotProvableError, match="does not show C3"):
+        refuse_forged(finding, evidence)
+
+
+def test_a_copy_is_an_execution(tmp_path: Path) -> None:
+    story = Story("postgres", "15.18")
+    story.connection().copies("COPY t FROM STDIN", wait_us=5000, sending_us=9000)
+    (seen,) = read_evidence(story.export(tmp_path)).statements
+    assert (seen.executions, seen.time_us, seen.server_us, seen.server_us_median) == (1, 14_000, 5000, 5000)
+
+
+def test_what_postgresql_skips_after_a_deadlock_is_no_deadlock_of_its_own(tmp_path: Path) -> None:
+    story = Story("postgres", "15.18")
+    app = story.connection()
+    deadlock = {"error_code": 0, "sqlstate": "40P01"}
+    for _ in range(2):
+        with app.transaction():
+            app.executes("UPDATE t SET a = 1 WHERE id = $1", 1, **deadlock)
+            for number in range(5):
+                app.executes("UPDATE t SET a = 1 WHERE id = $1", number, gap_us=-200, round_trips=0, **deadlock)
+    errors = read_evidence(story.export(tmp_path)).lock_errors
+    assert (errors.deadlocks, errors.transactions) == (2, 2)
+
+
+def test_each_lock_wait_that_mysql_gives_up_counts(tmp_path: Path) -> None:
+    story = Story()
+    app = story.connection()
+    with app.transaction():
+        for _ in range(3):
+            app.executes(SELECT, 1, error_code=1205, sqlstate="HY000")
+    assert read_evidence(story.export(tmp_path)).lock_errors.timeouts == 3
+
+
+def test_what_the_server_asks_for_in_between_is_no_split_request(tmp_path: Path) -> None:
+    """The file of LOAD DATA LOCAL, and the passwords of COM_CHANGE_USER."""
+    story = Story()
+    app = story.connection()
+    app.asks(SELECT)
+    app.asks("LOAD DATA LOCAL INFILE 'a' INTO TABLE t", sending_us=40_000, round_trips=2)
+    small = read_evidence(story.export(tmp_path)).small
+    assert (small.requests, small.split, small.stalls) == (1, 0, 0)
+
+
+def test_the_smallest_round_trip_is_one_that_was_seen(tmp_path: Path) -> None:
+    """The near connection has no smallest of its own, nor has the trace: one statement alone came near it."""
+    story = Story()
+    far, near = story.connection(), story.connection()
+    far.far_us = 1000
+    for _ in range(30):
+        far.pings()
+        far.asks(SELECT)
+    for _ in range(3):
+        near.asks("SELECT 7 FROM u", wait_us=100)
+    budget = read_evidence(story.export(tmp_path)).budget
+    assert (budget.network_us, budget.round_trip_us) == (60 * 1040, 1040)
 
 
 def test_an_empty_trace_has_no_time(tmp_path: Path) -> None:

@@ -121,6 +121,13 @@ def test_a_trace_without_requests_is_refused_with_the_reason(examine: Examine, u
     assert (code, out) == (1, "") and "has no requests" in flat and hint in flat
 
 
+def test_a_trace_of_requests_alone_is_refused(examine: Examine) -> None:
+    code, out, err = examine(story=Story(incomplete=12))
+    flat = " ".join(err.split())
+    assert (code, out) == (1, "") and "has no request with its whole answer" in flat
+    assert "it has 12 requests without one: capture both directions" in flat
+
+
 def test_bad_input_is_refused_with_a_hint(examine: Examine, tmp_path: Path) -> None:
     trace = str(tmp_path / "app.trace")
     for arguments, said in (

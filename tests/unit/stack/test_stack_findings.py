@@ -60,6 +60,7 @@ def test_shares_of_plans_become_shares_of_the_traces_time(seen: Evidence, tmp_pa
     (statement,) = (each for each in seen.statements if each.verb == "select")
     found = find_finding(read_findings(written(tmp_path, of_plans(seen, statement.statement)), seen), "P8")
     assert found.share == pytest.approx(0.5 * seen.budget.share(statement.server_us)) and 0.4 < found.share < 0.5
+    assert [each.share for each in found.statements] == [found.share]
 
 
 def test_findings_of_another_trace_are_refused(seen: Evidence, tmp_path: Path) -> None:

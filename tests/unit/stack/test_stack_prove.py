@@ -233,7 +233,9 @@ def test_chatter_is_sent_and_then_not(tmp_path: Path, text: str | None, commits:
 def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
     story = Story()
     for number in range(100):
-        story.connection().asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        app = story.connection()
+        app.asks(f"SELECT price FROM item WHERE id = {number}", rows=1)
+        app.ends()
     seen = read_evidence(story.export(tmp_path))
     sent = sent_by(seen)
     assert sent == ("--reconnect",)
@@ -306,7 +308,14 @@ def test_an_index_that_does_not_help_refutes_what_the_evidence_says(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("share", "ci_high", "word"),
-    [(0.9, 1.25, "refuted"), (0.9, 1.27, "not settled"), (0.2, 1.02, "refuted"), (0.2, 1.03, "not settled")],
+    [
+        (0.9, 1.25, "refuted"),
+        (0.9, 1.27, "not settled"),
+        (0.2, 1.02, "refuted"),
+        (0.2, 1.03, "not settled"),
+        (1.0, 1.57, "refuted"),
+        (1.0, 1.6, "not settled"),
+    ],
 )
 def test_next_to_nothing_of_what_was_expected_is_a_refutation(tmp_path: Path, share: float, ci_high: float, word: str) -> None:
     """Nine tenths of the time are expected to bring 10x, and a tenth of that is 1.26x; a fifth of it 1.25x, and 1.0226x."""

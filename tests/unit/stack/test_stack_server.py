@@ -175,8 +175,25 @@ def test_an_account_without_rights_gets_a_hint(evidence: Evidence) -> None:
     with pytest.raises(UpshiftError) as failed:
         with_server(evidence, Session(denied))
     assert "SELECT command denied" in failed.value.message and "GRANT SELECT" in failed.value.hint
-    with pytest.raises(pymysql.MySQLError):
-        with_server(evidence, Session(pymysql.err.OperationalError(2013, "lost")))
+
+
+def test_what_the_server_refuses_is_told(evidence: Evidence) -> None:
+    with pytest.raises(UpshiftError, match="does not give its counters: maximum statement execution time") as failed:
+        with_server(evidence, Session(pymysql.err.OperationalError(3024, "maximum statement execution time exceeded")))
+    assert "--server" in failed.value.hint
+
+
+def test_an_account_that_may_read_one_table_alone_is_told(evidence: Evidence) -> None:
+    class OneTable(Session):
+        def ask(self, statement: str) -> list[tuple[Any, ...]]:
+            if "file_summary" in statement:
+                raise pymysql.err.OperationalError(1142, "SELECT command denied for table 'file_summary_by_event_name'")
+            return super().ask(statement)
+
+    session = OneTable([row(CUSTOMER)])
+    session.pool = POOL
+    with pytest.raises(UpshiftError, match=r"may not read performance_schema.*file_summary"):
+        with_server(evidence, session)
 
 
 @pytest.mark.parametrize(("told", "why"), [({"counts": 0}, "performance_schema is off"), ({}, "counts no statements")])

@@ -104,12 +104,20 @@ def ground_of(url: str, shell: Shell) -> Ground:
 
 @contextlib.contextmanager
 def tables(ground: Ground) -> Iterator[None]:
-    """Makes the tables, and removes them at the end. Raises ServerFailed where they are there, or may not be made."""
-    ground.ask([*(f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()), *_filled()])
+    """Makes the tables, and removes them at the end. Raises ServerFailed where they are there, or may not be made.
+
+    It removes no table that it has not made.
+    """
+    made: list[str] = []
     try:
+        for name, columns in _TABLES.items():
+            ground.ask([f"CREATE TABLE {name} ({columns})"])
+            made.append(name)
+        ground.ask([*_filled()])
         yield
     finally:
-        ground.ask([f"DROP TABLE {name}" for name in _TABLES])
+        if made:
+            ground.ask([f"DROP TABLE {name}" for name in made])
 
 
 def reset(ground: Ground) -> None:

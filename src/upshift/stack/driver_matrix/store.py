@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,12 +16,15 @@ from upshift.machine import describe_machine
 from upshift.stack.driver_matrix.model import DriversResult
 from upshift.values import describe_invalid
 
+_PASSWORD = re.compile(r"(//[^:/@\s]*):[^@\s]*@")
+"""Of a URL; a result may be published."""
+
 
 def begin(file: Path | None) -> DriversResult:
     """A new result, or that of the file, without what failed in it: that is tried again. Raises UsageError."""
     if file is None or not file.exists():
         return DriversResult(
-            command=shlex.join(("upshift", *sys.argv[1:])),
+            command=shlex.join(("upshift", *(_PASSWORD.sub(r"\1:...@", each) for each in sys.argv[1:]))),
             began=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             upshift_version=__version__,
             machine=describe_machine(),

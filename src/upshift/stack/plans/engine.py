@@ -16,9 +16,12 @@ def incomparable(a: Plan | None, b: Plan | None, same_answer: bool | None, thres
         return "its answers differ"
     if compare(a.tree, b.tree):
         return "its plans differ"
-    rows = [rows_examined(each.tree) or 0.0 for each in (a, b)]
-    if max(rows) > thresholds["E1.rows_times"] * max(1.0, min(rows)):
-        return f"A examines {rows[0]:,.0f} rows, B {rows[1]:,.0f}"
+    rows = [rows_examined(each.tree) for each in (a, b)]
+    told = [each for each in rows if each is not None]
+    if len(told) == 1:
+        return "one server does not say how many rows it examines"
+    if told and max(told) > thresholds["E1.rows_times"] * max(1.0, min(told)):
+        return f"A examines {told[0]:,.0f} rows, B {told[1]:,.0f}"
     return None
 
 
@@ -52,10 +55,11 @@ def engine(asked: Asked, thresholds: Thresholds) -> Seen | None:
     two_families = asked.plan.family != other.family
     if two_families and plain_times < thresholds["E1.times"]:
         return None
-    rows = rows_examined(asked.plan.tree) or 0.0
+    rows = rows_examined(asked.plan.tree)
+    examined = "" if rows is None else f" and {rows:,.0f} rows examined"
     slow, fast = ("B", "A") if b_slower else ("A", "B")
     spread = f"{low:.2f}x to {high:.2f}x"
-    said = f"{slow} takes {times:.2f}x the time of {fast} for the same plan and {rows:,.0f} rows examined, {spread}"
+    said = f"{slow} takes {times:.2f}x the time of {fast} for the same plan{examined}, {spread}"
     plainly = figure("plain_times", plain_times, "times", "E1.times" if two_families else None)
     figures = (
         figure("times", times, "times", "E1.times"),

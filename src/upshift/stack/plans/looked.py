@@ -21,7 +21,7 @@ class Told(Value):
     """As it was asked, with its parameters in it."""
     plan: Plan | None = None
     rows_examined: float | None = None
-    """None: not executed."""
+    """None: not executed, or not counted by the server."""
     answer: Answer | None = None
     why_none: str | None = None
     """Why there is no plan, no answer, or no execution of what should have been executed."""

@@ -116,6 +116,11 @@ class Node(Value):
         return self.operation == "access" and self.access not in (None, "intermediate", "none")
 
     @property
+    def never_ran(self) -> bool:
+        """Whether the execution did not reach it: what it would have done cost nothing."""
+        return self.loops == 0
+
+    @property
     def examined(self) -> float | None:
         """Rows that it read in all loops; None where it was not executed."""
         if self.access == "const" and self.actual_read is None and self.actual_rows is None:
@@ -163,7 +168,8 @@ def accesses(tree: Node) -> tuple[Node, ...]:
 
 
 def rows_examined(tree: Node) -> float | None:
-    """Rows of tables that an execution read; None where the statement was not executed."""
-    if all(each.loops is None for each in nodes(tree)):
+    """Rows of tables that an execution read; None where the statement was not executed, or the server does not count them."""
+    every = accesses(tree)
+    if all(each.loops is None for each in nodes(tree)) or any(each.loops and each.examined is None for each in every):
         return None
-    return sum(each.examined or 0.0 for each in accesses(tree))
+    return sum(each.examined or 0.0 for each in every)

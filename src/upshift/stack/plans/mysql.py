@@ -6,7 +6,10 @@ read it already. It has no steps for UPDATE and DELETE either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from upshift.stack.plans.model import Join, Node, accesses, nodes
+from upshift.stack.plans.mysql_words import COUNTS
 
 
 def joined(steps: Node, version1: Node) -> Node:
@@ -16,6 +19,7 @@ def joined(steps: Node, version1: Node) -> Node:
     executed = any(each.loops is not None for each in nodes(steps))
     seen = {each.name for each in accesses(steps)}
     known = {each.name: each.table for each in accesses(steps)}
+    steps = _with_counts(steps, {each.name: each for each in accesses(version1)})
     missing = [
         each.model_copy(update={"loops": 1.0 if executed else None, "table": known.get(each.name, each.table)})
         for each in accesses(version1)
@@ -24,6 +28,13 @@ def joined(steps: Node, version1: Node) -> Node:
     for const in reversed(missing):
         steps = _before(const, steps)
     return steps
+
+
+def _with_counts(steps: Node, version1: Mapping[str, Node]) -> Node:
+    """The index of a table whose rows are only counted, and the rows that are read for that: the steps have neither."""
+    told = version1.get(steps.name) if steps.said.startswith(COUNTS) else None
+    more = {name: getattr(told, name) for name in ("index", "covering", "estimated_read", "estimated_rows")} if told else {}
+    return steps.model_copy(update={**more, "children": tuple(_with_counts(each, version1) for each in steps.children)})
 
 
 def _before(const: Node, steps: Node) -> Node:

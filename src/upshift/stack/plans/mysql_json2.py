@@ -72,6 +72,8 @@ def _step(members: dict[str, Any]) -> Node:
     more = rest(members, _KNOWN)
     made = mysql_words.node(word(members.get("operation")) or "", children, **known)
     made = made.model_copy(update={"more": {**made.more, **more}, **_named(members, made)})
+    if made.sort and (keys := words(members.get("sort_fields"))):
+        made = made.model_copy(update={"sort": made.sort.model_copy(update={"keys": keys})})
     heading = word(members.get("heading")) or ""
     return mysql_words.subquery(heading, (made,)) if heading.startswith("Select #") else made
 

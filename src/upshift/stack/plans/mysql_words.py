@@ -26,9 +26,13 @@ _SORT = re.compile(
     r"(?:, limit input to (?P<limit>\d+) row\(s\) per chunk)?$",
     re.S,
 )
+COUNTS = "Count rows in "
 _LIMIT = re.compile(r"(?:Limit|Limit/Offset): (\d+)")
 _WRITE = re.compile(r"(?:Insert into|Replace into|Update|Delete from) (\S+)")
-_HEADING = re.compile(r"Select #\d+ \(|Hash$|Repeat until convergence$|Clustered primary key \(scanned separately\)")
+_HEADING = re.compile(
+    r"Select #\d+ \(|Hash$|Batch input rows$|Clustered primary key \(scanned separately\)"
+    r"|Repeat until convergence$|Disable deduplication|Limit table size: "
+)
 
 _STARTS: tuple[tuple[str, Operation, bool], ...] = (
     ("Aggregate using temporary table", "aggregate", True),
@@ -148,8 +152,10 @@ def _counted(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> No
         return _access(said, "const", known, alias=found[1], children=children)
     if found := re.match(r"Scan new records on (\S+)", said):
         return _access(said, "intermediate", known, alias=found[1], children=children)
-    if found := re.match(r"Count rows in (\S+)", said):
-        return _access(said, "index_scan", known, alias=found[1], bounds=(), children=children)
+    if found := re.match(rf"{COUNTS}(\S+)", said):
+        # Its one row is the result: how many rows the engine read for it is not told.
+        told = {name: value for name, value in known.items() if name not in ("estimated_rows", "actual_rows")}
+        return _access(said, "index_scan", told, alias=found[1], bounds=(), children=children)
     return None
 
 
@@ -186,7 +192,7 @@ def _joined(said: str, children: tuple[Node, ...], known: dict[str, Any]) -> Nod
     kinds: dict[str, JoinKind] = {"semijoin": "semi", "antijoin": "anti"}
     kind: JoinKind = kinds.get(found["what"].lower()) or (found["kind"] or "inner").lower()  # type: ignore[assignment]
     # MySQL prints the side that probes first, and below it the one that was read first into the hash table.
-    order = tuple(reversed(children)) if method == "hash" and len(children) == 2 else children
+    order = (*reversed(children[:2]), *children[2:]) if method == "hash" else children
     return Node(operation="join", said=said, join=Join(kind=kind, method=method), children=order, **known)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from upshift.stack.plans import text
 from upshift.stack.plans.asked import Asked, Seen, figure, plans_of
 from upshift.stack.plans.model import Node, accesses, nodes
-from upshift.stack.plans.walks import cut_short, estimate_and_count
+from upshift.stack.plans.walks import cut_short, estimate_and_count, rows_kept
 from upshift.stack.suspects.thresholds import Thresholds
 
 _NOT_FOUND_BY_INDEX = ("full_scan", "index_scan")
@@ -23,7 +23,7 @@ def no_index(asked: Asked, thresholds: Thresholds) -> Seen | None:
     most = 0.0
     for plan, where in plans_of(asked):
         for node in accesses(plan.tree):
-            if node.access not in _NOT_FOUND_BY_INDEX or node.filter is None:
+            if node.access not in _NOT_FOUND_BY_INDEX or node.filter is None or node.never_ran:
                 continue
             counted = bool(node.loops)
             read, left = (node.actual_read, node.actual_rows) if counted else (node.estimated_read, node.estimated_rows)
@@ -49,11 +49,10 @@ def sorts(asked: Asked, thresholds: Thresholds) -> Seen | None:
     for plan, where in plans_of(asked):
         for node in nodes(plan.tree):
             sort = node.sort
-            if sort is None and not node.temporary:
+            if (sort is None and not node.temporary) or node.never_ran:
                 continue
             counted = bool(node.loops)
-            kept = sort.rows if sort else node.actual_rows if counted else node.estimated_rows
-            rows = (kept or 0.0) * (node.loops or 1.0)
+            rows = rows_kept(node) if counted else (sort.rows if sort else node.estimated_rows) or 0.0
             spilled = plan.sort_merge_passes if sort else plan.disk_tables
             on_disk = bool(sort.on_disk if sort else node.temporary_on_disk) or bool(spilled)
             if (rows < thresholds["P3.rows"] and not on_disk) or rows <= most:
@@ -91,7 +90,7 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
     """P7: a column has a lower and an upper bound in the condition, and the index is read with one of them."""
     for plan, where in plans_of(asked):
         for node in accesses(plan.tree):
-            if node.index is None or node.bounds is None:
+            if node.index is None or node.bounds is None or node.never_ran:
                 continue
             wanted = _sides(_conditions(node))
             for column, used in _sides(node.bounds).items():

@@ -9,6 +9,7 @@ from upshift.stack.plans import text
 from upshift.stack.plans.members import PlanUnreadable, loaded, number, objects, rest, word, words
 from upshift.stack.plans.model import Access, Join, JoinKind, Method, Node, Operation, Sort
 from upshift.stack.plans.postgres_index import Catalog, Index, bitmaps_of, by_bitmaps, found_by
+from upshift.stack.plans.walks import processes
 
 _OPERATIONS: Mapping[str, Operation] = {
     "Result": "rows",
@@ -56,7 +57,9 @@ _KINDS: Mapping[str, JoinKind] = {
     "Right Semi": "semi",
     "Right Anti": "anti",
 }
+_CONDITIONS = ("Hash Cond", "Merge Cond", "Join Filter", "Filter", "One-Time Filter")
 _KNOWN = (
+    *_CONDITIONS,
     "Node Type",
     "Plans",
     "Parent Relationship",
@@ -79,10 +82,6 @@ _KNOWN = (
     "Rows Removed by Join Filter",
     "Index Cond",
     "Recheck Cond",
-    "Filter",
-    "Join Filter",
-    "Hash Cond",
-    "Merge Cond",
     "Join Type",
     "Sort Key",
     "Heap Fetches",
@@ -101,7 +100,7 @@ def parse_postgres(answer: str | list[Any], catalog: Catalog | None = None) -> N
     if not isinstance(plan, dict):
         raise PlanUnreadable("the server's JSON has no Plan", "the answer of EXPLAIN (FORMAT JSON) is needed")
     try:
-        return _step(plan, catalog or Catalog())
+        return _step(plan, catalog or Catalog(), 1.0)
     except (AttributeError, TypeError) as error:
         raise PlanUnreadable(
             f"a member of the plan has another type than expected: {error}",
@@ -120,26 +119,28 @@ def planning_ms(answer: str | list[Any]) -> float | None:
     return number(whole[0].get("Planning Time")) if whole else None
 
 
-def _step(members: dict[str, Any], catalog: Catalog) -> Node:
+def _step(members: dict[str, Any], catalog: Catalog, shared_by: float) -> Node:
+    """``shared_by``: how many processes share the rows of a parallel scan."""
     kind = word(members.get("Node Type")) or ""
+    if workers := number(members.get("Workers Planned")):
+        shared_by = processes(workers)
     below, beside, bitmaps = [], [], bitmaps_of(members)
     for each in objects(members.get("Plans")):
         if each in bitmaps:
             continue
         if each.get("Parent Relationship") in ("SubPlan", "InitPlan"):
             named = word(each.get("Subplan Name")) or "subquery"
-            beside.append(Node(operation="subquery", said=named, children=(_step(each, catalog),)))
+            beside.append(Node(operation="subquery", said=named, children=(_step(each, catalog, shared_by),)))
         else:
-            below.append(_step(each, catalog))
+            below.append(_step(each, catalog, shared_by))
     known = _figures(members)
-    condition = word(members.get("Filter")) or word(members.get("Join Filter")) or word(members.get("One-Time Filter"))
-    known |= {"said": kind, "filter": text.plain(condition) if condition else None, "more": _more(members)}
+    known |= {"said": kind, "filter": _condition(members), "more": _more(members)}
     if kind == "Hash" and len(below) == 1:
         # The table that a hash join looks up: the join tells of it.
         return below[0].model_copy(update={"more": {**below[0].more, **_hash_table(members)}})
     children = (*below, *beside)
     if kind in _SCANS:
-        return _scan(kind, members, catalog, children, known)
+        return _scan(kind, members, catalog, children, known, shared_by if members.get("Parallel Aware") is True else 1.0)
     if kind in _METHODS:
         return _joined(kind, members, (*below,), (*beside,), known)
     operation = _OPERATIONS.get(kind, "other")
@@ -157,6 +158,12 @@ def _step(members: dict[str, Any], catalog: Catalog) -> Node:
     return Node(operation=operation, children=children, **known)
 
 
+def _condition(members: dict[str, Any]) -> str | None:
+    """All that is checked on its rows, a join's own conditions first."""
+    found = [text.plain(each) for name in _CONDITIONS if (each := word(members.get(name)))]
+    return found[0] if len(found) == 1 else " and ".join(f"({each})" for each in found) or None
+
+
 def _more(members: dict[str, Any]) -> dict[str, str]:
     """What has no place of its own; counters that counted nothing are left out."""
     return {name: value for name, value in rest(members, _KNOWN).items() if value != "0"}
@@ -172,7 +179,14 @@ def _figures(members: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scan(kind: str, members: dict[str, Any], catalog: Catalog, children: tuple[Node, ...], known: dict[str, Any]) -> Node:
+def _scan(
+    kind: str,
+    members: dict[str, Any],
+    catalog: Catalog,
+    children: tuple[Node, ...],
+    known: dict[str, Any],
+    shared_by: float,
+) -> Node:
     table = word(members.get("Relation Name"))
     access, index, conditions = _SCANS[kind], word(members.get("Index Name")), word(members.get("Index Cond"))
     bounds: tuple[str, ...] | None = () if access == "full_scan" else None
@@ -186,7 +200,8 @@ def _scan(kind: str, members: dict[str, Any], catalog: Catalog, children: tuple[
     removed = sum(number(members.get(f"Rows Removed by {each}")) or 0.0 for each in ("Filter", "Index Recheck"))
     rows, estimated = known["actual_rows"], known["estimated_rows"]
     in_table = catalog.table_rows.get(table or "")
-    read = estimated if known["filter"] is None else in_table if access in ("full_scan", "index_scan") else None
+    whole = in_table / shared_by if in_table is not None and access in ("full_scan", "index_scan") else None
+    read = estimated if known["filter"] is None else whole
     return Node(
         operation="access",
         table=table or word(members.get("CTE Name")) or word(members.get("Function Name")),
@@ -209,9 +224,6 @@ def _joined(
     kind: str, members: dict[str, Any], below: tuple[Node, ...], beside: tuple[Node, ...], known: dict[str, Any]
 ) -> Node:
     method = _METHODS[kind]
-    condition = word(members.get("Hash Cond")) or word(members.get("Merge Cond"))
-    if condition and known["filter"] is None:
-        known["filter"] = text.plain(condition)
     if method == "hash" and len(below) == 2:
         # PostgreSQL prints the side that probes first; the hashed side is read before it.
         hashed = below[1]
@@ -231,16 +243,24 @@ def _hash_table(members: dict[str, Any]) -> dict[str, str]:
 def _sort(members: dict[str, Any], below: list[Node]) -> Sort:
     child = below[0] if below else None
     rows = None if child is None else (child.actual_rows if child.loops else child.estimated_rows)
-    kind = word(members.get("Sort Space Type"))
+    spaces = [kind for each in _by_process(members) if (kind := word(each.get("Sort Space Type")))]
+    # An incremental sort has spaces of its groups.
+    for group in objects(members.get("Full-sort Groups")) + objects(members.get("Pre-sorted Groups")):
+        spaces += [space for space in ("Memory", "Disk") if f"Sort Space {space}" in group]
     return Sort(
         keys=tuple(text.plain(each) for each in words(members.get("Sort Key"))),
         rows=rows,
-        on_disk=kind == "Disk" if kind else None,
+        on_disk="Disk" in spaces if spaces else None,
     )
 
 
+def _by_process(members: dict[str, Any]) -> list[dict[str, Any]]:
+    """A step's figures of the leader, and those of each worker beside it."""
+    return [members, *objects(members.get("Workers"))]
+
+
 def _spilled(members: dict[str, Any]) -> bool | None:
-    usage, batches = number(members.get("Disk Usage")), number(members.get("HashAgg Batches"))
-    if usage is None and batches is None:
+    told = [(number(each.get("Disk Usage")), number(each.get("HashAgg Batches"))) for each in _by_process(members)]
+    if all(usage is None and batches is None for usage, batches in told):
         return None
-    return (usage or 0) > 0 or (batches or 0) > 1
+    return any((usage or 0) > 0 or (batches or 0) > 1 for usage, batches in told)

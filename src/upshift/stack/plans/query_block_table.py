@@ -34,6 +34,8 @@ SUBQUERIES = (
     "having_subqueries",
     "group_by_subqueries",
     "order_by_subqueries",
+    "insert_values_subqueries",
+    "insert_update_subqueries",
     "update_value_subqueries",
     "optimized_away_subqueries",
     "subqueries",

@@ -14,13 +14,21 @@ from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
 from upshift.stack.timeline import read_facts
 from upshift.values import Value
 
+# Of statements that are sent before the answer to the one before has come, each has the time from that answer on.
 _DISTINCT = """
-SELECT statement, any_value(digest_text), count(*), sum(last_byte_us - request_us)::BIGINT,
-  arg_max({'sql': sql, 'parameters': parameters}, coalesce(last_byte_us - request_us, 0)) AS longest
-FROM read_parquet($1)
-WHERE kind IN ('query', 'execute') AND verb IN ('select', 'insert', 'update', 'delete', 'replace')
-  AND statement IS NOT NULL AND sql IS NOT NULL AND (last_byte_us IS NOT NULL OR $2) AND coalesce(statements_in_text, 1) < 2
-GROUP BY statement ORDER BY 4 DESC NULLS LAST, 3 DESC, 1
+WITH explainable AS (
+  SELECT *, coalesce(max(last_byte_us) OVER (
+    PARTITION BY connection ORDER BY request_us, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before_us
+  FROM read_parquet($1)
+  WHERE kind IN ('query', 'execute') AND verb IN ('select', 'insert', 'update', 'delete', 'replace')
+    AND statement IS NOT NULL AND sql IS NOT NULL AND (last_byte_us IS NOT NULL OR $2) AND coalesce(statements_in_text, 1) < 2
+), timed AS (
+  SELECT *, CASE WHEN last_byte_us IS NOT NULL THEN greatest(0, last_byte_us - greatest(request_us, before_us)) END AS took_us
+  FROM explainable
+)
+SELECT statement, any_value(digest_text), count(*), sum(took_us)::BIGINT,
+  arg_max({'sql': sql, 'parameters': parameters}, coalesce(took_us, 0)) AS longest
+FROM timed GROUP BY statement ORDER BY 4 DESC NULLS LAST, 3 DESC, 1
 """
 
 

@@ -48,8 +48,9 @@ def _what(node: Node) -> str:
 
 
 def _rows(node: Node) -> str:
-    if node.loops == 0 and node.actual_rows is None:
-        return "const" if node.access == "const" else "never executed"
+    if node.loops == 0:
+        # MariaDB has read it while it planned.
+        return "const" if node.access == "const" and node.actual_rows is None else "never executed"
     if node.loops is not None and node.actual_rows is not None:
         of = f" of {_figure(node.actual_read)}" if node.actual_read not in (None, node.actual_rows) else ""
         times = f" x {_figure(node.loops)}" if node.loops != 1 else ""

@@ -56,10 +56,15 @@ def unwrapped(text: str) -> str:
     return text
 
 
+def _without_texts(text: str) -> str:
+    """The same length, with nothing in its string literals: a quote may be escaped in them, a parenthesis is none."""
+    return re.sub(_STRING, lambda found: f"'{' ' * (len(found[0]) - 2)}'", text)
+
+
 def _closing(text: str) -> int:
     """Where the parenthesis that the text begins with is closed; -1: nowhere."""
     depth, quoted = 0, ""
-    for at, letter in enumerate(text):
+    for at, letter in enumerate(_without_texts(text)):
         if quoted:
             quoted = "" if letter == quoted else quoted
         elif letter in "'\"":
@@ -80,9 +85,9 @@ def leading_parenthesis(text: str) -> tuple[str, str]:
 def parts(condition: str, word: str = "and") -> list[str]:
     """What a condition joins by a word, at its top level; BETWEEN's own ``and`` does not count."""
     text, found, depth, begin, quoted, between = unwrapped(condition), [], 0, 0, "", False
-    at = 0
+    at, outside = 0, _without_texts(text)
     while at < len(text):
-        letter = text[at]
+        letter = outside[at]
         if quoted:
             quoted = "" if letter == quoted else quoted
         elif letter in "'\"":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upshift.stack.plans.asked import Asked, Seen, figure
 from upshift.stack.plans.compare import CLUSTERED, compare, covers
-from upshift.stack.plans.model import Node
+from upshift.stack.plans.model import Node, rows_examined
 from upshift.stack.plans.walks import by_name, examined
 from upshift.stack.suspects.thresholds import Thresholds
 
@@ -31,7 +31,7 @@ def _look_ups(node: Node) -> float:
     """Rows that are looked up beside the index that found them."""
     if node.covering:
         return node.heap_fetches or 0.0
-    if covers(node):
+    if covers(node) or node.never_ran:
         return 0.0
     if node.loops:
         return node.examined or 0.0
@@ -54,4 +54,4 @@ def another_plan(asked: Asked, thresholds: Thresholds) -> Seen | None:
         figure("times", more / less, "times", "P6.times"),
         figure("differences", len(differences), ""),
     )
-    return Seen(said, figures, asked.plan.executed and asked.other.executed)
+    return Seen(said, figures, all(rows_examined(each.tree) is not None for each in (asked.plan, asked.other)))

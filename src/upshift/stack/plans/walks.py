@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from upshift.stack.plans.members import number
 from upshift.stack.plans.model import Family, Node, Plan, accesses, rows_examined
 
 _READS_ALL = ("sort", "aggregate", "materialize", "distinct", "window", "union")
@@ -13,9 +14,9 @@ def cut_short(tree: Node, cut: bool = False) -> Iterator[tuple[Node, bool]]:
     """Every node, and whether something above it may have stopped reading it before its last row."""
     yield tree, cut
     below = (cut and tree.operation not in _READS_ALL) or tree.limit is not None or tree.operation == "limit"
-    for number, child in enumerate(tree.children):
+    for at, child in enumerate(tree.children):
         # The first match of a semijoin is enough; a merge join ends with the shorter side.
-        early = tree.join is not None and ((tree.join.kind in ("semi", "anti") and number > 0) or tree.join.method == "merge")
+        early = tree.join is not None and ((tree.join.kind in ("semi", "anti") and at > 0) or tree.join.method == "merge")
         yield from cut_short(child, below or early or child.operation == "subquery")
 
 
@@ -24,11 +25,45 @@ def estimated_examined(tree: Node, times: float = 1.0) -> float:
     own = 0.0
     if tree.reads_a_table:
         own = times * ((tree.estimated_read if tree.estimated_read is not None else tree.estimated_rows) or 0.0)
-    for number, child in enumerate(tree.children):
-        looped = tree.join is not None and tree.join.method == "nested_loop" and number > 0
+    times = 1.0 if _is_filled_once(tree) else times * _processes(tree)
+    for at, child in enumerate(tree.children):
+        looped = tree.join is not None and tree.join.method == "nested_loop" and at > 0
         outer = tree.children[0].estimated_rows if looped else None
         own += estimated_examined(child, times * max(1.0, outer) if outer is not None else times)
     return own
+
+
+def _is_filled_once(tree: Node) -> bool:
+    """Whether its rows are kept, and read again from there however often that is.
+
+    MySQL fills its "Temporary table" each time, and what it invalidates; PostgreSQL's Memoize keeps the rows of some values.
+    """
+    return (
+        tree.operation == "materialize"
+        and tree.said not in ("Temporary table", "Memoize")
+        and "(invalidate on row from" not in tree.said
+    )
+
+
+def processes(workers: float) -> float:
+    """By what PostgreSQL divides the rows of a parallel scan: the leader takes a part of its own, less with more workers."""
+    return workers + max(0.0, 1.0 - 0.3 * workers)
+
+
+def _processes(tree: Node) -> float:
+    """How many processes do what is below it: PostgreSQL's estimates there are those of one."""
+    planned = number(tree.more.get("Workers Planned")) if tree.said.startswith("Gather") else None
+    return processes(planned) if planned and tree.more.get("Single Copy") != "true" else 1.0
+
+
+def rows_kept(tree: Node) -> float:
+    """Rows that an executed sort or temporary table took in, all of its loops together: reading them again adds none."""
+    kept, loops = tree.sort.rows if tree.sort else tree.actual_rows, tree.loops or 0.0
+    below = next((each for each in tree.children if each.operation != "subquery"), None)
+    if below is not None and below.loops is not None and below.loops < loops:
+        loops = below.loops
+        kept = below.actual_rows if tree.operation == "materialize" else kept
+    return (kept or 0.0) * loops
 
 
 def examined(plan: Plan) -> float:

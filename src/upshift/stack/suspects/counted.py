@@ -130,7 +130,7 @@ def _flagged(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             lambda each: each.server_us,
             lambda each: (figure("server_us_median", each.server_us_median, "us", "P2.server_us"),),
         ),
-        limits="How many rows were read is the server's to tell: --server. The share is all of their time in the server.",
+        limits="Only the server knows how many rows were read: --server. The share is all of their time in the server.",
     )
 
 
@@ -160,7 +160,7 @@ def sorts(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         none="no statement sorts many rows or fills temporary tables on disk",
         known=lambda each: each.sort_rows is not None and each.temporary_disk_tables is not None,
         not_known="the log does not tell how many rows are sorted: log_slow_extra=ON on MySQL",
-        limits="The share is all of their time in the server; the sort is a part of it that the counters do not tell.",
+        limits="The share is all of their time in the server. The counters do not show which part of it is the sort.",
     )
 
 

@@ -20,7 +20,7 @@ def row_by_row(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         "C6",
         _guilty(evidence, thresholds, batch=False),
         thresholds,
-        limits="That one statement can do for all keys is inferred: the next key may depend on the answer before.",
+        limits="The trace does not show that one statement can do for all keys: a key may depend on the answer before it.",
     )
 
 
@@ -31,7 +31,7 @@ def batch_not_rewritten(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         "C7",
         _guilty(evidence, thresholds, batch=True),
         thresholds,
-        limits="Whether the driver takes a batch apart or the application sends its rows one by one is not in the trace: "
+        limits="The trace does not show whether the driver takes a batch apart or the application sends its rows one by one: "
         "their requests look the same.",
     )
 
@@ -70,7 +70,7 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
     time_us = {each.statement: 0.0 for each in guilty}
     by_statement: defaultdict[str, list[Loop]] = defaultdict(list)
     for each in guilty:
-        time_us[each.statement] += each.time_us * (each.length - 1) / each.length
+        time_us[each.statement] += each.again_us
         by_statement[each.statement].append(each)
     runs, executions = sum(each.runs for each in guilty), sum(each.runs * each.length for each in guilty)
     return found(
@@ -101,5 +101,6 @@ def _outcome(evidence: Evidence, suspect: str, guilty: Sequence[Loop], threshold
                 :MOST_STATEMENTS
             ]
         ),
-        limits=f"The share is the time of all but one of each run, with the client's gaps between. {limits}",
+        limits="The share is the time of all executions but the first of each run, with the client's gaps before them. "
+        f"{limits}",
     )

@@ -39,6 +39,6 @@ def pool_misses(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("pool_bytes", pool.pages * pool.page_bytes, "bytes"),
             *((figure("data_file_read_us", pool.read_us, "us"),) if pool.read_us is not None else ()),
         ),
-        limits="The server's counters are since its start, of all its clients. "
-        "What comes from the operating system's page cache counts as read from the disk, too.",
+        limits="The server's counters are since its start, and of all its clients. "
+        "A page that comes from the operating system's page cache counts as read from the disk.",
     )

@@ -7,6 +7,8 @@ from upshift.stack.suspects.finding import DATA_VERBS, accused, count, figure, f
 from upshift.stack.suspects.model import Outcome
 from upshift.stack.suspects.thresholds import Thresholds
 
+_AT_ONCE = " PostgreSQL answers a prepare together with the execution in its flight: the share then includes the execution."
+
 
 def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C1: the same connection prepares the same text again."""
@@ -36,7 +38,8 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             _again_us,
             lambda each: (figure("prepares_again", each.prepares_again), figure("executions", each.executes)),
         ),
-        limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them.",
+        limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them."
+        + _AT_ONCE * (evidence.trace.family == "postgres"),
     )
 
 
@@ -71,7 +74,7 @@ def sends_text_again(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             lambda each: each.text_server_us,
             lambda each: (figure("executions_as_text", each.as_text, "", "C2.executions"),),
         ),
-        limits="The share is all of their time in the server. Preparing saves the parsing and a part of the planning of it.",
+        limits="The share is all of their time in the server. Preparing saves the parsing, and a part of the planning.",
     )
 
 
@@ -104,6 +107,5 @@ def literals_in_prepared_text(evidence: Evidence, thresholds: Thresholds) -> Out
             lambda each: (figure("texts", each.prepared_literals, "", "C13.texts"), figure("prepares", each.prepares)),
         ),
         limits="The share is the time of the prepares and closes, with the client's gaps before them. "
-        "The memory that the statements hold in the server is not in the trace; "
-        "max_prepared_stmt_count bounds it.",
+        "The trace does not show the memory that the statements hold in the server; max_prepared_stmt_count bounds it.",
     )

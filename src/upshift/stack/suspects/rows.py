@@ -92,8 +92,8 @@ def rows_not_needed(evidence: Evidence, thresholds: Thresholds) -> Outcome:
                 figure("rows_median", each.rows_median, "rows", "C4.rows"),
             ),
         ),
-        limits="The trace has no rows. That one row of an ordered result is used is inferred from the statement after it, "
-        "which takes one value of the ordered column.",
+        limits="The trace has no rows. The statement after an ordered result takes one value of the ordered column: "
+        "from that it is inferred that the application uses one row.",
     )
 
 
@@ -133,6 +133,6 @@ def metadata(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("definitions_of_bytes", share, "share", "C12.share"),
             figure("large_answers", seen.large_answers),
         ),
-        limits="The time is divided as the bytes are. Descriptions that fit into the answer's first segment are not counted: "
-        "they cost next to nothing.",
+        limits="The share divides the time as the bytes are divided. It leaves out descriptions that fit into the answer's "
+        "first segment: they cost next to nothing.",
     )

@@ -78,9 +78,15 @@ THRESHOLDS: Mapping[str, Threshold] = {
     ),
     "C10.share": _at(0.1, "small requests that came in parts, of all", "a busy machine takes a few apart by chance"),
     "C10.stalls": _at(5, "stalls of 35 to 45 ms", "a few come from the machine; delayed acknowledgements come again and again"),
-    "C11.share": _at(0.05, "logins per transaction", "a pool that renews its connections stays far below"),
+    "C11.share": _at(
+        0.05,
+        "logins beyond the connections that were open at once, per transaction",
+        "a pool that renews its connections stays far below",
+    ),
     "C11.logins": _at(
-        20, "logins in all", "fewer are the start of a pool, in whose first moments all captures have few transactions"
+        20,
+        "the same logins in all",
+        "fewer are the start of a pool, in whose first moments all captures have few transactions",
     ),
     "C12.share": _at(0.3, "descriptions of columns, of the bytes received", "below, rows are what the bytes are for"),
     "C13.texts": _at(10, "different literals in the prepared texts of one statement", "an enumeration in the code has fewer"),

@@ -55,7 +55,7 @@ def network(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("round_trip_us_mean", trip_us, "us", "C9.round_trip_us"),
             figure("network_share", share, "share", "C9.share"),
         ),
-        limits="The smallest round trip holds the server's least work for a request, too. "
+        limits="The smallest round trip includes the server's least work for a request. "
         "What the network took beyond it counts as the server's.",
     )
 
@@ -119,7 +119,7 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("lock_share", share, "share", "E2.share"),
             *((figure("lock_us", budget.lock_us, "us"),) if budget.lock_us is not None else ()),
         ),
-        limits=f"Of transactions that ended by a lock the whole time counts. {_of_waits(evidence)}".rstrip(),
+        limits=f"The whole time of a transaction that ended by a lock counts. {_of_waits(evidence)}".rstrip(),
     )
 
 
@@ -154,5 +154,5 @@ def commits(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             figure("commit_us_median", evidence.commit_us_median, "us", "E3.commit_us"),
             figure("commit_share", share, "share", "E3.share"),
         ),
-        limits="Whether the log, a replica or the server's own work takes the time is not in the trace.",
+        limits="The trace does not show whether the log, a replica or the server's own work takes the time.",
     )

@@ -221,6 +221,103 @@ def test_a_step_that_was_never_reached_has_no_loops() -> None:
     assert (tree.loops, tree.actual_rows, tree.estimated_rows) == (0.0, None, 2.0)
 
 
+CONST = {"table_name": "t", "access_type": "const", "key": "PRIMARY", "used_key_parts": ["id"], "ref": ["const"]}
+RANGE = {"table_name": "t", "access_type": "range", "key": "a", "used_key_parts": ["a"], "rows": 5}
+
+
+@pytest.mark.parametrize(
+    ("block", "operations"),
+    [
+        # (SELECT ... LIMIT 5) ORDER BY ... LIMIT 3
+        ({"unary_result": {"query_specifications": [{"query_block": {"table": CONST}}]}}, ["union", "access"]),
+        # INSERT INTO u VALUES ((SELECT ...)), and ON DUPLICATE KEY UPDATE a = (SELECT ...)
+        (
+            {
+                "table": {"insert": True, "table_name": "u", "access_type": "ALL"},
+                "insert_values_subqueries": [{"query_block": {"table": CONST}}],
+                "insert_update_subqueries": [{"query_block": {"table": CONST}}],
+            },
+            ["write", "subquery", "access", "subquery", "access"],
+        ),
+    ],
+)
+def test_no_part_of_a_mysql_plan_is_dropped(block: dict[str, Any], operations: list[str]) -> None:
+    assert [each.operation for each in nodes(parse_mysql_json1({"query_block": block}))] == operations
+
+
+def test_an_update_of_the_column_that_finds_its_rows_is_read_from_a_buffer() -> None:
+    """MariaDB: the rows are found first, and then changed."""
+    tree = parse_mariadb({"query_block": {"select_id": 1, "buffer": {"table": {"update": 1, **RANGE}}}})
+    assert [(each.operation, each.name) for each in nodes(tree)] == [("write", "t"), ("access", "t")]
+    assert accesses(tree)[0].access == "range"
+
+
+def test_what_a_hash_join_reads_first_comes_first_also_beside_a_subquery() -> None:
+    tree = parse_mysql_tree(
+        "-> Inner hash join (probed.a = (select #2))  (cost=1 rows=1)\n"
+        "    -> Table scan on probed  (cost=1 rows=1)\n"
+        "    -> Hash\n"
+        "        -> Table scan on hashed  (cost=1 rows=1)\n"
+        "    -> Select #2 (subquery in condition; run only once)\n"
+        "        -> Table scan on t3  (cost=1 rows=1)\n"
+    )
+    assert [each.name for each in accesses(tree)] == ["hashed", "probed", "t3"]
+
+
+@pytest.mark.parametrize("heading", ["Batch input rows", "Disable deduplication", "Limit table size: 5 unique row(s)"])
+def test_a_heading_of_a_tree_is_no_step(heading: str) -> None:
+    tree = parse_mysql_tree(
+        f"-> Batched key access inner join\n    -> {heading}\n        -> Table scan on t  (cost=1 rows=9)\n"
+        "    -> Multi-range index lookup on u using b (b = t.b)  (cost=1 rows=2)\n"
+    )
+    assert [each.operation for each in nodes(tree)] == ["join", "access", "access"]
+
+
+def test_keys_of_a_sort_are_not_cut_at_the_commas_of_a_function() -> None:
+    step = {"operation": "Sort: concat(t.a, t.b), t.c DESC", "sort_fields": ["concat(t.a, t.b)", "t.c DESC"]}
+    tree = parse_mysql_json2({"query_plan": {**step, "inputs": [{"operation": "Table scan on t", "table_name": "t"}]}})
+    assert tree.sort and tree.sort.keys == ("concat(t.a, t.b)", "t.c DESC")
+
+
+def test_a_table_whose_rows_are_only_counted_does_not_tell_how_many_it_read() -> None:
+    """MySQL's SELECT count(*): the step has one row, the count."""
+    said = "-> Count rows in t  (cost=1 rows=1) (actual time=1..1 rows=1 loops=1)"
+    key = {"access_type": "index", "key": "a", "using_index": True, "rows_examined_per_scan": 20000, "filtered": "100.00"}
+    tree = joined(parse_mysql_tree(said), parse_mysql_json1({"query_block": {"table": {"table_name": "t", **key}}}))
+    assert (tree.access, tree.index, tree.covering, tree.estimated_read) == ("index_scan", "a", True, 20000)
+    assert rows_examined(tree) is None
+
+
+def test_a_join_of_postgresql_keeps_all_of_its_conditions() -> None:
+    scan = {"Node Type": "Seq Scan", "Plan Rows": 1}
+    plans = [{**scan, "Alias": "a"}, {"Node Type": "Hash", "Plans": [{**scan, "Alias": "b"}]}]
+    conditions = {"Hash Cond": "(a.id = b.id)", "Join Filter": "(a.x < b.x)", "Filter": "(b.id IS NULL)"}
+    tree = parse_postgres([{"Plan": {"Node Type": "Hash Join", "Join Type": "Left", **conditions, "Plans": plans}}])
+    assert tree.filter == "(a.id = b.id) and (a.x < b.x) and (b.id IS NULL)"
+
+
+@pytest.mark.parametrize(
+    ("step", "on_disk"),
+    [
+        ({"Sort Space Type": "Memory"}, False),
+        ({"Sort Space Type": "Memory", "Workers": [{"Worker Number": 0, "Sort Space Type": "Disk"}]}, True),
+        ({"Workers": [{"Worker Number": 0, "Sort Space Type": "Memory"}]}, False),
+        ({"Full-sort Groups": {"Sort Space Memory": {}}, "Pre-sorted Groups": {"Sort Space Disk": {}}}, True),
+        ({"Full-sort Groups": {"Sort Space Memory": {}}}, False),
+        ({}, None),
+    ],
+)
+def test_a_sort_of_postgresql_on_disk_is_seen_wherever_it_is_told(step: dict[str, Any], on_disk: bool | None) -> None:
+    tree = parse_postgres([{"Plan": {"Node Type": "Sort", **step, "Plans": [{"Node Type": "Seq Scan"}]}}])
+    assert tree.sort and tree.sort.on_disk is on_disk
+
+
+def test_a_hash_table_of_postgresql_on_disk_is_seen_in_a_worker() -> None:
+    worker = {"Worker Number": 0, "HashAgg Batches": 5, "Disk Usage": 900}
+    step = {"Node Type": "Aggregate", "Strategy": "Hashed", "HashAgg Batches": 1, "Disk Usage": 0, "Workers": [worker]}
+    assert parse_postgres([{"Plan": step}]).temporary_on_disk is True
+
+
 ODD: tuple[Any, ...] = (None, 3, -1.5, "", "text (", [], [None, 3], {}, {"a": [1]}, True, "9" * 400)
 
 

@@ -209,7 +209,8 @@ def export(folder: Path, rows: list[tuple[object, ...]], **facts: object) -> Pat
     with duckdb.connect() as connection:
         connection.execute(
             "CREATE TABLE e (exchange BIGINT, kind VARCHAR, verb VARCHAR, statement VARCHAR, digest_text VARCHAR, sql VARCHAR,"
-            " parameters VARCHAR, request_us BIGINT, last_byte_us BIGINT, statements_in_text BIGINT)"
+            " parameters VARCHAR, request_us BIGINT, last_byte_us BIGINT, statements_in_text BIGINT,"
+            " connection BIGINT DEFAULT 1)"
         )
         if rows:
             connection.executemany(f"INSERT INTO e ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -233,6 +234,27 @@ def test_a_trace_gives_its_distinct_statements_most_time_first(tmp_path: Path) -
         ("SELECT ?", "[2]", 2, 40),
     ]
     assert source.shares() == {"b" * 16: 0.8, "a" * 16: 0.2}
+
+
+def test_the_time_of_requests_that_overlap_counts_once(tmp_path: Path) -> None:
+    """Sent at once, answered one after the other."""
+    rows: list[tuple[object, ...]] = [
+        (1, "execute", "select", "a" * 16, "SELECT ?", "SELECT ?", "[1]", 0, 100, None),
+        (2, "execute", "update", "b" * 16, "UPDATE ?", "UPDATE ?", "[1]", 0, 110, None),
+        (3, "execute", "update", "b" * 16, "UPDATE ?", "UPDATE ?", "[2]", 0, 130, None),
+    ]
+    source = read_export(export(tmp_path, rows))
+    assert [(each.parameters, each.time_us) for each in source.statements] == [("[1]", 100), ("[2]", 30)]
+
+
+def test_what_leads_a_flight_takes_no_time_from_its_statement(tmp_path: Path) -> None:
+    """PostgreSQL answers a prepare together with the execution in its flight."""
+    rows: list[tuple[object, ...]] = [
+        (1, "prepare", "select", "a" * 16, "SELECT ?", "SELECT $1", None, 0, 100, None),
+        (2, "execute", "select", "a" * 16, "SELECT ?", "SELECT $1", "[1]", 0, 100, None),
+    ]
+    source = read_export(export(tmp_path, rows, family="postgres"))
+    assert [each.time_us for each in source.statements] == [100]
 
 
 def test_a_dry_run_says_what_would_be_done_and_asks_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ from upshift.stack.plans.mariadb_trace import chosen_ranges
         ("(a between 1 and 5)", ("a >= 1", "a <= 5")),
         ("((at >= '2026-01-01 00:00:00'::timestamp without time zone))", ("at >= '2026-01-01 00:00:00'",)),
         ("((name)::text = 'it''s (a) and b'::text)", ("name = 'it''s (a) and b'",)),
+        (r"((t.name = 'it\'s (a') and (t.a > 5) and (t.a < 9))", (r"name = 'it\'s (a'", "a > 5", "a < 9")),
         ("('a' <= name <= 'b and c')", ("name >= 'a'", "name <= 'b and c'")),
         ("(ROW(a, b) > ROW(1, 2))", ("ROW(a, b) > ROW(1, 2)",)),
     ],
