@@ -28,4 +28,5 @@ def show_estimates(estimates: tuple[Estimate, ...], *, as_json: bool) -> None:
         console.entry(row, *each.commands)
     time = f"{sum(each.wall_s for each in estimates) / 60:.0f} min"
     disk = f"{sum(each.disk_bytes for each in estimates) / 1e9:.0f} GB"
-    console.result(_ROW.format("all, at most", time, disk, f"{max(each.memory_bytes for each in estimates) / 1e9:.0f} GB at the peak"))
+    memory = f"{max(each.memory_bytes for each in estimates) / 1e9:.0f} GB at the peak"
+    console.result(_ROW.format("all, at most", time, disk, memory))
