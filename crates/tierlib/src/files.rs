@@ -127,12 +127,9 @@ pub fn open(tier: &Tier, identity: Identity, path: &CStr) -> &'static File {
     file
 }
 
-/// The file of this identity, if this process ever opened it, held once.
+/// The file of this identity, if this process ever opened it.
 pub fn find(identity: &Identity) -> Option<&'static File> {
-    let known = lock(&KNOWN);
-    let file = *known.get(&key(identity))?;
-    file.hold();
-    Some(file)
+    lock(&KNOWN).get(&key(identity)).copied()
 }
 
 /// A name of the file is gone.
@@ -144,8 +141,8 @@ pub fn unlinked(tier: &Tier, identity: &Identity) {
     }
 }
 
-/// The file got a name that a rule names after it could be opened by one that no rule names: never cached.
-pub fn renamed_in(tier: &Tier, identity: &Identity) {
+/// The file may be written to by descriptors that are not watched: from here on it is not cached, in this process, for good.
+pub fn never_cache(tier: &Tier, identity: &Identity) {
     lock(&KNOWN)
         .entry(key(identity))
         .or_insert_with(|| File::new(None))

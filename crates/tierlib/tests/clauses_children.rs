@@ -6,7 +6,12 @@ use std::ffi::{c_int, c_void};
 
 use common::{counter, get, open, path, preloaded, put, run, run_as};
 
-workers!(c21_ways_worker, c21_harmless_worker, c22_alone_worker);
+workers!(
+    c21_ways_worker,
+    c21_append_worker,
+    c21_harmless_worker,
+    c22_alone_worker,
+);
 
 const PAGE: usize = 4096;
 
@@ -132,6 +137,20 @@ fn c21_ways_worker() {
         .expect("a way");
     in_child(|| way(fd));
     assert_eq!(get(fd, 0), Ok(9), "{chosen}");
+}
+
+#[test]
+fn c21_a_child_that_makes_a_descriptor_append_ends_the_caching() {
+    let text = run("c21_append_worker");
+    assert!(counter(&text, "bypass_forked") > 0, "{text}");
+}
+
+fn c21_append_worker() {
+    let fd = file("c21a.ibd", 1);
+    // SAFETY: our own descriptor. Parent and child share its flags.
+    in_child(|| unsafe { assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND), 0) });
+    put(fd, 2, 0);
+    assert_eq!((get(fd, 0), get(fd, 2 * PAGE as i64)), (Ok(1), Ok(2)));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Changes other than writes: size, holes, copies from file to file.
 
 use libc::{c_char, c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
-use tiercache::Identity;
 
 use super::changing;
+use super::name::identity;
 use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::{files, real};
@@ -45,35 +45,37 @@ pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
     unsafe { ftruncate64(fd, size) }
 }
 
-/// C10, by path.
+/// C10, by path. Any path may lead to a data file: which file it is, its identity says.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn truncate64(path: *const c_char, size: off_t) -> c_int {
     // SAFETY: the caller's promise.
-    let answer = unsafe { real::truncate64(path, size) };
-    if answer == 0 {
-        keep_errno(|| match process::side() {
-            Side::Owner(tier) => {
-                // SAFETY: the call succeeded, so the path ends in a zero byte.
-                let Ok(identity) = Identity::of_path(unsafe { std::ffi::CStr::from_ptr(path) })
-                else {
-                    return;
-                };
-                if let Some(file) = files::find(&identity) {
-                    if let Some(id) = file.id() {
-                        tier.invalidate(id, size as u64, u64::MAX);
-                    }
-                    file.release(tier, None);
-                }
+    let truncate = || unsafe { real::truncate64(path, size) };
+    match process::side() {
+        Side::Owner(tier) => {
+            let token = keep_errno(|| {
+                // SAFETY: as above.
+                let identity = unsafe { identity(libc::AT_FDCWD, path, true) }?;
+                let id = files::find(&identity)?.id()?;
+                Some(tier.write_begin(id, size.max(0) as u64, to_the_end(size)))
+            });
+            let answer = truncate();
+            if let Some(token) = token {
+                keep_errno(|| tier.write_end(token, None));
             }
+            answer
+        }
+        Side::Child => {
             // SAFETY: as above. Another name of a data file is not seen in a child.
-            Side::Child if unsafe { process::named(path) } => process::spoil(),
-            Side::Child | Side::Spoilt(_) | Side::Nobody => {}
-        });
+            if unsafe { process::named(path) } {
+                process::spoil();
+            }
+            truncate()
+        }
+        Side::Spoilt(_) | Side::Nobody => truncate(),
     }
-    answer
 }
 
 /// As `truncate64`.

@@ -8,8 +8,9 @@ use crate::descriptors::{
     around_own, came_without_path, closed, closing, closing_range, duplicated, file, is_own,
     lose_file, opened, opened_other,
 };
+use crate::process::{self, Side};
 use crate::raw::{keep_errno, kernel, set_errno};
-use crate::{process, real};
+use crate::real;
 
 /// # Safety
 /// As the call that opened.
@@ -211,6 +212,10 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
     {
         file.appends
             .store(true, std::sync::atomic::Ordering::Release);
+        // The owner's descriptor is the same open file: its writes append now, too.
+        if matches!(process::side(), Side::Child) {
+            process::spoil();
+        }
     }
     // SAFETY: the caller's promise.
     let answer = unsafe { real::fcntl64(fd, command, argument) };
