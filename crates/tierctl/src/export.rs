@@ -34,7 +34,7 @@ fn to_text(now: &Snapshot) -> String {
     text.head(
         "bypasses_total",
         "counter",
-        "requests past the tier, by reason",
+        "requests that bypassed the tier, by reason",
     );
     for (reason, value) in &now.bypasses {
         text.value("bypasses_total", &[("reason", reason)], *value);
@@ -51,7 +51,7 @@ fn to_text(now: &Snapshot) -> String {
         text.head(name, "gauge", "see `upshift cache stat`");
         text.value(name, &[], value);
     }
-    text.head("info", "gauge", "how the tier is set, in labels");
+    text.head("info", "gauge", "the settings, in labels");
     let mode = now.mode.map_or("unknown", |mode| mode.as_str());
     let labels = [
         ("mode", mode),

@@ -99,7 +99,7 @@ pub unsafe fn io_submit(context: usize, count: usize, blocks: *const c_void) -> 
 /// Maps the page of this function at the gate, too. The memory is the library's file: where a program may load that, it may
 /// do this.
 fn open_gate(function: usize, size: usize) -> Result<(), String> {
-    let found = in_file(function).ok_or("the library's own code was not found in memory")?;
+    let found = in_file(function).ok_or("the library does not find its own code in memory")?;
     let (path, within) = (found.0, function % size);
     let failed = |error: io::Error| format!("{} cannot be mapped: {error}", path.to_string_lossy());
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -123,7 +123,7 @@ fn open_gate(function: usize, size: usize) -> Result<(), String> {
         }
         let page = |at: usize| std::slice::from_raw_parts(at as *const u8, size);
         if page(GATE) != page(function - within) {
-            return Err("the library's file is not what was loaded".into());
+            return Err("the library's file differs from what was loaded".into());
         }
     }
     Ok(())

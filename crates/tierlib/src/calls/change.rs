@@ -1,12 +1,22 @@
 //! Changes other than writes: size, holes, copies from file to file.
 
 use libc::{c_char, c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
+use tiercache::Reason;
 
 use super::changing;
 use super::name::identity;
-use crate::process::{self, Side};
+use crate::descriptors::file;
+use crate::process::{self, Side, count_bypass};
 use crate::raw::keep_errno;
 use crate::{files, real};
+
+/// A copy from one file into another: which part of the second changes depends on its position, too.
+fn copy(from: c_int, to: c_int, copy: impl FnOnce() -> ssize_t) -> ssize_t {
+    if file(from).is_some() {
+        count_bypass(Reason::Unsupported);
+    }
+    bracket(to, 0, u64::MAX, copy)
+}
 
 /// Everything from `offset` on leaves the tier, and stays out until the change is done.
 fn bracket<T>(fd: c_int, offset: off_t, size: u64, change: impl FnOnce() -> T) -> T {
@@ -150,7 +160,7 @@ pub unsafe extern "C" fn sendfile64(
     size: size_t,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::sendfile64(to, from, offset, size)
     })
 }
@@ -184,7 +194,7 @@ pub unsafe extern "C" fn copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::copy_file_range(from, from_offset, to, to_offset, size, flags)
     })
 }
@@ -203,7 +213,7 @@ pub unsafe extern "C" fn splice(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::splice(from, from_offset, to, to_offset, size, flags)
     })
 }
