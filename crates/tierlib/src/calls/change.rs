@@ -55,37 +55,49 @@ pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
     unsafe { ftruncate64(fd, size) }
 }
 
-/// C10, by path. Any path may lead to a data file: which file it is, its identity says.
+/// As `bracket`, for a file that is found by its name. Any path may lead to a data file: which file it is, its identity says.
 ///
 /// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn truncate64(path: *const c_char, size: off_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let truncate = || unsafe { real::truncate64(path, size) };
+/// The path must be null or end in a zero byte.
+pub(super) unsafe fn by_name<T>(
+    folder: c_int,
+    path: *const c_char,
+    size: off_t,
+    change: impl FnOnce() -> T,
+) -> T {
     match process::side() {
         Side::Owner(tier) => {
             let token = keep_errno(|| {
-                // SAFETY: as above.
-                let identity = unsafe { identity(libc::AT_FDCWD, path, true) }?;
+                // SAFETY: the caller's promise.
+                let identity = unsafe { identity(folder, path, true) }?;
                 let id = files::find(&identity)?.id()?;
                 Some(tier.write_begin(id, size.max(0) as u64, to_the_end(size)))
             });
-            let answer = truncate();
+            let answer = change();
             if let Some(token) = token {
                 keep_errno(|| tier.write_end(token, None));
             }
             answer
         }
         Side::Child => {
-            // SAFETY: as above. Another name of a data file is not seen in a child.
+            // SAFETY: the caller's promise. Another name of a data file is not seen in a child.
             if unsafe { process::named(path) } {
                 process::spoil();
             }
-            truncate()
+            change()
         }
-        Side::Spoilt(_) | Side::Nobody => truncate(),
+        Side::Spoilt(_) | Side::Nobody => change(),
     }
+}
+
+/// C10, by path.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truncate64(path: *const c_char, size: off_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { by_name(libc::AT_FDCWD, path, size, || real::truncate64(path, size)) }
 }
 
 /// As `truncate64`.
