@@ -220,7 +220,7 @@ fn resize_keeps_what_fits_and_never_serves_wrong_pages() {
         let error = tier
             .perform(tiercache::status::Request::Resize(1 << 40))
             .expect_err("too large");
-        assert!(error.contains("at most"), "{error}");
+        assert!(error.contains("can grow to"), "{error}");
     }
 }
 
