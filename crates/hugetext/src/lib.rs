@@ -73,11 +73,11 @@ fn move_text() {
     }
     match (moved, refused) {
         (0, None) => line::say(format_args!(
-            "the text holds no whole huge page: it stays as it is"
+            "the text does not fill one huge page, and stays as it is"
         )),
         (0, Some(why)) => line::say(format_args!("{why}: the text stays as it is")),
         (_, _) => line::say(format_args!(
-            "{} MiB of text moved, {} MiB of them lie on huge pages",
+            "{} MiB of text moved, {} MiB of it on huge pages",
             moved / MIB,
             huge / MIB
         )),

@@ -110,7 +110,7 @@ fn library() -> PathBuf {
 fn text_lies_on_huge_pages_and_still_answers() {
     let chosen = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     if !chosen.is_ok_and(|text| !text.contains("[never]")) {
-        eprintln!("not tested: this kernel gives no huge pages");
+        eprintln!("NOT RUN: this kernel gives no huge pages");
         return;
     }
     let worker = Worker::run(|_| {});
@@ -158,7 +158,7 @@ fn without_huge_pages_nothing_changes() {
 fn where_written_memory_may_not_be_executed_nothing_changes() {
     // SAFETY: asks whether the kernel knows the call (Linux 6.3).
     if unsafe { libc::prctl(PR_SET_MDWE, 0, 0, 0, 0) } != 0 {
-        eprintln!("not tested: this kernel is older than Linux 6.3");
+        eprintln!("NOT RUN: this kernel is older than Linux 6.3");
         return;
     }
     let worker = Worker::run(|command| {

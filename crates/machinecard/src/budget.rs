@@ -27,7 +27,7 @@ impl Budget {
         if !(LEAST_S..=MOST_S).contains(&seconds) {
             return Err(Failure::usage(
                 format!("a card takes from {LEAST_S} to {MOST_S} seconds, not {seconds}"),
-                format!("give --seconds {LEAST_S} or more; 20 give figures that repeat"),
+                format!("give --seconds {LEAST_S} or more; figures repeat better with 20"),
             ));
         }
         Ok(Self {

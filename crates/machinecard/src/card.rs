@@ -97,7 +97,7 @@ pub fn measure(folder: &Path, seconds: f64) -> Result<Card, Failure> {
 }
 
 fn unreadable(error: &io::Error) -> Failure {
-    Failure::failed(format!("/proc cannot be read: {error}"), "mount it")
+    Failure::failed(format!("/proc cannot be read: {error}"), "mount /proc")
 }
 
 /// The figures, or none and a note.
@@ -123,7 +123,10 @@ fn wake_ups(allowed: &[usize], length: Duration, notes: &mut Vec<String>) -> (Ve
     match cpus::two(allowed, Path::new("/sys/devices/system")) {
         Some(pair) => (same, trips("wake-ups between two CPUs", pair)),
         None => {
-            notes.push("wake-ups between two CPUs were not measured: there is one CPU only".into());
+            notes.push(
+                "wake-ups between two CPUs were not measured: this process may use one CPU only"
+                    .into(),
+            );
             (same, Vec::new())
         }
     }
@@ -179,7 +182,7 @@ fn measure_loads(budget: &Budget, notes: &mut Vec<String>) -> Vec<Loads> {
         .iter()
         .any(|each| each.pages == Pages::Huge && each.huge_bytes < each.footprint_bytes)
     {
-        notes.push("the kernel did not give all the huge pages that were asked for".into());
+        notes.push("the kernel provided fewer huge pages than were asked for".into());
     }
     found
 }

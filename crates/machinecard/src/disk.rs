@@ -52,7 +52,7 @@ impl Disk {
         if !folder.is_dir() {
             return Err(Failure::usage(
                 format!("{} is not a folder", folder.display()),
-                "name one on the disk that holds the data",
+                "name a folder on the disk that holds the data",
             ));
         }
         let written = require_room(folder)?;
@@ -154,7 +154,7 @@ fn require_room(folder: &Path) -> Result<u64, Failure> {
         let needed_mib = (LEAST_FILE_BYTES + SPARE_BYTES) >> 20;
         Failure::failed(
             format!(
-                "{} has {} MiB free, and a card needs {needed_mib} MiB there for a moment",
+                "{} has {} MiB free, and the card needs {needed_mib} MiB there for a moment",
                 folder.display(),
                 free >> 20
             ),
@@ -174,7 +174,7 @@ pub fn failed(folder: &Path, error: &io::Error) -> Failure {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some space, or name another folder of the same disk"
         }
-        _ => "the kernel's log may say more",
+        _ => "see the kernel's log (dmesg)",
     };
     Failure::failed(format!("the disk of {}: {error}", folder.display()), hint)
 }

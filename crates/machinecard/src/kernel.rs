@@ -51,12 +51,13 @@ pub fn round_trip_us(cpus: (usize, usize), length: Duration) -> io::Result<f64> 
     let (mut there, mut back) = (event()?, event()?);
     let (mut there_again, mut back_again) = (there.try_clone()?, back.try_clone()?);
     std::thread::scope(|scope| {
+        // Each answers wherever it is, until the end: the other one waits for it without a limit.
         let answering = scope.spawn(move || -> io::Result<()> {
-            stay_on(cpus.1)?;
+            let placed = stay_on(cpus.1);
             while take(&mut there_again)? != STOP {
                 back_again.write_all(&ONE)?;
             }
-            Ok(())
+            placed
         });
         let asking = scope.spawn(move || -> io::Result<f64> {
             let placed = stay_on(cpus.0);
@@ -138,8 +139,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_cannot_stay_ends_the_measurement() {
-        let cpu = allowed().expect("/proc")[0];
-        assert!(round_trip_us((1 << 20, cpu), Duration::ZERO).is_err());
+        let (cpu, none) = (allowed().expect("/proc")[0], 1 << 20);
+        for pair in [(none, cpu), (cpu, none), (none, none)] {
+            let (said, heard) = std::sync::mpsc::channel();
+            std::thread::spawn(move || said.send(round_trip_us(pair, Duration::ZERO).is_err()));
+            let ended = heard.recv_timeout(Duration::from_secs(20));
+            assert_eq!(ended, Ok(true), "{pair:?}");
+        }
     }
 
     #[test]

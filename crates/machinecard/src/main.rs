@@ -24,14 +24,14 @@ use clap::Parser;
 
 use failure::Failure;
 
-/// Measure what a server meets on this machine, and print it as JSON.
+/// Measure what memory, code, the kernel and the disk of this machine cost a server, and print it as JSON.
 #[derive(Parser)]
 #[command(name = "upshift-card", version)]
 struct Arguments {
-    /// The folder whose disk is measured: a file is made in it and removed.
+    /// Folder whose disk is measured. A file is made in it, and removed.
     #[arg(long, default_value = ".")]
     folder: PathBuf,
-    /// Seconds that all of it may take, at least 5.
+    /// Seconds for the whole card, 5 to 600.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
 }

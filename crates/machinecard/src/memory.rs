@@ -30,10 +30,21 @@ fn left_in_group(root: &Path, own: &str) -> Option<u64> {
     // A group without a limit says `max`, which is no number; the root has no such file.
     let left = |group: &Path| {
         let most = number(&group.join("memory.max"))?;
-        Some(most.saturating_sub(number(&group.join("memory.current"))?))
+        let used = number(&group.join("memory.current"))?;
+        // The kernel gives its cache of files up where a program needs the memory.
+        Some(most.saturating_sub(used.saturating_sub(file_cache_bytes(group))))
     };
     let groups = group.ancestors().take_while(|each| each.starts_with(root));
     groups.filter_map(left).min()
+}
+
+fn file_cache_bytes(group: &Path) -> u64 {
+    let text = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let values = text.lines().filter_map(|line| line.split_once(' '));
+    let found = values.filter(|(name, _)| ["inactive_file", "active_file"].contains(name));
+    found
+        .filter_map(|(_, value)| value.parse::<u64>().ok())
+        .sum()
 }
 
 #[cfg(test)]
@@ -61,9 +72,13 @@ mod tests {
         put("a/b", "max\n", "300\n");
         put("a/c", "5000\n", "300\n");
         put("full", "100\n", "200\n");
+        put("cached", "500\n", "500\n");
+        let stat = "anon 100\nfile 400\ninactive_file 300\nactive_file 90\n";
+        fs::write(root.join("cached/memory.stat"), stat).expect("a file");
         assert_eq!(left_in_group(&root, "0::/a/b\n"), Some(600));
         assert_eq!(left_in_group(&root, "0::/a/c\n"), Some(600));
         assert_eq!(left_in_group(&root, "0::/full\n"), Some(0));
+        assert_eq!(left_in_group(&root, "0::/cached\n"), Some(390));
         assert_eq!(left_in_group(&root, "0::/\n"), None);
         assert_eq!(left_in_group(&root, "4:memory:/a\n"), None);
         fs::remove_dir_all(root).expect("removed");

@@ -29,7 +29,7 @@ fn a_tier_opens_where_addresses_are_scarce() {
         };
         let tier = Tier::open(config).expect("a tier of its size");
         let grown = tier.perform(Request::Resize(2 * size_bytes));
-        assert!(grown.is_err_and(|why| why.contains("at most")));
+        assert!(grown.is_err_and(|why| why.contains("can grow to")));
         tier.perform(Request::Resize(size_bytes / 2)).expect("less");
     }
 }

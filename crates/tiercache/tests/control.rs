@@ -52,7 +52,7 @@ fn any_thread_answers_where_there_is_none_for_it() {
     let ticket = page.request(Request::Drop).expect("a request");
     tick(&tier);
     let answer = page.wait(ticket, Duration::ZERO);
-    assert_eq!(answer.as_deref(), Ok("3 pages dropped"));
+    assert_eq!(answer.as_deref(), Ok("3 pages left the tier"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn others_leave_it_to_the_thread_for_it_which_ends_with_the_tier() {
     let ticket = page.request(Request::Drop).expect("a request");
     assert!(tier.control());
     let answer = page.wait(ticket, Duration::ZERO);
-    assert_eq!(answer.as_deref(), Ok("3 pages dropped"));
+    assert_eq!(answer.as_deref(), Ok("3 pages left the tier"));
     tier.stop();
     assert!(!tier.control());
 }

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use tiercache::config::{Mode, parse_size_bytes};
-use tiercache::status::Request;
+use tiercache::status::{Request, RequestError};
 
 use crate::failure::Failure;
 use crate::pages::{self, Which};
 use crate::{memory, output};
+
+/// A day: nobody means more.
+const WAIT_SECONDS_MAX: f64 = 86_400.0;
 
 /// A new size.
 #[derive(clap::Args)]
@@ -33,7 +36,7 @@ pub struct SwitchMode {
 pub struct Plain {
     #[command(flatten)]
     which: Which,
-    /// Seconds to wait for the tier's answer.
+    /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 10.0)]
     wait_seconds: f64,
     /// Print JSON.
@@ -46,7 +49,7 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
     let size_bytes = parse_size_bytes(&options.size)?;
     if size_bytes == 0 {
         return Err(Failure::usage(
-            "a tier of size 0 is none",
+            "a tier of size 0 holds nothing",
             "use `upshift cache mode pass-through`",
         ));
     }
@@ -74,23 +77,31 @@ pub fn clear(options: &Plain) -> Result<(), Failure> {
 }
 
 fn ask(options: &Plain, name: &str, request: Request) -> Result<(), Failure> {
+    if !(0.0..=WAIT_SECONDS_MAX).contains(&options.wait_seconds) {
+        return Err(Failure::usage(
+            format!("--wait-seconds {} cannot be waited", options.wait_seconds),
+            format!("give a number from 0 to {WAIT_SECONDS_MAX}"),
+        ));
+    }
+    let wait = Duration::from_secs_f64(options.wait_seconds);
     let page = pages::find(&options.which)?;
     if !page.alive() {
         return Err(Failure::failed(
             format!("the server with process id {} has stopped", page.pid()),
-            "`upshift cache stat` shows what it left",
+            "start it again with `upshift cache run`; `upshift cache stat --pid` shows its last counters",
         ));
     }
-    let wait = Duration::try_from_secs_f64(options.wait_seconds)
-        .map_err(|error| Failure::usage(format!("--wait-seconds: {error}"), ""))?;
     let ticket = page
         .request(request)
         .map_err(|why| Failure::failed(why, "try again in a moment"))?;
     let answer = page.wait(ticket, wait).map_err(|why| {
-        Failure::failed(
-            why,
-            "the tier answers from a thread of its own: a stopped or frozen server does not; a large resize takes longer than --wait-seconds",
-        )
+        let hint = match why {
+            RequestError::Refused(_) => "`upshift cache stat` shows the tier's size, medium and mode",
+            RequestError::Unanswered(_) => {
+                "see whether the server runs (`upshift cache stat`); give a large resize more --wait-seconds"
+            }
+        };
+        Failure::failed(why.to_string(), hint)
     })?;
     if options.json {
         let done =

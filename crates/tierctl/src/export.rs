@@ -34,7 +34,7 @@ fn to_text(now: &Snapshot) -> String {
     text.head(
         "bypasses_total",
         "counter",
-        "requests past the tier, by reason",
+        "requests that bypassed the tier, by reason",
     );
     for (reason, value) in &now.bypasses {
         text.value("bypasses_total", &[("reason", reason)], *value);
@@ -51,13 +51,14 @@ fn to_text(now: &Snapshot) -> String {
         text.head(name, "gauge", "see `upshift cache stat`");
         text.value(name, &[], value);
     }
-    text.head("info", "gauge", "how the tier is set, in labels");
+    text.head("info", "gauge", "the settings, in labels");
     let mode = now.mode.map_or("unknown", |mode| mode.as_str());
     let labels = [
         ("mode", mode),
         ("medium", now.medium.as_str()),
         ("promotion", now.promotion.as_str()),
         ("start", now.start.as_str()),
+        ("off", now.off.as_str()),
     ];
     text.value("info", &labels, 1);
     text.histogram(
@@ -152,6 +153,8 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiercache::Config;
+    use tiercache::status::StatusPage;
 
     #[test]
     fn buckets_are_cumulative_and_end_in_the_count() {
@@ -169,6 +172,17 @@ mod tests {
             text.0
                 .ends_with("bucket{le=\"+Inf\"} 5\nupshift_tier_hit_latency_seconds_count 5\n")
         );
+    }
+
+    #[test]
+    fn a_tier_that_turned_itself_off_says_why() {
+        let page = StatusPage::private(&Config::default()).expect("a page");
+        let now = Snapshot {
+            off: "16 failures".into(),
+            ..page.snapshot()
+        };
+        let text = to_text(&now);
+        assert!(text.contains("off=\"16 failures\"} 1\n"), "{text}");
     }
 
     #[test]

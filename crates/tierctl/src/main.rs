@@ -33,21 +33,21 @@ struct Arguments {
 enum Verb {
     /// Run a server with the tier.
     Run(run::Options),
-    /// Show the counters of a running server's tier.
+    /// Print the counters of a running server's tier.
     Stat(stat::Options),
     /// Change the size of the running tier.
     Resize(control::Resize),
-    /// Switch the running tier to another mode.
+    /// Change the mode of the running tier.
     Mode(control::SwitchMode),
     /// Write what the medium holds to stable storage.
     Sync(control::Plain),
     /// Empty the running tier.
     Clear(control::Plain),
-    /// Trace a running server to find I/O on its data files that goes past the tier (needs strace).
+    /// Trace a running server to find I/O on its data files that bypasses the tier unseen (needs strace).
     Audit(audit::Options),
-    /// Print the counters as Prometheus text.
+    /// Print the counters as text for Prometheus.
     Export(export::Options),
-    /// Measure random reads of each size, without and with the tier (needs fio).
+    /// Measure random reads of each size without the tier and with it (needs fio).
     Bench(bench::Options),
 }
 

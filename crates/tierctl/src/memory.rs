@@ -15,11 +15,11 @@ pub fn refuse_more_than_available(size_bytes: u64) -> Result<(), Failure> {
     }
     Err(Failure::usage(
         format!(
-            "a size of {} MiB is more than the memory that is available ({} MiB)",
+            "a tier of {} MiB needs more memory than is available ({} MiB)",
             size_bytes >> 20,
             available_bytes >> 20
         ),
-        "choose a smaller --size, or a file as the medium",
+        "choose a smaller size, or a file as the medium",
     ))
 }
 

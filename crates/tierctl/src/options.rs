@@ -37,19 +37,17 @@ impl Options {
         }
         let mut words = words.iter().map(String::as_str).peekable();
         while let Some(word) = words.next() {
-            let Some(word) = word
-                .strip_prefix("--")
-                .or(word.strip_prefix("-h").map(|_| "datadir"))
-            else {
-                continue;
+            let (name, value) = match word.strip_prefix("--") {
+                Some(word) => word
+                    .split_once('=')
+                    .map_or((word, None), |(name, value)| (name, Some(value))),
+                None => match of_letter(word) {
+                    Some(found) => found,
+                    None => continue,
+                },
             };
-            match word.split_once('=') {
-                Some((name, value)) => options.set(name, value),
-                None => {
-                    let value = words.next_if(|next| !next.starts_with('-'));
-                    options.set(word, value.unwrap_or("1"));
-                }
-            }
+            let value = value.or_else(|| words.next_if(|next| !next.starts_with('-')));
+            options.set(name, value.unwrap_or("1"));
         }
         options
     }
@@ -69,7 +67,7 @@ impl Options {
             return;
         };
         let mut ours = false;
-        for line in text.lines().map(str::trim) {
+        for line in text.lines().map(|line| without_comment(line).trim()) {
             if let Some(group) = line
                 .strip_prefix('[')
                 .and_then(|rest| rest.split(']').next())
@@ -121,6 +119,30 @@ impl Options {
     }
 }
 
+/// An option of one letter, `-u mysql` or `-umysql`: its name, and the value that stands behind the letter.
+fn of_letter(word: &str) -> Option<(&'static str, Option<&str>)> {
+    let names = [("-h", "datadir"), ("-u", "user")];
+    names.into_iter().find_map(|(letter, name)| {
+        let value = word.strip_prefix(letter)?;
+        Some((name, (!value.is_empty()).then_some(value)))
+    })
+}
+
+/// A line of an option file up to a `#` that is not within quotes, as MySQL cuts it (my_default.cc).
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut escaped) = (None, false);
+    for (at, letter) in line.char_indices() {
+        match (letter, quote) {
+            ('#', None) => return &line[..at],
+            ('\'' | '"', None) => quote = Some(letter),
+            (_, Some(open)) if letter == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = quote.is_some() && letter == '\\' && !escaped;
+    }
+    line
+}
+
 fn is_off(value: &str) -> bool {
     value == "0" || ["off", "false", "no"].contains(&value.to_ascii_lowercase().as_str())
 }
@@ -145,10 +167,27 @@ mod tests {
         assert_eq!(options.get("datadir"), Some("/d"));
         assert_eq!(options.get("innodb_buffer_pool_size"), Some("8M"));
         assert!(options.is_off("innodb_use_native_aio"));
-        assert_eq!(
-            of(&["--no-defaults", "-h", "/e"]).get("datadir"),
-            Some("/e")
-        );
+        for words in [&["-h", "/e", "-u", "mysql"][..], &["-h/e", "-umysql"]] {
+            let options = of(words);
+            assert_eq!(options.get("datadir"), Some("/e"), "{words:?}");
+            assert_eq!(options.get("user"), Some("mysql"), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_comment_ends_a_line_unless_it_is_quoted() {
+        for (line, wanted) in [
+            ("datadir=/d # where it is", "datadir=/d "),
+            ("datadir=/d#1", "datadir=/d"),
+            ("datadir='/d#1' # x", "datadir='/d#1' "),
+            (
+                r#"init_connect="a \" # b" # c"#,
+                r#"init_connect="a \" # b" "#,
+            ),
+            ("# all of it", ""),
+        ] {
+            assert_eq!(without_comment(line), wanted);
+        }
     }
 
     #[test]
@@ -157,7 +196,7 @@ mod tests {
         std::fs::create_dir_all(folder.join("conf.d")).expect("folder");
         let main = folder.join("my.cnf");
         let text = format!(
-            "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\ndatadir = \"/a\"\ninnodb-flush-method=fsync\n!includedir {}\n",
+            "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\ndatadir = \"/a\"\ninnodb-flush-method=fsync # slow\n!includedir {}\n",
             folder.join("conf.d").display()
         );
         std::fs::write(&main, text).expect("file");

@@ -17,14 +17,14 @@ pub struct Which {
     /// Process id of the server.
     #[arg(long)]
     pub pid: Option<u32>,
-    /// Its statistics page, where `run --status` put it elsewhere.
+    /// Its statistics page, if `run --status` named one.
     #[arg(long, value_name = "PATH")]
     pub status: Option<PathBuf>,
 }
 
 /// Where the page of a server of this user lies: for root's own `/run/upshift`, for those that root starts as another user
 /// `/run/upshift-UID`; else `$XDG_RUNTIME_DIR/upshift` or `/tmp/upshift-UID`.
-fn folder(user: u32) -> PathBuf {
+pub fn folder(user: u32) -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR") {
         _ if own_user() == 0 && user == 0 => PathBuf::from("/run/upshift"),
         _ if own_user() == 0 => PathBuf::from(format!("/run/upshift-{user}")),
@@ -56,12 +56,15 @@ fn make_private(folder: &Path, user: u32) -> Result<(), Failure> {
         .symlink_metadata()
         .map_err(|error| refused(folder, &error.to_string()))?;
     if !about.is_dir() || about.uid() != user {
-        return Err(refused(folder, "is not a folder of the server's user"));
+        return Err(refused(
+            folder,
+            "is not a folder that belongs to the server's user",
+        ));
     }
     if about.mode() & 0o077 != 0 {
         return Err(refused(
             folder,
-            "can be entered by others (its mode is not 0700)",
+            "can be entered by other users (its mode is not 0700)",
         ));
     }
     Ok(())
@@ -90,13 +93,13 @@ pub fn find(which: &Which) -> Result<StatusPage, Failure> {
         1 => Ok(running.remove(0)),
         0 => Err(Failure::failed(
             "no server runs with a tier",
-            "start one with `upshift cache run`; root sees the servers of all users; or name a page with --status",
+            "start one with `upshift cache run`, run this command as root to see the servers of all users, or name a statistics page with --status",
         )),
         _ => {
             let pids: Vec<String> = running.iter().map(|page| page.pid().to_string()).collect();
             Err(Failure::usage(
                 format!(
-                    "several servers run with a tier: processes {}",
+                    "several servers run with a tier, as processes {}",
                     pids.join(", ")
                 ),
                 "choose one with --pid",

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use tiercache::config::{Action, Config, MediumChoice, parse_size_bytes};
+use tiercache::medium::Layout;
 
 use crate::failure::Failure;
 use crate::memory;
@@ -56,7 +57,7 @@ pub fn of_server(
     let uncompressed = !matches!(config.medium, MediumChoice::MemoryLz4);
     if uncompressed && pool_bytes.is_some_and(|pool| config.size_bytes < 2 * pool) {
         warnings.push(
-            "the tier is smaller than twice the buffer pool: it holds what the pool holds too, and adds little".into(),
+            "the tier is smaller than twice the buffer pool: it also holds what the pool holds, and adds little".into(),
         );
     }
     if let Some(method) = options
@@ -91,7 +92,7 @@ fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
             "{} is not an InnoDB directory: it has neither ibdata1 nor mysql.ibd",
             folder.display()
         ),
-        "give the server's data directory with --datadir; a new one is made without the tier first (--initialize)",
+        "name the server's data directory with --datadir; make a new one first, without the tier (--initialize)",
     ))
 }
 
@@ -127,16 +128,18 @@ pub fn of_medium(config: &Config, user: User) -> Result<(), Failure> {
         }
         MediumChoice::File(path) | MediumChoice::Direct(path) => {
             let (room_bytes, whose) = room(path, user)?;
-            if config.size_bytes <= room_bytes {
+            let needed_bytes = Layout::new(config).file_bytes();
+            if needed_bytes <= room_bytes {
                 return Ok(());
             }
             Err(Failure::usage(
                 format!(
-                    "a size of {} MiB is larger than {whose} has room for ({} MiB)",
+                    "a tier with --size {} MiB needs {} MiB with its index, and {whose} has room for {} MiB",
                     config.size_bytes >> 20,
+                    needed_bytes.div_ceil(1 << 20),
                     room_bytes >> 20
                 ),
-                "choose a smaller --size, or another medium",
+                "choose a smaller --size or another medium",
             ))
         }
     }
@@ -178,9 +181,9 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
         .map_err(|error| failed(written, error))?;
     if about.as_ref().is_some_and(|about| about.uid() != user.uid) {
         return Err(Failure::usage(
-            format!("{} belongs to another user than the server", path.display()),
+            format!("{} does not belong to the server's user", path.display()),
             format!(
-                "name a new file, or give it away: chown {} {}",
+                "name a new file, or change its owner: chown {} {}",
                 user.uid,
                 path.display()
             ),
@@ -294,7 +297,18 @@ mod tests {
         let (exit_code, message) =
             with(MediumChoice::File(folder.join("tier")), 1 << 60).unwrap_err();
         assert!(
-            exit_code == 2 && message.contains("larger than the file system"),
+            exit_code == 2 && message.contains("and the file system of"),
+            "{message}"
+        );
+        // The pages alone would have room. Somebody else may write meanwhile.
+        let (room_bytes, _) = room(&folder.join("tier"), User::own()).expect("a folder");
+        let (exit_code, message) = with(
+            MediumChoice::File(folder.join("tier")),
+            room_bytes - (2 << 20),
+        )
+        .unwrap_err();
+        assert!(
+            exit_code == 2 && message.contains("with its index"),
             "{message}"
         );
         assert_eq!(

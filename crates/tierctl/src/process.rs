@@ -34,7 +34,7 @@ pub fn read(path: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::failed(
             format!("{path} cannot be read: {error}"),
-            "run it as root or as the server's own user",
+            "run this command as root or as the server's own user",
         )
     })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -19,10 +19,10 @@ pub struct Options {
     /// Print a systemd drop-in with these settings; start nothing.
     #[arg(long)]
     print_systemd: bool,
-    /// The library to preload; default: the one beside this program.
+    /// The library to preload [default: the one beside this program].
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// Print the command; start nothing.
+    /// Print a shell command with these settings; start nothing.
     #[arg(long)]
     dry_run: bool,
     /// The server and its arguments, after `--`.
@@ -33,7 +33,7 @@ pub struct Options {
 /// The tier's own settings.
 #[derive(clap::Args, Clone)]
 pub struct Tier {
-    /// Room for pages, such as 512M or 4G.
+    /// Space for pages, such as 512M or 4G; with LZ4, for compressed pages.
     #[arg(long)]
     pub size: String,
     /// memory, memory-lz4, file:PATH (through the kernel's page cache) or direct:PATH (O_DIRECT).
@@ -42,28 +42,28 @@ pub struct Tier {
     /// write-through, write-around, write-invalidate or pass-through.
     #[arg(long, default_value = "write-through")]
     pub mode: String,
-    /// Size of a page; best the server's own page size.
+    /// Size of a page, 4K to 64K; preferably the server's own (innodb_page_size).
     #[arg(long, default_value = "16K")]
     pub page_size: String,
-    /// always, or nhit:N: let a page in at its Nth miss.
+    /// When a page enters the tier: `always`, at its first miss; `nhit:N`, at its Nth (2 to 15).
     #[arg(long, default_value = "always")]
     pub promotion: String,
-    /// Let in no longer sequential run than this; 0: let in all.
+    /// Longer sequential runs do not enter the tier; 0: all do.
     #[arg(long, default_value = "8M")]
     pub cutoff: String,
-    /// Let in pages that asynchronous reads miss (InnoDB's read-ahead, most of a table scan).
+    /// Pages that asynchronous reads miss enter the tier, too (InnoDB's read-ahead, most of a table scan).
     #[arg(long, overrides_with = "no_read_ahead")]
     pub read_ahead: bool,
-    /// Do not let them in (the default).
+    /// They do not enter the tier (the default).
     #[arg(long, overrides_with = "read_ahead")]
     pub no_read_ahead: bool,
-    /// Compare one hit in N with the file; 0: none. A difference turns the tier off.
+    /// Compare one read in N that the tier serves with the file; 0: none. A difference turns the tier off.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub audit: u32,
-    /// Overwrite a device that holds something else.
+    /// Use a device that holds something else, and overwrite it.
     #[arg(long)]
     pub format: bool,
-    /// Rules before the default ones: `skip=archive/*`, `pin:30=shop/o*.ibd`, `cache=*.dat`; repeatable.
+    /// A rule before the default ones: `skip=archive/*`, `pin:30=shop/o*.ibd` or `cache=*.dat`; repeatable.
     #[arg(long = "rule")]
     pub rules: Vec<String>,
     /// File of the statistics page.
@@ -75,7 +75,7 @@ pub struct Tier {
 pub fn run(options: &Options) -> Result<(), Failure> {
     if options.print_systemd && options.tier.format {
         return Err(Failure::usage(
-            "a unit with --format overwrites, at each start, whatever device has the name by then",
+            "a unit with --format would overwrite, at each start, whatever device has the name by then",
             "use --format once, with `upshift cache run`; then print the drop-in without it",
         ));
     }
@@ -94,7 +94,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return unit::print(&library, &variables, own_page);
     }
     if options.dry_run {
-        return output::line(&command_line(&library, &variables, &options.server));
+        let line = command_line(&library, &variables, &options.server);
+        if !own_page {
+            return output::line(&line);
+        }
+        let folder = quoted(&pages::folder(user.uid).to_string_lossy());
+        let make = format!("install -d -m 700 -o {} {folder}", user.uid);
+        return output::line(&format!("{make} && {line}"));
     }
     if own_page {
         pages::make_folder(user)?;
@@ -108,7 +114,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         .exec();
     Err(Failure::failed(
         format!("{} does not start: {error}", program.display()),
-        "",
+        "start it without `upshift cache run` to see whether the tier is to blame",
     ))
 }
 
@@ -189,8 +195,8 @@ pub fn library(said: Option<&Path>) -> Result<PathBuf, Failure> {
         .map_or_else(beside, |path| path.canonicalize().ok());
     path.filter(|path| path.is_file()).ok_or_else(|| {
         Failure::failed(
-            "libupshift_tier.so is not there",
-            "run it as `./upshift cache`, which builds it, or name it with --library",
+            "there is no library libupshift_tier.so beside this program",
+            "use `./upshift cache`, which builds it, or name it with --library",
         )
     })
 }

@@ -35,8 +35,12 @@ fn is_executable(path: &Path) -> bool {
 /// Refuses executables into which the dynamic loader preloads nothing.
 pub fn refuse_what_cannot_be_covered(program: &Path) -> Result<(), Failure> {
     let shown = program.display();
-    let head = std::fs::read(program)
-        .map_err(|error| Failure::failed(format!("{shown} cannot be read: {error}"), ""))?;
+    let head = std::fs::read(program).map_err(|error| {
+        Failure::failed(
+            format!("{shown} cannot be read: {error}"),
+            "name a server that this user may read",
+        )
+    })?;
     if head.starts_with(b"#!") {
         return Err(Failure::usage(
             format!("{shown} is a script"),
@@ -46,9 +50,9 @@ pub fn refuse_what_cannot_be_covered(program: &Path) -> Result<(), Failure> {
     if !is_dynamic(&head) {
         return Err(Failure::usage(
             format!(
-                "{shown} is not a dynamically linked executable: nothing can be preloaded into it"
+                "{shown} is not a dynamically linked executable: the loader preloads nothing into it"
             ),
-            "use a server that is linked with the C library dynamically",
+            "use a server that is dynamically linked with the C library",
         ));
     }
     let mode = program
@@ -60,7 +64,7 @@ pub fn refuse_what_cannot_be_covered(program: &Path) -> Result<(), Failure> {
             format!(
                 "{shown} is setuid or has file capabilities: the loader ignores LD_PRELOAD for it"
             ),
-            "take them off and grant ambient capabilities instead (systemd: AmbientCapabilities=)",
+            "remove them (chmod u-s,g-s; setcap -r), and grant ambient capabilities instead (systemd: AmbientCapabilities=)",
         ));
     }
     Ok(())

@@ -17,7 +17,7 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Print each second, with that second's changes, until Ctrl-C or the server's end.
+    /// Print the changes of each second, until Ctrl-C or the server's end.
     #[arg(long)]
     watch: bool,
 }
@@ -33,7 +33,8 @@ pub fn stat(options: &Options) -> Result<(), Failure> {
         if options.json {
             show(&next, true)?;
         } else {
-            let grown = |counter| next.counter(counter) - now.counter(counter);
+            // A server that was started again counts from zero on the same page.
+            let grown = |counter| next.counter(counter).saturating_sub(now.counter(counter));
             output::line(&format!(
                 "{:>10} hits/s {:>9} misses/s {:>7} fills/s {:>7} evictions/s  {:5.1} % full",
                 grown(Counter::Hits),
@@ -134,7 +135,7 @@ fn to_text(now: &Snapshot) -> String {
         {
             let us = |ns: u64| ns as f64 / 1000.0;
             lines.push(format!(
-                "{name:<9} at most {:.1} us p50, {:.1} us p99",
+                "{name:<9} p50 at most {:.1} us, p99 at most {:.1} us",
                 us(p50),
                 us(p99)
             ));
@@ -147,7 +148,7 @@ fn to_text(now: &Snapshot) -> String {
             .filter(|(_, value)| *value > 0)
             .map(|(name, value)| format!("  {name:<22}{value:>14}")),
     );
-    lines.push("past the tier, by reason".into());
+    lines.push("bypasses, by reason".into());
     lines.extend(
         now.bypasses
             .iter()

@@ -39,11 +39,11 @@ pub fn print(library: &Path, variables: &[(&str, String)], own_page: bool) -> Re
 fn why_not(library: &Path) -> Option<&'static str> {
     for part in library.ancestors() {
         let Ok(about) = part.symlink_metadata() else {
-            return Some("cannot be looked at");
+            return Some("cannot be examined");
         };
         let sticky = about.permissions().mode() & 0o1000 != 0;
         if about.uid() != 0 || about.mode() & 0o022 != 0 && !sticky {
-            return Some("can be changed by others than root");
+            return Some("can be changed by users other than root");
         }
         let needed = if about.is_dir() { 0o001 } else { 0o004 };
         if about.mode() & needed == 0 {
@@ -56,7 +56,7 @@ fn why_not(library: &Path) -> Option<&'static str> {
     library
         .ancestors()
         .any(is_built)
-        .then_some("lies in a folder of builds, which the next one changes")
+        .then_some("lies in a build folder, whose files the next build replaces")
 }
 
 /// A line of a unit file, quoted as systemd reads it (`%` starts a specifier there).

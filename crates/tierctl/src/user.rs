@@ -39,7 +39,7 @@ impl User {
             Some(user) => Self::named(user).ok_or_else(|| {
                 Failure::usage(
                     format!("the server's --user={user} is not a user of this machine"),
-                    "name one that is, or make it with useradd",
+                    "name a user of this machine, or make one with useradd",
                 )
             }),
         }

@@ -52,6 +52,9 @@ fn what_cannot_be_meant_is_refused_before_a_server_starts() {
         (vec!["resize", "lots"], "size"),
         (vec!["resize", "0"], "size 0"),
         (vec!["mode", "sideways"], "mode"),
+        (vec!["sync", "--wait-seconds=-1"], "--wait-seconds"),
+        (vec!["sync", "--wait-seconds", "inf"], "--wait-seconds"),
+        (vec!["clear", "--wait-seconds=1e18"], "--wait-seconds"),
         (vec!["bench", "--dir", "/no/such/folder"], "not a folder"),
         (vec!["bench", "--dir", "/etc"], "not an innodb directory"),
         (
@@ -112,6 +115,24 @@ fn a_dry_run_prints_a_line_for_a_shell() {
     let line = text(&done);
     let said = Command::new("sh").args(["-c", &line]).output().expect("sh");
     assert_eq!(text(&said).trim(), "said /tmp/a b", "{line}");
+}
+
+#[test]
+fn the_line_of_a_dry_run_makes_the_folder_of_the_page() {
+    let folder = Folder::new("dry");
+    let done = cache(&["run", "--size", "1M", "--dry-run", "--"])
+        .args(["sh", "-c", "dirname \"$UPSHIFT_TIER_STATUS\""])
+        .env("XDG_RUNTIME_DIR", &folder.0)
+        .output()
+        .expect("upshift-cache runs");
+    assert!(done.status.success(), "{}", text(&done));
+    let line = text(&done);
+    let said = Command::new("sh").args(["-c", &line]).output().expect("sh");
+    let made = PathBuf::from(text(&said).trim());
+    let about = made
+        .symlink_metadata()
+        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert!(about.is_dir() && about.mode() & 0o777 == 0o700, "{line}");
 }
 
 #[test]

@@ -244,7 +244,7 @@ pub fn came_without_path(fd: RawFd, flags: c_int) {
     match process::side() {
         Side::Owner(tier) => keep_errno(|| {
             if let Ok(identity) = Identity::of(fd) {
-                files::renamed_in(tier, &identity);
+                files::never_cache(tier, &identity);
             }
         }),
         Side::Child => process::spoil(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,8 @@ use tiercache::{FileId, Identity, Reason, Tier};
 
 /// A data file. Lives as long as the process: a thread may still hold it after the last close.
 pub struct File {
+    /// Where it is in `KNOWN`.
+    key: Key,
     /// Its id in the tier; None when it is never cached.
     id: Option<FileId>,
     /// Open descriptors.
@@ -37,8 +40,9 @@ fn key(identity: &Identity) -> Key {
 }
 
 impl File {
-    fn new(id: Option<FileId>) -> &'static Self {
+    fn new(key: Key, id: Option<FileId>) -> &'static Self {
         Box::leak(Box::new(Self {
+            key,
             id,
             opens: AtomicU32::new(0),
             flights: AtomicU32::new(0),
@@ -92,7 +96,12 @@ impl File {
             if let Some(id) = self.id {
                 tier.forget(id);
             }
-            known.retain(|_, file| !std::ptr::eq(*file, self));
+            if known
+                .get(&self.key)
+                .is_some_and(|file| ptr::eq(*file, self))
+            {
+                known.remove(&self.key);
+            }
         }
     }
 
@@ -110,11 +119,11 @@ impl File {
 
 /// The file of a descriptor that was just opened, held once. None when a rule leaves it alone.
 pub fn open(tier: &Tier, identity: Identity, path: &CStr) -> &'static File {
-    let mut known = lock(&KNOWN);
-    let Some(file) = known.get(&key(&identity)).copied() else {
-        let file = File::new(tier.file(path.to_bytes(), identity));
+    let (mut known, key) = (lock(&KNOWN), key(&identity));
+    let Some(file) = known.get(&key).copied() else {
+        let file = File::new(key, tier.file(path.to_bytes(), identity));
         file.hold();
-        known.insert(key(&identity), file);
+        known.insert(key, file);
         return file;
     };
     // Changed while nobody here had it open: by another program.
@@ -127,12 +136,9 @@ pub fn open(tier: &Tier, identity: Identity, path: &CStr) -> &'static File {
     file
 }
 
-/// The file of this identity, if this process ever opened it, held once.
+/// The file of this identity, if this process ever opened it.
 pub fn find(identity: &Identity) -> Option<&'static File> {
-    let known = lock(&KNOWN);
-    let file = *known.get(&key(identity))?;
-    file.hold();
-    Some(file)
+    lock(&KNOWN).get(&key(identity)).copied()
 }
 
 /// A name of the file is gone.
@@ -144,11 +150,12 @@ pub fn unlinked(tier: &Tier, identity: &Identity) {
     }
 }
 
-/// The file got a name that a rule names after it could be opened by one that no rule names: never cached.
-pub fn renamed_in(tier: &Tier, identity: &Identity) {
+/// The file may be written to by descriptors that are not watched: from here on it is not cached, in this process, for good.
+pub fn never_cache(tier: &Tier, identity: &Identity) {
+    let key = key(identity);
     lock(&KNOWN)
-        .entry(key(identity))
-        .or_insert_with(|| File::new(None))
+        .entry(key)
+        .or_insert_with(|| File::new(key, None))
         .bypass(tier);
 }
 

@@ -63,6 +63,22 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
+/// io_submit and io_uring_setup among the system calls of 32-bit programs, which a 64-bit one can make, too (x86: int 0x80).
+const FOREIGN: [u32; 2] = if cfg!(target_arch = "aarch64") {
+    [246, 425]
+} else {
+    [248, 425]
+};
+/// io_uring_setup; on x86-64, both calls with the bit of x32 as well.
+#[cfg(target_arch = "x86_64")]
+const REFUSED: [u32; 3] = [
+    libc::SYS_io_uring_setup as u32,
+    1 << 30 | libc::SYS_io_uring_setup as u32,
+    1 << 30 | 544,
+];
+#[cfg(target_arch = "aarch64")]
+const REFUSED: [u32; 1] = [libc::SYS_io_uring_setup as u32];
+
 /// Whether the kernel refuses the calls; why not.
 pub fn installed() -> Result<(), String> {
     match INSTALLED.get() {
@@ -99,7 +115,7 @@ pub unsafe fn io_submit(context: usize, count: usize, blocks: *const c_void) -> 
 /// Maps the page of this function at the gate, too. The memory is the library's file: where a program may load that, it may
 /// do this.
 fn open_gate(function: usize, size: usize) -> Result<(), String> {
-    let found = in_file(function).ok_or("the library's own code was not found in memory")?;
+    let found = in_file(function).ok_or("the library does not find its own code in memory")?;
     let (path, within) = (found.0, function % size);
     let failed = |error: io::Error| format!("{} cannot be mapped: {error}", path.to_string_lossy());
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -123,7 +139,7 @@ fn open_gate(function: usize, size: usize) -> Result<(), String> {
         }
         let page = |at: usize| std::slice::from_raw_parts(at as *const u8, size);
         if page(GATE) != page(function - within) {
-            return Err("the library's file is not what was loaded".into());
+            return Err("the library's file differs from what was loaded".into());
         }
     }
     Ok(())
@@ -168,33 +184,67 @@ fn in_file(address: usize) -> Option<(CString, usize)> {
     search.found
 }
 
+/// Where a line of the filter leads to.
+#[derive(Clone, Copy)]
+enum To {
+    Next,
+    Native,
+    Allow,
+    Refuse,
+}
+
 /// The filter, for code from `start` to below `end`, which have the same upper half.
 fn program(start: u64, end: u64) -> Vec<sock_filter> {
+    use To::{Allow, Native, Next, Refuse};
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
     const ANSWER: u32 = libc::BPF_RET | libc::BPF_K;
     // Offsets in seccomp_data: number 0, architecture 4, address of the call 8 (lower half first).
-    let line = |code: u32, k: u32, jt: u8, jf: u8| sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
+    let mut lines = vec![
+        (LOAD, 4, Next, Next),
+        (EQUAL, ARCHITECTURE, Native, Next),
+        (LOAD, 0, Next, Next),
+        (EQUAL, FOREIGN[0], Refuse, Next),
+        (EQUAL, FOREIGN[1], Refuse, Allow),
+    ];
+    let native = lines.len();
+    lines.push((LOAD, 0, Next, Next));
+    lines.extend(REFUSED.map(|number| (EQUAL, number, Refuse, Next)));
+    lines.extend([
+        (EQUAL, libc::SYS_io_submit as u32, Next, Allow),
+        (LOAD, 12, Next, Next),
+        (EQUAL, (start >> 32) as u32, Next, Refuse),
+        (LOAD, 8, Next, Next),
+        (AT_LEAST, start as u32, Next, Refuse),
+        (AT_LEAST, end as u32, Refuse, Allow),
+    ]);
+    let allow = lines.len();
+    lines.extend([
+        (ANSWER, libc::SECCOMP_RET_ALLOW, Next, Next),
+        (
+            ANSWER,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            Next,
+            Next,
+        ),
+    ]);
+    let line = |(at, &(code, k, yes, no)): (usize, &(u32, u32, To, To))| {
+        // Jumps count from the next line.
+        let offset = |to| match to {
+            Next => 0,
+            Native => native - at - 1,
+            Allow => allow - at - 1,
+            Refuse => allow - at,
+        };
+        sock_filter {
+            code: code as u16,
+            jt: offset(yes) as u8,
+            jf: offset(no) as u8,
+            k,
+        }
     };
-    vec![
-        line(LOAD, 4, 0, 0),
-        line(EQUAL, ARCHITECTURE, 0, 8),
-        line(LOAD, 0, 0, 0),
-        line(EQUAL, libc::SYS_io_uring_setup as u32, 7, 0),
-        line(EQUAL, libc::SYS_io_submit as u32, 0, 5),
-        line(LOAD, 12, 0, 0),
-        line(EQUAL, (start >> 32) as u32, 0, 4),
-        line(LOAD, 8, 0, 0),
-        line(AT_LEAST, start as u32, 0, 2),
-        line(AT_LEAST, end as u32, 1, 0),
-        line(ANSWER, libc::SECCOMP_RET_ALLOW, 0, 0),
-        line(ANSWER, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0, 0),
-    ]
+    lines.iter().enumerate().map(line).collect()
 }
 
 fn load(filter: &[sock_filter]) -> Result<(), String> {

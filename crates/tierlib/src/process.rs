@@ -81,7 +81,7 @@ pub fn spoil() {
     if !spoilt.is_null() && !unsafe { (*spoilt).swap(true, Ordering::AcqRel) } {
         let child = std::process::id();
         say(&format!(
-            "upshift tier: process {child}, forked by the server, changes a data file; the tier serves nothing from here on\n"
+            "upshift tier: process {child}, forked by the server, changes a data file: the tier serves no reads until the server's restart\n"
         ));
     }
 }
@@ -114,7 +114,7 @@ pub fn open_tier() -> Option<&'static Tier> {
             INSIDE.with(|inside| inside.set(false));
             if let Err(error) = &opened {
                 say(&format!(
-                    "upshift tier: {error}; going on without a cache\n"
+                    "upshift tier: {error}; the server runs without a tier\n"
                 ));
             }
             let _ = TIER.set(opened.ok());
@@ -140,7 +140,7 @@ fn try_open() -> Result<Tier, String> {
     let owner = page(libc::MAP_PRIVATE)?;
     // SAFETY: the page was just mapped.
     if unsafe { libc::madvise(owner, 4096, libc::MADV_WIPEONFORK) } != 0 {
-        return Err("this kernel cannot wipe a page on fork (needs Linux 4.14)".into());
+        return Err("the kernel cannot clear a page on fork: Linux 4.14 or newer is needed".into());
     }
     let spoilt = page(libc::MAP_SHARED)?;
     let tier = Tier::open(config).map_err(|error| error.to_string())?;
@@ -172,7 +172,7 @@ fn start_control() -> Result<(), String> {
     if thread::start(work) {
         Ok(())
     } else {
-        Err("the system has no thread left for it".into())
+        Err("the system has no thread left for the tier".into())
     }
 }
 
@@ -196,7 +196,7 @@ fn page(sharing: libc::c_int) -> Result<*mut libc::c_void, String> {
         )
     };
     if page == libc::MAP_FAILED {
-        Err("no memory for a page".into())
+        Err("the system has no memory for a page".into())
     } else {
         Ok(page)
     }
@@ -220,7 +220,7 @@ pub fn refuse_io_uring() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "upshift tier: io_uring refused: its writes cannot be seen (MariaDB: --innodb-use-native-aio=0)\n",
+            "upshift tier: io_uring refused: the tier cannot see its writes (MariaDB: set --innodb-use-native-aio=0)\n",
         );
     }
 }

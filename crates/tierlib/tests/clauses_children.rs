@@ -1,4 +1,4 @@
-//! Clauses C21 and C22 of docs/explanation/tier-contract.md: children of the owner, and other programs.
+//! Clauses C19, C21 and C22 of docs/explanation/tier-contract.md: children of the owner, and other programs.
 
 mod common;
 
@@ -6,7 +6,13 @@ use std::ffi::{c_int, c_void};
 
 use common::{counter, get, open, path, preloaded, put, run, run_as};
 
-workers!(c21_ways_worker, c21_harmless_worker, c22_alone_worker);
+workers!(
+    c21_ways_worker,
+    c21_append_worker,
+    c21_harmless_worker,
+    c22_alone_worker,
+    c19_foreign_worker,
+);
 
 const PAGE: usize = 4096;
 
@@ -135,6 +141,20 @@ fn c21_ways_worker() {
 }
 
 #[test]
+fn c21_a_child_that_makes_a_descriptor_append_ends_the_caching() {
+    let text = run("c21_append_worker");
+    assert!(counter(&text, "bypass_forked") > 0, "{text}");
+}
+
+fn c21_append_worker() {
+    let fd = file("c21a.ibd", 1);
+    // SAFETY: our own descriptor. Parent and child share its flags.
+    in_child(|| unsafe { assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND), 0) });
+    put(fd, 2, 0);
+    assert_eq!((get(fd, 0), get(fd, 2 * PAGE as i64)), (Ok(1), Ok(2)));
+}
+
+#[test]
 fn c21_a_child_that_changes_other_files_ends_nothing() {
     let text = run("c21_harmless_worker");
     assert_eq!(counter(&text, "bypass_forked"), 0, "{text}");
@@ -189,4 +209,31 @@ fn c22_only_the_process_that_was_started_with_the_tier_opens_one() {
 
 fn c22_alone_worker() {
     file("c22.ibd", 1);
+}
+
+#[test]
+fn c19_the_calls_of_32_bit_programs_are_refused_too() {
+    run("c19_foreign_worker");
+}
+
+fn c19_foreign_worker() {
+    file("c19.ibd", 1);
+    #[cfg(target_arch = "x86_64")]
+    for number in [248, 425] {
+        // In a child: a kernel without 32-bit programs ends whoever makes such a call.
+        // SAFETY: the child makes one call, of numbers, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let answer: i32;
+                std::arch::asm!("push rbx", "xor ebx, ebx", "int 0x80", "pop rbx",
+                    inlateout("eax") number => answer, in("ecx") 0, in("edx") 0);
+                libc::_exit(i32::from(answer != -libc::ENOSYS));
+            }
+            let mut status = 1;
+            libc::waitpid(child, &raw mut status, 0);
+            let ended = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV;
+            assert!(status == 0 || ended, "call {number}: {status}");
+        }
+    }
 }

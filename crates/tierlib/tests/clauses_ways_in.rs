@@ -11,6 +11,7 @@ workers!(
     c2_worker,
     c2_taken_worker,
     c6_worker,
+    c10_shorter_worker,
     c12_worker,
     c13_worker,
     c14_worker,
@@ -125,9 +126,59 @@ fn c6_worker() {
 }
 
 #[test]
+fn c10_a_page_is_not_served_once_the_file_is_shorter() {
+    run("c10_shorter_worker");
+}
+
+fn c10_shorter_worker() {
+    for cut in [
+        // SAFETY: the path ends in a zero byte.
+        (|file| unsafe { libc::truncate(file.as_ptr(), 0) }) as fn(&CStr) -> c_int,
+        // SAFETY: as above.
+        |file| unsafe { libc::open64(file.as_ptr(), libc::O_WRONLY | libc::O_TRUNC).min(0) },
+        // SAFETY: as above.
+        |file| unsafe {
+            libc::openat64(libc::AT_FDCWD, file.as_ptr(), libc::O_RDWR | libc::O_TRUNC).min(0)
+        },
+        // SAFETY: as above.
+        |file| unsafe { libc::creat(file.as_ptr(), 0o600).min(0) },
+    ] {
+        shorter(cut);
+    }
+}
+
+fn shorter(cut: fn(&CStr) -> c_int) {
+    const PART: usize = 1 << 20;
+    let file = path("shorter.ibd");
+    let fd = open(&file, libc::O_RDWR);
+    // So much that the kernel is busy for a while after it has set the size.
+    let part = vec![1u8; PART];
+    for number in 0..128 {
+        // SAFETY: the part has as many bytes.
+        let wrote = unsafe { libc::pwrite64(fd, part.as_ptr().cast(), PART, number * PART as i64) };
+        assert_eq!(wrote, PART as isize);
+    }
+    bring(fd, 1, 0);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            // SAFETY: stat is plain data with room for the answer; data has as many bytes.
+            unsafe {
+                let mut found: libc::stat64 = std::mem::zeroed();
+                while libc::fstat64(fd, &raw mut found) == 0 && found.st_size > 0 {}
+                let mut data = [0u8; 4096];
+                libc::pread64(fd, data.as_mut_ptr().cast(), 4096, 0)
+            }
+        });
+        assert_eq!(cut(&file), 0);
+        assert_eq!(reader.join().expect("it ends"), 0, "the file was empty");
+    });
+}
+
+#[test]
 fn c12_copies_into_a_data_file_are_seen() {
     let text = run("c12_worker");
     assert!(counter(&text, "invalidations") >= 6, "{text}");
+    assert_eq!(counter(&text, "bypass_unsupported"), 3, "{text}");
 }
 
 type Copy = fn(c_int, c_int) -> isize;
@@ -224,6 +275,26 @@ fn c14_worker() {
         put(unwatched, 8, 0);
         assert_eq!(get(fd, 0), Ok(8), "way {number}");
     }
+    // And by a name that no rule names, descriptors come that nobody watches.
+    for (number, way) in ways.into_iter().enumerate() {
+        let (old, new) = (
+            path(&format!("out{number}.ibd")),
+            path(&format!("out{number}")),
+        );
+        let fd = open(&old, libc::O_RDWR);
+        bring(fd, 1, 0);
+        assert_eq!(way(&old, &new), 0);
+        let unwatched = open(&new, libc::O_RDWR);
+        assert_eq!((get(unwatched, 0), get(fd, 0)), (Ok(1), Ok(1)));
+        put(unwatched, 2, 0);
+        assert_eq!(get(fd, 0), Ok(2), "way out {number}");
+    }
+    let fd = open(&path("out.ibd"), libc::O_RDWR);
+    bring(fd, 1, 0);
+    put(open(&path("other"), libc::O_RDWR), 3, 0);
+    rename("other", "out.ibd", libc::RENAME_EXCHANGE);
+    put(open(&path("other"), libc::O_RDWR), 2, 0);
+    assert_eq!((get(fd, 0), read("out.ibd")), (Ok(2), Ok(3)));
 }
 
 #[test]
@@ -317,7 +388,7 @@ fn c21_reads_worker() {
 #[test]
 fn c22_programs_that_inherit_the_library() {
     let text = run("c22_worker");
-    assert!(text.contains("going on without a cache"), "{text}");
+    assert!(text.contains("the server runs without a tier"), "{text}");
     assert_eq!(counter(&text, "writes"), 1, "only the owner's: {text}");
 }
 

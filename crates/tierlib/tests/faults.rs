@@ -121,7 +121,7 @@ fn said(command: &mut Command) -> String {
 
 /// Pages from before the last stop that were served again; none where the tier could not be had.
 fn warm(text: &str) -> u64 {
-    if text.contains("going on without a cache") {
+    if text.contains("the server runs without a tier") {
         return 0;
     }
     counter(text, "warm_verified")

@@ -87,7 +87,7 @@ fn change_the_tier(seed: u64, over: &AtomicBool) -> u64 {
         let ticket = page.request(request).expect("nobody else asks");
         match page.wait(ticket, Duration::from_secs(5)) {
             Ok(_) => changes += 1,
-            Err(text) => assert!(over.load(Ordering::Relaxed), "{request:?}: {text}"),
+            Err(error) => assert!(over.load(Ordering::Relaxed), "{request:?}: {error}"),
         }
         std::thread::sleep(Duration::from_millis(2));
     }

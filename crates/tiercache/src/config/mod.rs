@@ -71,19 +71,20 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let page = self.page_size_bytes;
         if !page.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&page) {
-            let hint = "use 4K, 8K, 16K, 32K or 64K: best the page size of the server";
+            let hint = "use 4K, 8K, 16K, 32K or 64K, preferably the server's own page size";
             return Err(ConfigError::new("page size", &page.to_string(), hint));
         }
         if self.size_bytes < 8 * page as u64 {
-            let hint = "give room for at least 8 pages, for example 4G";
+            let hint = "give at least the size of 8 pages, for example 4G";
             return Err(ConfigError::new("size", &self.size_bytes.to_string(), hint));
         }
         if self.size_bytes / page as u64 > crate::index::SLOTS_MAX {
-            let hint = "use larger pages or less room: at most 2^31 pages";
+            let hint = "use larger pages or a smaller size: a tier has at most 2^31 pages";
             return Err(ConfigError::new("size", &self.size_bytes.to_string(), hint));
         }
         if self.medium == MediumChoice::MemoryLz4 && self.size_bytes > self.lz4_size_bytes_max() {
-            let hint = "use larger pages or less room: compressed pages have at most 2^32 blocks";
+            let hint =
+                "use larger pages or a smaller size: compressed pages have at most 2^32 blocks";
             return Err(ConfigError::new("size", &self.size_bytes.to_string(), hint));
         }
         Ok(())

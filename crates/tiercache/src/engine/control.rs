@@ -98,11 +98,11 @@ impl Tier {
                     pages += 1;
                 });
                 self.everything.end();
-                Ok(format!("{pages} pages dropped"))
+                Ok(format!("{pages} pages left the tier"))
             }
             Request::Flush => match self.medium.flush() {
-                Ok(()) => Ok("flushed; the tier holds no page that its file has not".into()),
-                Err(error) => Err(format!("the medium cannot be flushed: {error}")),
+                Ok(()) => Ok("everything that the medium holds is on stable storage".into()),
+                Err(error) => Err(format!("the medium cannot be synced: {error}")),
             },
         }
     }
@@ -113,7 +113,9 @@ impl Tier {
         wanted.validate().map_err(|error| error.to_string())?;
         if size_bytes > self.size_bytes_max {
             let max = self.size_bytes_max;
-            return Err(format!("at most {max} bytes without a restart"));
+            return Err(format!(
+                "the tier can grow to {max} bytes; for more, start the server again with a larger --size"
+            ));
         }
         let slots = medium::slots(&self.config, size_bytes);
         let failed = |error| format!("the medium cannot be resized: {error}");
@@ -137,7 +139,7 @@ impl Tier {
             .page()
             .size_bytes
             .store(size_bytes, Ordering::Relaxed);
-        Ok(format!("{slots} pages"))
+        Ok(format!("the tier has room for {slots} pages"))
     }
 
     /// Puts what changes slowly on the statistics page.

@@ -33,9 +33,9 @@ use off::Off;
 pub enum TierError {
     /// A setting cannot be used.
     Config(ConfigError),
-    /// The statistics page cannot be had.
+    /// What is wrong with the statistics page.
     Status(StatusError),
-    /// The medium cannot be had: what failed, and a hint.
+    /// What is wrong with the medium, and a hint.
     Medium(String),
 }
 
@@ -126,8 +126,9 @@ impl Tier {
         index: Index,
         size_bytes_max: u64,
     ) -> Result<Self, TierError> {
-        let scratch = Scratch::new()
-            .map_err(|error| TierError::Medium(format!("no memory to read pages: {error}")))?;
+        let scratch = Scratch::new().map_err(|error| {
+            TierError::Medium(format!("no memory for the buffers of reads: {error}"))
+        })?;
         let tier = Self {
             mode: AtomicU32::new(config.mode as u32),
             stopped: AtomicBool::new(false),

@@ -55,7 +55,7 @@ fn of_two_resizes_at_once_one_waits() {
             scope.spawn(move || {
                 both.wait();
                 let answer = tier.perform(Request::Resize(pages * PAGE));
-                assert_eq!(answer, Ok(format!("{pages} pages")));
+                assert_eq!(answer, Ok(format!("the tier has room for {pages} pages")));
             });
         }
     });

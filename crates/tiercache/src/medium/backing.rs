@@ -33,13 +33,21 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// As a tier with this configuration begins.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            page_size_bytes: config.page_size_bytes,
+            slots: config.size_bytes / config.page_size_bytes as u64,
+        }
+    }
+
     /// First byte of the saved index.
     fn saved_offset(&self) -> u64 {
         HEAD_BYTES + self.slots * self.page_size_bytes as u64
     }
 
     /// Bytes of the whole file.
-    fn file_bytes(&self) -> u64 {
+    pub fn file_bytes(&self) -> u64 {
         self.saved_offset() + self.slots * SAVED_SLOT_BYTES + SAVED_FILES_BYTES
     }
 }
@@ -59,8 +67,8 @@ impl Backing {
         let failed =
             |what: &str, error: io::Error| format!("tier file {}: {what}: {error}", path.display());
         let (file, device) = claim::open(path)?;
-        let size_bytes = size_bytes(&file)
-            .map_err(|error| failed("has no size that can be asked for", error))?;
+        let size_bytes =
+            size_bytes(&file).map_err(|error| failed("does not say its size", error))?;
         let unreadable = |error| failed("cannot be read", error);
         let saved = match claim::inspect(&file, size_bytes, device).map_err(unreadable)? {
             Content::Empty => Err("a new file".into()),
@@ -82,15 +90,11 @@ impl Backing {
                 ));
             }
         };
-        let page = config.page_size_bytes as u64;
-        let layout = Layout {
-            page_size_bytes: config.page_size_bytes,
-            slots: config.size_bytes / page,
-        };
+        let layout = Layout::new(config);
         allocate(&file, layout.file_bytes(), device).map_err(|error| {
-            failed("has no room", error) + "; free some space or use a smaller size"
+            failed("has no room", error) + "; free some space or choose a smaller size"
         })?;
-        let checksums = Array::new((size_bytes_max / page) as usize)
+        let checksums = Array::new((size_bytes_max / config.page_size_bytes as u64) as usize)
             .map_err(|error| format!("no memory for the checksums of pages: {error}"))?;
         let backing = Self {
             file,

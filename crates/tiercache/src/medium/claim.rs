@@ -59,14 +59,16 @@ pub fn open(path: &Path) -> Result<(OwnFile, bool), String> {
     let refused = |why: &str| format!("tier file {} {why}", path.display());
     let opened = private::open(path).map(OwnFile::new);
     let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => refused("is in use: mounted, part of a volume, or another server's"),
+        Some(libc::EBUSY) => refused("is in use (mounted, part of a volume, or another server's): name another file or device"),
         _ => refused(&format!("cannot be opened: {error}")),
     })?;
     let kind = file.metadata().map(|found| found.file_type());
     let device = kind.is_ok_and(|kind| kind.is_block_device());
     // SAFETY: flock takes no memory; the descriptor is open.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        return Err(refused("is used by another server: give each its own"));
+        return Err(refused(
+            "is used by another server: name a file of its own for each",
+        ));
     }
     Ok((file, device))
 }

@@ -32,7 +32,9 @@ impl Paged {
     pub fn direct(backing: Backing, path: &Path) -> Result<Self, String> {
         let no_direct = |error: io::Error| {
             let path = path.display();
-            format!("tier file {path}: no direct I/O: {error}; use medium file: there")
+            format!(
+                "tier file {path}: the file system refuses direct I/O: {error}; use the medium file:{path}"
+            )
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_DIRECT);
@@ -51,8 +53,8 @@ impl Paged {
     }
 
     fn new(backing: Backing, direct: Option<OwnFile>) -> Result<Self, String> {
-        let scratch =
-            Scratch::new().map_err(|error| format!("no memory to read the tier file: {error}"))?;
+        let scratch = Scratch::new()
+            .map_err(|error| format!("no memory for the buffers of reads: {error}"))?;
         Ok(Self {
             page_size_bytes: backing.layout().page_size_bytes,
             direct,

@@ -95,7 +95,7 @@ pub fn slots(config: &Config, size_bytes: u64) -> u32 {
 pub fn open(config: &Config, size_bytes_max: u64) -> Result<Box<dyn Medium>, String> {
     let page = config.page_size_bytes;
     let memory = |error: io::Error| {
-        format!("the tier's memory cannot be had: {error}; give it a smaller size")
+        format!("the system has no memory for the tier: {error}; choose a smaller size")
     };
     Ok(match &config.medium {
         MediumChoice::Memory => {

@@ -49,6 +49,26 @@ impl Request {
     }
 }
 
+/// Why a request did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestError {
+    /// The tier refused it: its answer.
+    Refused(String),
+    /// The tier did not answer: what became of the request.
+    Unanswered(&'static str),
+}
+
+impl std::fmt::Display for RequestError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(text) => out.write_str(text),
+            Self::Unanswered(text) => out.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
 /// The number of a request that was put on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket(u64);
@@ -57,7 +77,7 @@ impl StatusPage {
     /// Puts a request on the page. Err says why not: read-only, or another request is under way.
     pub fn request(&self, request: Request) -> Result<Ticket, String> {
         if !self.writable {
-            return Err("the status page is read-only for this user".into());
+            return Err("this user may only read the statistics page".into());
         }
         let (word, argument) = request.words();
         let claim = |control: &Control, taken: Option<u64>| {
@@ -87,23 +107,26 @@ impl StatusPage {
         }
     }
 
-    /// Waits for the answer: Ok and Err carry the tier's text. A request that the tier does not take up
-    /// within `timeout` is taken back.
-    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<String, String> {
+    /// Waits for the answer, which carries the tier's text. A request that the tier does not take up within `timeout` is
+    /// taken back.
+    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<String, RequestError> {
         let end = Instant::now() + timeout;
         loop {
             let last = Instant::now() >= end;
             let seen = self.with_control(|control| taken(control, ticket, last));
             match seen {
-                Some(Seen::Answer(answer)) => return answer,
-                Some(Seen::Lost) => return Err("another request took the place of this one".into()),
+                Some(Seen::Answer(answer)) => return answer.map_err(RequestError::Refused),
+                Some(Seen::Lost) => {
+                    let why = "another request took the place of this one";
+                    return Err(RequestError::Unanswered(why));
+                }
                 Some(Seen::Withdrawn) => {
-                    let why = "the server did not take up the request: it has stopped";
-                    return Err(why.into());
+                    let why = "the server did not take up the request in time";
+                    return Err(RequestError::Unanswered(why));
                 }
                 Some(Seen::Nothing) | None if last => {
                     let why = "the server took up the request and has not finished it";
-                    return Err(why.into());
+                    return Err(RequestError::Unanswered(why));
                 }
                 Some(Seen::Nothing) | None => std::thread::sleep(Duration::from_millis(2)),
             }

@@ -9,7 +9,7 @@ mod file;
 mod layout;
 mod snapshot;
 
-pub use control::{Request, Ticket};
+pub use control::{Request, RequestError, Ticket};
 pub use counters::{Counter, Reason};
 pub use layout::{FILES, LATENCY_BUCKETS, VERSION};
 pub use snapshot::{FileStatus, Snapshot, quantile_ns};
@@ -49,20 +49,20 @@ pub enum StatusError {
 impl std::fmt::Display for StatusError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Io(path, error) => write!(out, "status page {}: {error}", path.display()),
+            Self::Io(path, error) => write!(out, "statistics page {}: {error}", path.display()),
             Self::NotAStatusPage(path) => {
-                write!(out, "{} is not a status page of the tier", path.display())
+                write!(out, "{} is not a statistics page of a tier", path.display())
             }
             Self::OtherVersion(path, theirs, ours) => {
                 write!(
                     out,
-                    "status page {} has version {theirs}, this program reads {ours}",
+                    "statistics page {} has version {theirs}; this program reads version {ours}: use the program that came with the server's library",
                     path.display()
                 )
             }
             Self::InUse(path, pid) => write!(
                 out,
-                "status page {} belongs to running process {pid}",
+                "statistics page {} belongs to process {pid}, which runs: name another file with UPSHIFT_TIER_STATUS",
                 path.display()
             ),
         }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::layout::{Page, VERSION};
 use super::snapshot::quantile_ns;
-use super::{Counter, FileStatus, Reason, Request, StatusError, StatusPage};
+use super::{Counter, FileStatus, Reason, Request, RequestError, StatusError, StatusPage};
 use crate::config::{Config, Mode};
 use crate::testing::Folder;
 
@@ -90,7 +90,8 @@ fn a_request_is_answered_or_taken_back() {
         .request(Request::Mode(Mode::WriteAround))
         .expect("request");
     assert!(page.request(Request::Drop).is_err(), "one at a time");
-    assert!(page.wait(ticket, Duration::from_millis(5)).is_err());
+    let unanswered = page.wait(ticket, Duration::from_millis(5));
+    assert!(matches!(unanswered, Err(RequestError::Unanswered(_))));
     assert!(!tier.answer(|_| panic!("taken back")));
     let ticket = page.request(Request::Resize(7)).expect("request");
     let answered = tier.answer(|request| {
@@ -100,7 +101,7 @@ fn a_request_is_answered_or_taken_back() {
     assert!(answered && !tier.answer(|_| panic!("answered")));
     assert_eq!(
         page.wait(ticket, Duration::from_secs(1)),
-        Err("too small".into())
+        Err(RequestError::Refused("too small".into()))
     );
     // Asked and gone, before and after the answer: the next one is heard all the same.
     page.request(Request::Drop).expect("request");

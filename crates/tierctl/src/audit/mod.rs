@@ -24,7 +24,7 @@ const LISTED_MAX: usize = 50;
 pub struct Options {
     #[command(flatten)]
     which: Which,
-    /// Seconds to trace the server, which is slow meanwhile; 0: only look at /proc.
+    /// Seconds to trace the server, which is slow meanwhile; 0: only what /proc shows.
     #[arg(long, default_value_t = 5)]
     seconds: u32,
     /// Print JSON.
@@ -114,11 +114,11 @@ fn verdict(report: &Report) -> Result<(), Failure> {
     }
     Err(Failure::failed(
         format!(
-            "{} calls on data files escaped the tier, {} other findings",
+            "{} calls on data files escaped the tier, and there are {} other findings",
             report.escaped_total,
             report.findings.len()
         ),
-        "writes that the tier does not see make it serve old pages: switch it off (`upshift cache mode pass-through`) until each is explained",
+        "the tier serves old pages after writes that it does not see: turn it off (`upshift cache mode pass-through`) until you can explain each of them",
     ))
 }
 
@@ -146,7 +146,7 @@ fn print(report: &Report) -> Result<(), Failure> {
     }
     let all = report.calls_through_tier.values().sum::<u64>() + report.escaped_total;
     output::line(&match (report.escaped_total, all, report.seconds) {
-        (0, _, 0) => "no trace was asked for (--seconds)".into(),
+        (0, _, 0) => "nothing was traced (--seconds 0)".into(),
         (0, 0, _) => {
             "no call on a data file reached the kernel: audit it under its usual load".into()
         }

@@ -38,7 +38,10 @@ impl Server {
         let variables = process::variables(pid)?;
         let value = |name: &str| variables.get(name).map(Into::into);
         let config = Config::from_variables(value).map_err(|error| {
-            Failure::failed(format!("the environment of process {pid}: {error}"), "")
+            Failure::failed(
+                format!("the environment of process {pid}: {error}"),
+                "start the server with `upshift cache run`, which checks its settings",
+            )
         })?;
         Ok(Self { pid, config })
     }
@@ -57,7 +60,7 @@ impl Server {
                 found.push(self.own(
                     "io_uring",
                     "",
-                    "the server has an io_uring, whose requests no library sees",
+                    "the server has an io_uring, whose requests the library does not see",
                 ));
             } else if let (true, Some(identity)) = (self.is_data(&link), identity(&descriptor)) {
                 files.insert(identity, link);

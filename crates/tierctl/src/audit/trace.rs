@@ -74,19 +74,23 @@ pub fn run(pid: u32, seconds: u32, is_data: impl Fn(&str) -> bool) -> Result<Tra
     if done.status.code() == Some(127) {
         return Err(Failure::failed(
             "strace is not installed",
-            "install it (apt install strace), or look at /proc alone with --seconds 0",
+            "install it (apt install strace), or use --seconds 0, which only looks at /proc",
         ));
     }
     if !said.contains("attached") {
         return Err(Failure::failed(
             format!("strace: {}", said.trim()),
-            "run it as root, without another tracer on the server, and with a strace that has -k (strace -V: stack-trace)",
+            "run this command as root, while no other program traces the server, and with a strace that knows -k (strace -V: stack-trace)",
         ));
     }
     let mut traced = Traced::default();
     for entry in std::fs::read_dir(&folder.0).into_iter().flatten().flatten() {
-        let text = std::fs::read(entry.path())
-            .map_err(|error| Failure::failed(format!("the trace cannot be read: {error}"), ""))?;
+        let text = std::fs::read(entry.path()).map_err(|error| {
+            Failure::failed(
+                format!("the trace cannot be read: {error}"),
+                "see whether the folder for temporary files (TMPDIR) has room",
+            )
+        })?;
         traced.add(&String::from_utf8_lossy(&text), &is_data);
     }
     Ok(traced)
@@ -167,7 +171,10 @@ impl Folder {
         let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&path);
         made.map_err(|error| {
-            Failure::failed(format!("{} cannot be made: {error}", path.display()), "")
+            Failure::failed(
+                format!("{} cannot be made: {error}", path.display()),
+                "name a folder for temporary files with TMPDIR",
+            )
         })?;
         Ok(Self(path))
     }

@@ -61,7 +61,7 @@ impl Folder {
         made.map_err(|error| {
             Failure::failed(
                 format!("{} cannot be made: {error}", path.display()),
-                "is there room, and a right to write?",
+                "see whether the folder's disk has room, and whether this user may write there",
             )
         })?;
         Ok(Self(path))
@@ -97,7 +97,7 @@ impl Folder {
         let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         Err(Failure::failed(
             format!("fio could not write into {}: {said}", self.0.display()),
-            "is there room, and a right to write?",
+            "see whether the folder's disk has room, and whether this user may write there",
         ))
     }
 
@@ -157,7 +157,10 @@ impl Folder {
             .and_then(|start| serde_json::from_str(&text[start..]).ok());
         let Some(json) = json.filter(|_| done.status.success()) else {
             let said = String::from_utf8_lossy(&done.stderr);
-            return Err(Failure::failed(format!("fio failed: {}", said.trim()), ""));
+            return Err(Failure::failed(
+                format!("fio failed: {}", said.trim()),
+                "run fio without the tier to see whether the disk is to blame",
+            ));
         };
         let mut measured = measured(&json)?;
         if tier.is_some() {
@@ -170,7 +173,7 @@ impl Folder {
         let lost = |why: String| {
             Failure::failed(
                 format!("the tier's counters: {why}"),
-                "did the library load? fio must be dynamically linked",
+                "see whether fio is dynamically linked: the loader preloads nothing into a static one",
             )
         };
         let after = StatusPage::attach(&self.status())
@@ -214,7 +217,7 @@ fn hit_ratio(before: &Value, after: &Snapshot) -> Option<f64> {
 }
 
 fn measured(json: &Value) -> Result<Measured, Failure> {
-    let lacking = || Failure::failed("fio's JSON lacks a figure", "fio 3 is needed");
+    let lacking = || Failure::failed("fio's JSON lacks a figure", "install fio 3 or newer");
     let jobs = json["jobs"].as_array().ok_or_else(lacking)?;
     let job = jobs
         .iter()
@@ -236,5 +239,8 @@ fn measured(json: &Value) -> Result<Measured, Failure> {
 }
 
 fn no_fio(error: std::io::Error) -> Failure {
-    Failure::failed(format!("fio does not start: {error}"), "install fio")
+    Failure::failed(
+        format!("fio does not start: {error}"),
+        "install it (apt install fio)",
+    )
 }

@@ -27,7 +27,7 @@ const HIT_RATIO_MIN: f64 = 0.99;
 /// What to measure.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The server's data directory, or an empty folder on its disk; the test files are made in it and removed.
+    /// The server's data directory, or an empty folder on its disk. Test files are made in it, and removed.
     #[arg(long)]
     dir: PathBuf,
     /// Sizes of a read, separated by commas.
@@ -43,13 +43,13 @@ pub struct Options {
     /// write-through, write-around, write-invalidate or pass-through.
     #[arg(long, default_value = "write-through")]
     mode: String,
-    /// Size of the test file; the tier has room for all of it.
+    /// Size of each test file; the tier has room for all of it.
     #[arg(long, default_value = "256M")]
     file_size: String,
-    /// Seconds to measure each row, after 1 second of warm-up; with the tier, the whole file is read before.
+    /// Seconds to measure each row, after 1 second that is not counted; with the tier, the whole file is read before.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
-    /// Also draw IOPS against size, as SVG in this file.
+    /// Also draw IOPS against size, as SVG, into this file.
     #[arg(long, value_name = "PATH")]
     plot: Option<PathBuf>,
     /// Print JSON.
@@ -147,7 +147,7 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
         if interrupted.load(Ordering::Relaxed) {
             return Err(Failure {
                 exit_code: 130,
-                ..Failure::failed("interrupted", "")
+                ..Failure::failed("the measurement was interrupted", "")
             });
         }
         rows.push(row?);
@@ -156,8 +156,8 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
         let written = std::fs::write(path, plot::svg(&rows));
         written.map_err(|error| {
             Failure::failed(
-                format!("{}: {error}", path.display()),
-                "name a file that can be written",
+                format!("{} cannot be written: {error}", path.display()),
+                "name a file that this user may write with --plot",
             )
         })?;
     }
@@ -206,8 +206,8 @@ fn sizes(options: &Options, file_bytes: u64) -> Result<Vec<u64>, Failure> {
         || options.seconds == 0
     {
         return Err(Failure::usage(
-            "no time, or a read that is smaller than 4K, larger than the file, or no power of two",
-            "see --sizes, --seconds and --file-size",
+            "these reads cannot be measured: a size is smaller than 4K, larger than the file, or no power of two, or --seconds is 0",
+            "change --sizes, --file-size or --seconds",
         ));
     }
     Ok(sizes)
@@ -323,7 +323,7 @@ fn measure(
     if let Some(ratio) = refused {
         return Err(Failure::failed(
             format!(
-                "only {:.1} % of the reads of {} bytes were hits of {}: that is no measurement of warm data",
+                "only {:.1} % of the reads of {} bytes were hits in {}: that is no measurement of warm data",
                 ratio * 100.0,
                 cell.block_bytes,
                 cell.medium

@@ -39,7 +39,7 @@ fn the_second_server_on_a_tier_file_says_so_and_serves_its_own_data() {
     second.start();
     let log = second.server.log();
     assert!(
-        log.contains("is used by another server") && log.contains("going on without a cache"),
+        log.contains("is used by another server") && log.contains("the server runs without a tier"),
         "{log}"
     );
     for (bank, tiered) in [(&first_bank, &mut first), (&second_bank, &mut second)] {

@@ -1,12 +1,22 @@
 //! Changes other than writes: size, holes, copies from file to file.
 
 use libc::{c_char, c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
-use tiercache::Identity;
+use tiercache::Reason;
 
 use super::changing;
-use crate::process::{self, Side};
+use super::name::identity;
+use crate::descriptors::file;
+use crate::process::{self, Side, count_bypass};
 use crate::raw::keep_errno;
 use crate::{files, real};
+
+/// A copy from one file into another: which part of the second changes depends on its position, too.
+fn copy(from: c_int, to: c_int, copy: impl FnOnce() -> ssize_t) -> ssize_t {
+    if file(from).is_some() {
+        count_bypass(Reason::Unsupported);
+    }
+    bracket(to, 0, u64::MAX, copy)
+}
 
 /// Everything from `offset` on leaves the tier, and stays out until the change is done.
 fn bracket<T>(fd: c_int, offset: off_t, size: u64, change: impl FnOnce() -> T) -> T {
@@ -45,6 +55,41 @@ pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
     unsafe { ftruncate64(fd, size) }
 }
 
+/// As `bracket`, for a file that is found by its name. Any path may lead to a data file: which file it is, its identity says.
+///
+/// # Safety
+/// The path must be null or end in a zero byte.
+pub(super) unsafe fn by_name<T>(
+    folder: c_int,
+    path: *const c_char,
+    size: off_t,
+    change: impl FnOnce() -> T,
+) -> T {
+    match process::side() {
+        Side::Owner(tier) => {
+            let token = keep_errno(|| {
+                // SAFETY: the caller's promise.
+                let identity = unsafe { identity(folder, path, true) }?;
+                let id = files::find(&identity)?.id()?;
+                Some(tier.write_begin(id, size.max(0) as u64, to_the_end(size)))
+            });
+            let answer = change();
+            if let Some(token) = token {
+                keep_errno(|| tier.write_end(token, None));
+            }
+            answer
+        }
+        Side::Child => {
+            // SAFETY: the caller's promise. Another name of a data file is not seen in a child.
+            if unsafe { process::named(path) } {
+                process::spoil();
+            }
+            change()
+        }
+        Side::Spoilt(_) | Side::Nobody => change(),
+    }
+}
+
 /// C10, by path.
 ///
 /// # Safety
@@ -52,28 +97,7 @@ pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn truncate64(path: *const c_char, size: off_t) -> c_int {
     // SAFETY: the caller's promise.
-    let answer = unsafe { real::truncate64(path, size) };
-    if answer == 0 {
-        keep_errno(|| match process::side() {
-            Side::Owner(tier) => {
-                // SAFETY: the call succeeded, so the path ends in a zero byte.
-                let Ok(identity) = Identity::of_path(unsafe { std::ffi::CStr::from_ptr(path) })
-                else {
-                    return;
-                };
-                if let Some(file) = files::find(&identity) {
-                    if let Some(id) = file.id() {
-                        tier.invalidate(id, size as u64, u64::MAX);
-                    }
-                    file.release(tier, None);
-                }
-            }
-            // SAFETY: as above. Another name of a data file is not seen in a child.
-            Side::Child if unsafe { process::named(path) } => process::spoil(),
-            Side::Child | Side::Spoilt(_) | Side::Nobody => {}
-        });
-    }
-    answer
+    unsafe { by_name(libc::AT_FDCWD, path, size, || real::truncate64(path, size)) }
 }
 
 /// As `truncate64`.
@@ -148,7 +172,7 @@ pub unsafe extern "C" fn sendfile64(
     size: size_t,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::sendfile64(to, from, offset, size)
     })
 }
@@ -182,7 +206,7 @@ pub unsafe extern "C" fn copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::copy_file_range(from, from_offset, to, to_offset, size, flags)
     })
 }
@@ -201,7 +225,7 @@ pub unsafe extern "C" fn splice(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    bracket(to, 0, u64::MAX, || unsafe {
+    copy(from, to, || unsafe {
         real::splice(from, from_offset, to, to_offset, size, flags)
     })
 }

@@ -7,18 +7,22 @@ use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::{files, raw, real};
 
-/// Who is behind a name that a rule names; None for other names and without a tier.
+/// Who is behind a name; None without a tier. `follow`: a symbolic link stands for what it leads to.
 ///
 /// # Safety
-/// The path must be null or end in a zero byte.
-unsafe fn behind(folder: c_int, path: *const c_char) -> Option<Identity> {
-    // SAFETY: the caller's promise.
-    if matches!(process::side(), Side::Nobody) || !unsafe { process::named(path) } {
+/// As for openat: what is no path is refused by the kernel.
+pub(super) unsafe fn identity(
+    folder: c_int,
+    path: *const c_char,
+    follow: bool,
+) -> Option<Identity> {
+    if matches!(process::side(), Side::Nobody) {
         return None;
     }
     keep_errno(|| {
         let number = libc::SYS_openat;
-        let flags = (libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC) as usize;
+        let no_follow = if follow { 0 } else { libc::O_NOFOLLOW };
+        let flags = (libc::O_PATH | no_follow | libc::O_CLOEXEC) as usize;
         // SAFETY: an O_PATH descriptor opens no file: closing it drops no locks.
         let fd = unsafe { raw::kernel(number, [folder as usize, path as usize, flags, 0, 0, 0]) };
         if fd < 0 {
@@ -29,6 +33,21 @@ unsafe fn behind(folder: c_int, path: *const c_char) -> Option<Identity> {
         unsafe { raw::kernel(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
         identity
     })
+}
+
+/// Who is behind a name that a rule names; None for other names and without a tier.
+///
+/// # Safety
+/// The path must be null or end in a zero byte.
+unsafe fn behind(folder: c_int, path: *const c_char) -> Option<Identity> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if process::named(path) {
+            identity(folder, path, false)
+        } else {
+            None
+        }
+    }
 }
 
 fn gone(identity: Option<Identity>) {
@@ -78,17 +97,24 @@ pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
     answer
 }
 
-/// A file that no rule named got a name that a rule names: descriptors that were not watched may write to it.
+/// A file has a name that a rule names and one that no rule names, one after the other or both: descriptors that come by
+/// the second are not watched, and may write to it. `name` is one of the two that it has now.
 ///
 /// # Safety
-/// As `behind`.
-unsafe fn came_in(to: c_int, old: *const c_char, new: *const c_char) {
+/// As `behind`, for all of them.
+unsafe fn changed_sides(
+    old: *const c_char,
+    new: *const c_char,
+    folder: c_int,
+    name: *const c_char,
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let (false, Side::Owner(tier)) = (process::named(old), process::side())
-            && let Some(identity) = behind(to, new)
+        if let Side::Owner(tier) = process::side()
+            && process::named(old) != process::named(new)
+            && let Some(identity) = identity(folder, name, false)
         {
-            keep_errno(|| files::renamed_in(tier, &identity));
+            keep_errno(|| files::never_cache(tier, &identity));
         }
     }
 }
@@ -119,9 +145,9 @@ pub unsafe extern "C" fn renameat2(
             if replaced != moved {
                 gone(replaced);
             }
-            came_in(to, old, new);
+            changed_sides(old, new, to, new);
             if flags & libc::RENAME_EXCHANGE != 0 {
-                came_in(from, new, old);
+                changed_sides(old, new, from, old);
             }
         }
         answer
@@ -169,7 +195,7 @@ pub unsafe extern "C" fn linkat(
     unsafe {
         let answer = real::linkat(from, old, to, new, flags);
         if answer == 0 {
-            came_in(to, old, new);
+            changed_sides(old, new, to, new);
         }
         answer
     }

@@ -4,12 +4,14 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, mode_t};
 
+use super::change::by_name;
 use crate::descriptors::{
     around_own, came_without_path, closed, closing, closing_range, duplicated, file, is_own,
     lose_file, opened, opened_other,
 };
+use crate::process::{self, Side};
 use crate::raw::{keep_errno, kernel, set_errno};
-use crate::{process, real};
+use crate::real;
 
 /// # Safety
 /// As the call that opened.
@@ -25,8 +27,28 @@ unsafe fn after(fd: c_int, path: *const c_char, flags: c_int) -> c_int {
     fd
 }
 
+/// An open; one that cuts its file takes the pages out first.
+///
+/// # Safety
+/// As the call that opens.
+unsafe fn cutting(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    open: impl FnOnce() -> c_int,
+) -> c_int {
+    if flags & libc::O_TRUNC == 0 {
+        return open();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { by_name(folder, path, 0, open) }
+}
+
+/// The folder of paths without one.
+const HERE: c_int = libc::AT_FDCWD;
+
 macro_rules! opens {
-    ($($name:ident($($arg:ident: $type:ty),*) = $path:ident, $real:expr, $flags:expr;)*) => { $(
+    ($($name:ident($($arg:ident: $type:ty),*) = $folder:ident, $path:ident, $real:expr, $flags:expr;)*) => { $(
         /// C1.
         ///
         /// # Safety
@@ -34,32 +56,35 @@ macro_rules! opens {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
             // SAFETY: the caller's promise, handed on.
-            unsafe { after($real, $path as *const c_char, $flags) }
+            unsafe {
+                let path = $path as *const c_char;
+                after(cutting($folder, path, $flags, || $real), path, $flags)
+            }
         }
     )* };
 }
 
 opens! {
-    open(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags, mode), flags;
-    open64(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
-    __open(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags, mode), flags;
-    __open64(path: *const c_char, flags: c_int, mode: mode_t) = path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
-    __open_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
-    __open64_2(path: *const c_char, flags: c_int) = path, real::open64(path, flags, 0), flags;
-    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = path, real::openat64(folder, path, flags, mode), flags;
-    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = path, real::openat64(folder, path, flags, mode), flags;
-    __openat_2(folder: c_int, path: *const c_char, flags: c_int) = path, real::openat64(folder, path, flags, 0), flags;
-    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) = path, real::openat64(folder, path, flags, 0), flags;
-    creat(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
-    creat64(path: *const c_char, mode: mode_t) = path, real::open64(path, CREATE, mode), CREATE;
-    mkstemp(path: *mut c_char) = path, real::mkostemps64(path, 0, 0), CREATE_NEW;
-    mkstemp64(path: *mut c_char) = path, real::mkostemps64(path, 0, 0), CREATE_NEW;
-    mkostemp(path: *mut c_char, flags: c_int) = path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
-    mkostemp64(path: *mut c_char, flags: c_int) = path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
-    mkstemps(path: *mut c_char, suffix: c_int) = path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
-    mkstemps64(path: *mut c_char, suffix: c_int) = path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
-    mkostemps(path: *mut c_char, suffix: c_int, flags: c_int) = path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
-    mkostemps64(path: *mut c_char, suffix: c_int, flags: c_int) = path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
+    open(path: *const c_char, flags: c_int, mode: mode_t) = HERE, path, real::open64(path, flags, mode), flags;
+    open64(path: *const c_char, flags: c_int, mode: mode_t) = HERE, path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
+    __open(path: *const c_char, flags: c_int, mode: mode_t) = HERE, path, real::open64(path, flags, mode), flags;
+    __open64(path: *const c_char, flags: c_int, mode: mode_t) = HERE, path, real::open64(path, flags | libc::O_LARGEFILE, mode), flags;
+    __open_2(path: *const c_char, flags: c_int) = HERE, path, real::open64(path, flags, 0), flags;
+    __open64_2(path: *const c_char, flags: c_int) = HERE, path, real::open64(path, flags, 0), flags;
+    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = folder, path, real::openat64(folder, path, flags, mode), flags;
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) = folder, path, real::openat64(folder, path, flags, mode), flags;
+    __openat_2(folder: c_int, path: *const c_char, flags: c_int) = folder, path, real::openat64(folder, path, flags, 0), flags;
+    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) = folder, path, real::openat64(folder, path, flags, 0), flags;
+    creat(path: *const c_char, mode: mode_t) = HERE, path, real::open64(path, CREATE, mode), CREATE;
+    creat64(path: *const c_char, mode: mode_t) = HERE, path, real::open64(path, CREATE, mode), CREATE;
+    mkstemp(path: *mut c_char) = HERE, path, real::mkostemps64(path, 0, 0), CREATE_NEW;
+    mkstemp64(path: *mut c_char) = HERE, path, real::mkostemps64(path, 0, 0), CREATE_NEW;
+    mkostemp(path: *mut c_char, flags: c_int) = HERE, path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
+    mkostemp64(path: *mut c_char, flags: c_int) = HERE, path, real::mkostemps64(path, 0, flags), CREATE_NEW | flags;
+    mkstemps(path: *mut c_char, suffix: c_int) = HERE, path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
+    mkstemps64(path: *mut c_char, suffix: c_int) = HERE, path, real::mkostemps64(path, suffix, 0), CREATE_NEW;
+    mkostemps(path: *mut c_char, suffix: c_int, flags: c_int) = HERE, path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
+    mkostemps64(path: *mut c_char, suffix: c_int, flags: c_int) = HERE, path, real::mkostemps64(path, suffix, flags), CREATE_NEW | flags;
 }
 
 const CREATE: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
@@ -211,6 +236,10 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
     {
         file.appends
             .store(true, std::sync::atomic::Ordering::Release);
+        // The owner's descriptor is the same open file: its writes append now, too.
+        if matches!(process::side(), Side::Child) {
+            process::spoil();
+        }
     }
     // SAFETY: the caller's promise.
     let answer = unsafe { real::fcntl64(fd, command, argument) };

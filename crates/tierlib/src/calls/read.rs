@@ -94,7 +94,7 @@ pub unsafe extern "C" fn pread(
 
 fn check(size: usize, room: usize) {
     if size > room {
-        process::say("upshift tier: buffer overflow detected in a read\n");
+        process::say("upshift tier: a read is larger than its buffer: the process ends\n");
         std::process::abort();
     }
 }

@@ -70,7 +70,7 @@ unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
         match process::side() {
             Side::Owner(tier) if writes => keep_errno(|| {
                 if let Ok(identity) = tiercache::Identity::of_path(CStr::from_ptr(path)) {
-                    files::renamed_in(tier, &identity);
+                    files::never_cache(tier, &identity);
                 }
             }),
             Side::Child if writes => process::spoil(),
