@@ -116,7 +116,9 @@ def prepare_measuring(
     shell = SystemShell()
     try:
         for variant in variants:
-            refuse_switches(kind_of(variant.program), variant.name, variant.settings, variant.program.binary)
+            kind = kind_of(variant.program)
+            refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
+            refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
         measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
         if others:
             measured[default_kind().name] = default_kind()

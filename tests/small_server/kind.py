@@ -37,6 +37,7 @@ class SmallServer:
     targets: tuple[str, ...] = ("smallserver", "smallload")
     lasting: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ("data", "socket")
+    written: tuple[str, ...] = ("log",)
     build_variables: tuple[str, ...] = ()
     thread_pool: Mapping[str, str] = {}
     database = "small"

@@ -165,6 +165,7 @@ class FakeKind:
     targets: tuple[str, ...] = ("server",)
     lasting: tuple[str, ...] = ("page_size",)
     reserved: tuple[str, ...] = ("data", "socket")
+    written: tuple[str, ...] = ("log",)
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"

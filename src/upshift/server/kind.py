@@ -94,6 +94,8 @@ class ServerKind(Protocol):
     """Settings that hold for a data folder's whole life."""
     reserved: tuple[str, ...]
     """Settings that Upshift gives itself, and those that lead out of the data folder that it makes: no user may give them."""
+    written: tuple[str, ...]
+    """Settings that name what the server writes: their values are no absolute paths."""
     database: str
     """The database that workloads fill and use; ``prepare`` leaves it there."""
 
@@ -254,7 +256,15 @@ class SourceKind(ServerKind, Protocol):
 
 
 def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
-    """Raises UsageError where ``settings`` would start a server on other data than Upshift's own; ``where`` says who asks."""
+    """Raises UsageError where ``settings`` would start a server on other data than Upshift's own, or let it write elsewhere;
+    ``where`` says who asks.
+    """
+    if led := sorted(name for name, value in settings.items() if "/" in value and name.removeprefix("loose_") in kind.written):
+        named = ", ".join(f"{name}={settings[name]}" for name in led)
+        raise UsageError(
+            f"{where} lets {kind.name} write outside of its data folder: {named}",
+            "name a file without a path: the server writes it into its own data folder",
+        )
     if found := sorted(name for name in settings if name.removeprefix("loose_") in kind.reserved):
         raise UsageError(
             f"{where} sets {', '.join(found)}: Upshift starts {kind.name} on its own data folder and socket",

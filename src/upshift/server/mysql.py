@@ -19,7 +19,7 @@ from upshift.server import mysql_building as building
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.mysql_change import change, gather_statistics
-from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, RESERVED, SETTINGS, THREAD_POOL
+from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, RESERVED, SETTINGS, THREAD_POOL, WRITTEN
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -54,6 +54,7 @@ class MySQL:
     suites: Mapping[str, tuple[str, ...]] = mtr.SUITES
     lasting: tuple[str, ...] = LASTING
     reserved: tuple[str, ...] = RESERVED
+    written: tuple[str, ...] = WRITTEN
     build_variables: tuple[str, ...] = building.VARIABLES
     thread_pool: Mapping[str, str] = THREAD_POOL
     database = "upshift"

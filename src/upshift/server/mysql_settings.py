@@ -43,6 +43,18 @@ RESERVED = (
     "user",
 )
 
+# With the path of the server in use, a binary log would go on in that server's index.
+WRITTEN = (
+    "log_bin",
+    "relay_log",
+    "relay_log_index",
+    "general_log_file",
+    "slow_query_log_file",
+    "innodb_doublewrite_dir",
+    "innodb_temp_data_file_path",
+    "innodb_temp_tablespaces_dir",
+)
+
 # InnoDB's threads work by the clock and meet the connection's on pages, latches and malloc's arenas. The server's own
 # thread serves the connection: a thread of its own may get any arena, and what lies in that decides malloc's way.
 REPEATABLE = Repeatable(

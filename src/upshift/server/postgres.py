@@ -49,7 +49,10 @@ _LASTING = ("data_checksums", "wal_segment_size")
 _RESERVED = (
     *("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file"),
     *("listen_addresses", "port", "unix_socket_directories", "pg_stat_statements.save"),
+    # Segments of a server that is measured would lie in the archive of the server in use.
+    *("archive_command", "archive_library"),
 )
+_WRITTEN = ("log_directory", "log_filename")
 _COUNTED = f"""
 SELECT coalesce(sum(calls), 0),
 coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(select|insert|update|delete|merge|with|values|table|copy)\\M'), 0),
@@ -82,6 +85,7 @@ class PostgreSQL:
     series: Path | None = None
     lasting: tuple[str, ...] = _LASTING
     reserved: tuple[str, ...] = _RESERVED
+    written: tuple[str, ...] = _WRITTEN
     database = "upshift"
 
     def __init__(self) -> None:

@@ -198,6 +198,20 @@ def test_a_workload_s_settings_lead_to_no_other_data(tmp_path: Path) -> None:
         prepared(workloads=(mine,))
 
 
+def test_a_measured_server_s_settings_lead_to_no_other_data(tmp_path: Path) -> None:
+    """Such as those of `stack prove --setting`, which no file of a variant has."""
+    for settings, said in (
+        ({"datadir": "/var/lib/mysql"}, "server 'after' sets datadir"),
+        (
+            {"log_bin": "/var/log/mysql/b"},
+            "server 'after' lets mysql write outside of its data folder: log_bin=/var/log/mysql/b",
+        ),
+    ):
+        variant = Variant(name="after", program=Program(kind="mysql", binary=tmp_path / "mysqld"), settings=settings)
+        with pytest.raises(UsageError, match=said):
+            prepare_measuring(Options(), (variant,), allow_install=False, say=print)
+
+
 def test_workloads_that_ask_for_two_values_of_a_setting(tmp_path: Path) -> None:
     """Servers take a name with dashes and one with underscores for the same."""
     a = workload(tmp_path, "a", 'settings = { innodb-page-size = "4K" }')

@@ -96,6 +96,11 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "bin/mysqld"\n[settings]\na-b = "1"\na_b = "2"', "a_b is named twice"),
         ('binary = "bin/mysqld"\n[settings]\nloose-datadir = "/var/lib/mysql"', "sets loose_datadir: Upshift starts"),
         ('binary = "bin/mysqld"\nserver = "postgres"\n[settings]\ndata_directory = "/data"', "sets data_directory"),
+        (
+            'binary = "bin/mysqld"\n[settings]\nlog-bin = "/var/log/mysql/b"',
+            "write outside of its data folder: log_bin=/var/log",
+        ),
+        ('binary = "bin/mysqld"\nserver = "postgres"\n[settings]\nlog_directory = "/var/log"', "write outside of its data"),
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
         ('binary = "bin/mysqld"\nsql = ["absent.sql"]', r"tuned\.toml: there is no file of SQL .*absent\.sql"),
         ('binary = "bin/mysqld"\nserver = "postgres"\n[tier]\nsize = "1G"', "there is no tier for a postgres"),
