@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
+import psutil
+
 _USED = ("memory.current", "memory.usage_in_bytes")
 
 
@@ -62,6 +64,12 @@ def memory_left(root: Path = Path("/")) -> int | None:
             cached = re.findall(r"^(?:in)?active_file (\d+)$", _read(group / "memory.stat"), re.M)
             left.append(limit - max(0, int(used) - sum(map(int, cached))))
     return max(0, min(left)) if left else None
+
+
+def memory_available_bytes() -> int:
+    """What may still be taken: of the machine's memory, and of a container's limit."""
+    available = int(psutil.virtual_memory().available)
+    return available if (left := memory_left()) is None else min(available, left)
 
 
 def _read(file: Path) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-import psutil
-
-from upshift.control_groups import memory_left
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom
 from upshift.paths import cache_dir
 from upshift.values import environment_number
@@ -38,9 +36,7 @@ def require_disk(disk_bytes: int) -> None:
 def require_memory(memory_bytes: int, what: str = "the work", otherwise: str = "use a machine with more memory") -> None:
     """Raises NotEnoughRoom when less is free; ``$UPSHIFT_NEEDED_MEMORY_BYTES`` replaces the figure."""
     needed_bytes = environment_number("UPSHIFT_NEEDED_MEMORY_BYTES", memory_bytes)
-    available_bytes = psutil.virtual_memory().available
-    if (left_bytes := memory_left()) is not None:  # a container's
-        available_bytes = min(available_bytes, left_bytes)
+    available_bytes = memory_available_bytes()
     if available_bytes < needed_bytes:
         raise NotEnoughRoom(
             f"{what} needs about {needed_bytes / 1e9:.0f} GB of memory, {available_bytes / 1e9:.1f} GB are free",

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import psutil
 from elftools.elf.elffile import ELFFile
 
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom
 from upshift.profile.weights import whole_factors
 from upshift.shell import Command, Shell
@@ -94,7 +94,7 @@ def names_of(server: Path, symbols: Collection[str]) -> list[str]:
 
 
 def _need_memory(server: Path) -> None:
-    available_bytes = psutil.virtual_memory().available
+    available_bytes = memory_available_bytes()
     whole_bytes = server.stat().st_size * _INSTRUMENT_BYTES_PER_BINARY_BYTE
     if whole_bytes > 0.8 * available_bytes:
         raise NotEnoughRoom(

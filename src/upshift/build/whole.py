@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from upshift.build import pch_launcher
 from upshift.build.model import Build
 from upshift.build.ninja import run_ninja, steps
 from upshift.build.recipe import Recipe
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
 from upshift.server.kind import SourceKind
@@ -37,7 +36,7 @@ _HEADERS = "pch"
 def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
     """As many compilers as there are CPUs that this process may use, and as free memory holds; says when memory bounds them."""
     cpus = len(os.sched_getaffinity(0))
-    available_bytes = psutil.virtual_memory().available
+    available_bytes = memory_available_bytes()
     held = max(1, available_bytes // MEMORY_PER_JOB_BYTES)
     if held >= cpus:
         return cpus

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-import psutil
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
@@ -159,7 +159,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         )
     if size_bytes(asked.tier.size) == 0:
         raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
-    if asked.tier.memory_bytes > (available := psutil.virtual_memory().available):
+    if asked.tier.memory_bytes > (available := memory_available_bytes()):
         raise NotEnoughRoom(
             f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
             "choose a smaller tier, or a medium on a disk",

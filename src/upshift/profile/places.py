@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psutil
-
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import ServerFailed
 from upshift.server.kind import ServerKind
 from upshift.shell import Command, Completed, Process, Shell
@@ -40,7 +39,7 @@ class Places:
         Each has CPUs of its own, if there are as many: a profile counts what was executed, not how fast.
         """
         pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
-        by_memory = psutil.virtual_memory().available // (max(pools, default=0) + _BESIDE_POOL_BYTES)
+        by_memory = memory_available_bytes() // (max(pools, default=0) + _BESIDE_POOL_BYTES)
         cpus = sorted(os.sched_getaffinity(0))
         return cls(divided(cpus, min(len(workloads), by_memory, a_cpu * len(cpus))))
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 from pydantic import Field, ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
+from upshift.control_groups import memory_available_bytes
 from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
@@ -309,7 +309,7 @@ def _arms_at_once(arms: tuple[Arm, ...], kind: ServerKind, settings: Mapping[str
         return tier + (_SMALL_SERVER_BYTES if pool is None else pool + _SERVER_BYTES)
 
     most = max(needed_bytes(arm) for arm in arms)
-    free = psutil.virtual_memory().available * (1 - _KEPT_FREE)
+    free = memory_available_bytes() * (1 - _KEPT_FREE)
     return max(2, int(free / most))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from upshift import needs
+from upshift import control_groups, needs
 from upshift.control_groups import memory_left
 from upshift.errors import NotEnoughRoom
 
@@ -52,8 +52,8 @@ def test_what_a_group_leaves(tmp_path: Path, groups: str, files: dict[str, str],
 
 def test_work_is_refused_that_a_container_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UPSHIFT_NEEDED_MEMORY_BYTES", raising=False)
-    monkeypatch.setattr(needs, "memory_left", lambda: None)
+    monkeypatch.setattr(control_groups, "memory_left", lambda: None)
     needs.require_memory(1 * MIB)
-    monkeypatch.setattr(needs, "memory_left", lambda: MIB // 2)
+    monkeypatch.setattr(control_groups, "memory_left", lambda: MIB // 2)
     with pytest.raises(NotEnoughRoom, match=r"0\.0 GB are free"):
         needs.require_memory(1 * MIB)

@@ -34,7 +34,7 @@ PAGE = (CHECKOUT / "docs" / "reference" / "study.md").read_text()
 def free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many servers run at once depends on it, and so does whether a study fits into its budget."""
     free = SimpleNamespace(available=20 << 30)
-    monkeypatch.setattr("upshift.study.plan.psutil.virtual_memory", lambda: free)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: free)
 
 
 def planned(file: Path) -> tuple[Study, StudyPlan]:
