@@ -15,8 +15,8 @@ from upshift.stages.post_link import bolt_counts
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 1
-"""Raised when the commands that find a hot set change: no key holds them."""
+VERSION = 2
+"""Raised when the commands that find a hot set change, or what is refused as one: no key holds them."""
 
 
 def find_hot_set(

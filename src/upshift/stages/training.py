@@ -24,8 +24,8 @@ from upshift.values import file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 1
-"""Raised when the commands that train change: no key holds them."""
+VERSION = 2
+"""Raised when the commands that train change, or what is refused as a profile: no key holds them."""
 
 
 def train_profile(

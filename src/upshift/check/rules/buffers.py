@@ -8,8 +8,6 @@ from upshift.check.rules.words import MIB, SMALL_MEMORY_BYTES, amount, size
 
 _OF_EACH_CONNECTION = ("sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "binlog_cache_size")
 """What a statement may take of each, besides the connection's own buffer. Stacks are mapped, and hardly touched."""
-
-
 _SHARED = ("innodb_buffer_pool_size", "innodb_log_buffer_size", "key_buffer_size")
 _ENOUGH = ("sort_buffer_size", "join_buffer_size", "read_rnd_buffer_size")
 """Buffers of a statement that suffice with 256 KiB, their default in MySQL."""
