@@ -35,7 +35,7 @@ class Counted:
     by_origin: Mapping[str, float]
     by_symbol: Mapping[str, float]
     seen: int
-    """Samples or branches that were counted, whatever their shares."""
+    """Samples or branches that were counted; of several workloads, as many of equal shares as would be as precise."""
     method: Literal["perf", "bolt"]
 
     @property
@@ -231,7 +231,10 @@ def merged(counted: Sequence[tuple[Counted, float]]) -> Counted:
         for into, counts in ((by_origin, one.by_origin), (by_symbol, one.by_symbol)):
             for name, count in counts.items():
                 into[name] += share * count
-    return Counted(by_origin, by_symbol, sum(one.seen for one, _share in counted), counted[0][0].method)
+    # Kish's effective size of a weighted sample: a few samples with a large share tell little, however many others have.
+    weighted = sum(share * one.seen for one, share in counted)
+    effective = weighted**2 / sum(share**2 * one.seen for one, share in counted)
+    return Counted(by_origin, by_symbol, round(effective), counted[0][0].method)
 
 
 def _hottest(counts: Mapping[str, float]) -> list[tuple[str, float]]:

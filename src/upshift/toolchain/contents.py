@@ -25,13 +25,18 @@ _TOOLS = ("cmake", "ninja", "bison", "m4", "protoc", "rpcgen", "pkg-config", "ar
 _LOADED = re.compile(r"(?:=> |^\s+)(/.*) \(0x[0-9a-f]+\)$", re.M)
 _CONFIGURATION = re.compile(r"^Configuration file: (.+)$", re.M)
 
+# LLVM's own files: installing another clang must not make GCC's builds anew, and toolchain_sha256 has those of a clang that
+# compiles. Debian's clang also brings GCC's run-time library of Objective-C.
+_NOT_LLVM = rb"(?!usr/lib/(?:llvm|[^\n]*(?:LLVM|objc)))"
 # Lines of dpkg's lists of checksums ("MD5  PATH"): headers, objects, archives, and what CMake, pkg-config and bison read.
 _BUILD_FILE = re.compile(
-    rb"^[0-9a-f]{32}  (?:usr/include/|usr/lib/gcc/|usr/lib/llvm[^/\n]*/(?:include|lib/clang)/"
-    rb"|usr/share/(?:cmake|bison|pkgconfig)|(?:usr/)?lib(?:32|64|x32)?/[^\n]*\.(?:a|o|pc|cmake)$).*$",
+    rb"^[0-9a-f]{32}  " + _NOT_LLVM + rb"(?:usr/include/|usr/lib/gcc/|usr/share/(?:cmake|bison|pkgconfig)"
+    rb"|(?:usr/)?lib(?:32|64|x32)?/[^\n]*\.(?:a|o|pc|cmake)$).*$",
     re.M,
 )
-_SHARED_LIBRARY = re.compile(rb"^[0-9a-f]{32}  (?:usr/)?lib(?:32|64|x32)?/[^\n]*/?(lib[^/\n]*\.so[^/\n]*)$", re.M)
+_SHARED_LIBRARY = re.compile(
+    rb"^[0-9a-f]{32}  " + _NOT_LLVM + rb"(?:usr/)?(lib(?:32|64|x32)?/(?:[^\n]*/)?lib[^/\n]*\.so[^/\n]*)$", re.M
+)
 # What the linker looks for: mostly links to shared libraries, some are texts that name them.
 _SHORT_NAMES = ("usr/lib/*-linux-*/lib*.so", "usr/lib/lib*.so", "usr/lib64/lib*.so")
 # What no package brought, and compilers, linkers and CMake look into all the same.
@@ -77,8 +82,10 @@ def development_sha256(root: Path) -> str:
     Without dpkg those in usr/local alone. A packaged file that was changed by hand is not seen.
     """
     lists = [file.read_bytes() for file in sorted((root / "var/lib/dpkg/info").glob("*.md5sums"))]
-    short = {os.path.realpath(link) for pattern in _SHORT_NAMES for link in root.glob(pattern)}
-    linked = {os.path.basename(file).encode(errors="surrogateescape") for file in short}  # noqa: PTH119
+    targets = {os.path.realpath(link) for pattern in _SHORT_NAMES for link in root.glob(pattern)}
+    within = {os.path.relpath(file, os.path.realpath(root)) for file in targets}
+    # A package may list its files below /lib where that is a link to /usr/lib.
+    linked = {file.removeprefix("usr/").encode(errors="surrogateescape") for file in within}
     lines = {line for text in lists for line in _BUILD_FILE.findall(text)}
     lines |= {found[0] for text in lists for found in _SHARED_LIBRARY.finditer(text) if found[1] in linked}
     local = {file for pattern in _LOCAL for file in (root / "usr/local").glob(pattern) if file.is_file()}

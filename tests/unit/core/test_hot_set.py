@@ -234,7 +234,17 @@ def test_the_whole_tree_is_what_the_server_holds(shell: FakeShell, plain: Build,
 
 def test_several_workloads_counts_add_up_by_their_shares() -> None:
     both = merged([(counted(main=1, parse=2), 1.0), (counted(main=10), 0.5)])
-    assert both.by_symbol == {"main": 6, "parse": 2} and (both.total, both.seen) == (8, 13)
+    assert both.by_symbol == {"main": 6, "parse": 2} and both.total == 8
+    # 8 squared by 3 * 1.0 squared and 10 * 0.5 squared.
+    assert both.seen == 12
+
+
+def test_a_few_samples_with_a_large_share_are_too_few(shell: FakeShell, plain: Build) -> None:
+    """The other workload has thousands."""
+    few, many = counted(main=20), counted(parse=5000)
+    assert merged([(few, 1.0), (many, 1.0)]).seen == 5020
+    with pytest.raises(LoadFailed, match="only 80 samples"):
+        hot_set(shell, FakeKind(), plain, merged([(few, 1 / 20), (many, 1 / 5000)]))
 
 
 def test_a_workload_without_a_sample_is_not_passed_over() -> None:
@@ -245,8 +255,8 @@ def test_a_workload_without_a_sample_is_not_passed_over() -> None:
 
 
 def test_a_workload_that_was_sampled_for_longer_makes_no_other_hot_set(shell: FakeShell, plain: Build) -> None:
-    short, long = counted(main=100, parse=10), counted(main=1000, parse=100)
-    other = counted(plan=600, parse=20)
+    short, long = counted(main=400, parse=40), counted(main=4000, parse=400)
+    other = counted(plan=2400, parse=80)
     found = [
         hot_set(shell, FakeKind(), plain, merged([(sampled, 1 / cpu_s), (other, 1 / 6)]), coverage=0.9)
         for sampled, cpu_s in ((short, 1.0), (long, 10.0))

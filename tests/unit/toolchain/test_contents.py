@@ -112,6 +112,17 @@ SUMS = {
     "cmake-data": ("usr/share/cmake-3.25/Modules/FindOpenSSL.cmake",),
     "libstdc++-12-dev:amd64": ("usr/include/c++/12/vector", "usr/lib/gcc/x86_64-linux-gnu/12/libstdc++.a"),
     "vim": ("usr/bin/vim",),
+    "libm": ("lib/x86_64-linux-gnu/libm.so.6",),
+    "libc6-i386": ("lib32/libssl.so.3",),
+    "libclang-common-22-dev": (
+        "usr/lib/llvm-22/lib/clang/22/include/stddef.h",
+        "usr/lib/llvm-22/lib/clang/22/lib/libclang_rt.a",
+    ),
+    "libllvm22:amd64": ("usr/lib/x86_64-linux-gnu/libLLVM.so.22.1",),
+    "libobjc-12-dev:amd64": (
+        "usr/lib/gcc/x86_64-linux-gnu/12/include/objc/objc.h",
+        "usr/lib/gcc/x86_64-linux-gnu/12/libobjc.a",
+    ),
 }
 
 
@@ -125,6 +136,12 @@ def packages(tmp_path: Path) -> Path:
     libraries.mkdir(parents=True)
     (libraries / "libssl.so.3").touch()
     (libraries / "libssl.so").symlink_to("libssl.so.3")
+    if not (tmp_path / "lib").exists():
+        (tmp_path / "lib").symlink_to("usr/lib")
+    (libraries / "libm.so.6").touch()
+    (libraries / "libm.so").symlink_to(tmp_path / "lib/x86_64-linux-gnu/libm.so.6")
+    (libraries / "libLLVM.so.22.1").touch()
+    (libraries / "libLLVM-22.so").symlink_to("libLLVM.so.22.1")
     return tmp_path
 
 
@@ -149,6 +166,13 @@ def install(root: Path, file: str) -> None:
         ),
         (packed_again, "usr/lib/x86_64-linux-gnu/libssl.so.3", True),
         (packed_again, "usr/lib/x86_64-linux-gnu/libother.so.1", False),
+        (packed_again, "lib/x86_64-linux-gnu/libm.so.6", True),
+        (packed_again, "lib32/libssl.so.3", False),
+        *(
+            (packed_again, file, False)
+            for name in ("libclang-common-22-dev", "libllvm22:amd64", "libobjc-12-dev:amd64")
+            for file in SUMS[name]
+        ),
         (packed_again, "usr/share/doc/libssl-dev/changelog", False),
         (packed_again, "usr/bin/vim", False),
         (install, "usr/local/include/deep/inside/own.h", True),
