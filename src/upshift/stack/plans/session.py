@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -17,10 +19,12 @@ from upshift.check.session import WRONG_PASSWORD
 from upshift.errors import ServerFailed, UsageError
 from upshift.stack.plans.address import Address
 from upshift.stack.plans.model import Family, Notice
+from upshift.stack.plans.patience import Patience
 
 _CONNECT_S = 10
 _LOCK_WAIT_S = 2
 _HANGS_S = 60
+"""The server gives statements up before; so much later it counts as one that hangs."""
 _REWRITTEN = 1003
 """The note that shows the statement as the optimizer rewrote it."""
 _GONE = (2006, 2013, 2055, 1053, 4031)
@@ -56,6 +60,9 @@ class Session(Protocol):
 
     def notices(self) -> tuple[Notice, ...]:
         """What the server remarked on the statement before."""
+
+    def close(self) -> None:
+        """End the session; without an error where the server is gone."""
 
 
 class MysqlSession:
@@ -94,6 +101,10 @@ class MysqlSession:
         rows = self.ask("SHOW WARNINGS")
         return tuple(Notice(code=int(code), text=str(said)) for _level, code, said in rows if code != _REWRITTEN)
 
+    def close(self) -> None:
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self._connection.close()
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
@@ -114,19 +125,26 @@ class PostgresSession:
 
     def __init__(self, connection: psycopg.Connection[Any], where: str, wait_s: float) -> None:
         self._connection, self._where = connection, where
+        self._patience = Patience(self._hang_up, wait_s + _HANGS_S)
         self.version = str(self.ask("SHOW server_version")[0][0])
         self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
         self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._errors():
+        with self._errors(), self._patience.waiting():
             # Prepared: the server then refuses a text of several statements.
             cursor = self._connection.execute(sql.encode(), prepare=True)
             return cursor.fetchall() if cursor.description else []
 
     def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
         with self._errors(), self._connection.cursor() as cursor:
-            yield from cursor.stream(sql.encode())
+            rows = cursor.stream(sql.encode())
+            while True:
+                with self._patience.waiting():
+                    row = next(rows, None)
+                if row is None:
+                    return
+                yield row
 
     def literal(self, value: Any) -> str:
         return psycopg.sql.Literal(_plain(value)).as_string(self._connection)
@@ -140,11 +158,23 @@ class PostgresSession:
     def notices(self) -> tuple[Notice, ...]:
         return ()
 
+    def close(self) -> None:
+        self._patience.close()
+        with contextlib.suppress(psycopg.Error, OSError):
+            self._connection.close()
+
+    def _hang_up(self) -> None:
+        """The driver then meets the connection's end."""
+        with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as shared:
+            shared.shutdown(socket.SHUT_RDWR)
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
+            if self._patience.ran_out:
+                raise _gone(self._where, "it does not answer any more") from error
             if self._connection.closed or self._connection.broken or error.sqlstate in ("57P01", "57P02", "57P03"):
                 raise _gone(self._where, str(error).strip()) from error
             raise Refused(error.sqlstate or "", (error.diag.message_primary or str(error)).strip()) from error
@@ -168,10 +198,12 @@ def opened(address: Address, wait_s: float) -> Iterator[Session]:
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
         session: Session = (PostgresSession if address.postgres else MysqlSession)(connection, address.shown(), wait_s)
-        yield session
-    finally:
+    except BaseException:
         with contextlib.suppress(pymysql.MySQLError, psycopg.Error, OSError):
             connection.close()
+        raise
+    with contextlib.closing(session):
+        yield session
 
 
 def _mysql(address: Address, wait_s: float) -> Any:
@@ -185,7 +217,6 @@ def _mysql(address: Address, wait_s: float) -> Any:
             ssl_ca=address.ca or None,
             ssl_verify_cert=bool(address.ca) or None,
             connect_timeout=_CONNECT_S,
-            # The server gives statements up before; this is for one that hangs.
             read_timeout=wait_s + _HANGS_S,
             program_name="upshift stack",
         )
