@@ -33,7 +33,7 @@ def test_a_dry_run_names_each_driver_and_its_version(
     [
         (("--only", "odbc"), "there is no driver 'odbc'"),
         (("--server", "mysql://root@h:1/b", "--binary", "/bin/true"), "--server and --binary name different servers"),
-        (("--server", "http://h/"), "http://h/ names no server"),
+        (("--server", "http://h/"), "--server names no server"),
         (("--show", "seconds"), "--show"),
     ],
 )

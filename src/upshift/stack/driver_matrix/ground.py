@@ -62,6 +62,7 @@ _RESET = (
     *(f"DELETE FROM upshift_drivers_{name}" for name in _GROWING),
 )
 _ASK_TIMEOUT_S = 60.0
+_PORTS = {"mysql": 3306, "mariadb": 3306, "postgres": 5432, "postgresql": 5432}
 _URLS = "mysql://USER@HOST:PORT/DATABASE or postgres://USER@HOST:PORT/DATABASE"
 
 
@@ -92,14 +93,22 @@ class Ground(Shape):
 
 def ground_of(url: str, shell: Shell) -> Ground:
     """The server of a URL. Raises UsageError for one that lacks something."""
-    parts = urlsplit(url)
-    if not (parts.hostname and parts.username and parts.path.lstrip("/")):
-        raise UsageError(f"{url} names no server with a user and a database", _URLS)
-    if parts.scheme in ("mysql", "mariadb"):
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname and parts.username and parts.path.lstrip("/") and parts.port != 0)
+    except ValueError as error:
+        raise UsageError("--server is no address: its host or port is malformed", _URLS) from error
+    if named and parts.scheme in ("mysql", "mariadb"):
         return _MySql(url, parts)
-    if parts.scheme in ("postgres", "postgresql"):
+    if named and parts.scheme in ("postgres", "postgresql"):
         return _Postgres(url, parts, shell)
-    raise UsageError(f"{url} names no server with a user and a database", _URLS)
+    raise UsageError("--server names no server with a user and a database", _URLS)
+
+
+def place_of(parts: SplitResult) -> str:
+    """Host and port of a server's URL, as they stand in another one; without a port that of its protocol."""
+    host = parts.hostname or "127.0.0.1"
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
 
 
 @contextlib.contextmanager
@@ -156,7 +165,7 @@ class _MySql:
     def _connected(self, database: str | None) -> pymysql.Connection[pymysql.cursors.Cursor]:
         return pymysql.connect(
             host=self._parts.hostname or "127.0.0.1",
-            port=self._parts.port or 3306,
+            port=self._parts.port or _PORTS[self._parts.scheme],
             user=unquote(self._parts.username or ""),
             password=unquote(self._parts.password or ""),
             database=database,
@@ -201,7 +210,16 @@ class _Postgres:
         password = {"PGPASSWORD": unquote(self._parts.password)} if self._parts.password else {}
         words = [word for each in statements for word in ("-c", each)]
         user = unquote(self._parts.username or "")
-        login = ("-h", self._parts.hostname or "127.0.0.1", "-p", str(self._parts.port or 5432), "-U", user, "-d", database)
+        login = (
+            "-h",
+            self._parts.hostname or "127.0.0.1",
+            "-p",
+            str(self._parts.port or _PORTS[self._parts.scheme]),
+            "-U",
+            user,
+            "-d",
+            database,
+        )
         command = ("psql", "-X", "-q", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", *login, *words)
         return self._shell.run(Command(command, env=password, cwd=Path("/")), timeout_s=_ASK_TIMEOUT_S).stdout.strip()
 
@@ -226,8 +244,7 @@ class _Postgres:
 
 
 def _refused(parts: SplitResult, said: str) -> ServerFailed:
-    where = f"{parts.hostname}:{parts.port}{parts.path}"
     return ServerFailed(
-        f"{where} refuses what the drivers need: {said}",
+        f"{place_of(parts)}{parts.path} refuses what the drivers need: {said}",
         "its user must be able to create tables in its database; no table whose name begins with upshift_drivers must be there",
     )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from upshift.errors import CommandFailed
 from upshift.shell import Command, Process, Shell
 from upshift.stack.driver_matrix.certificates import Certificates
+from upshift.stack.driver_matrix.ground import place_of
 from upshift.stack.driver_matrix.servers import free_port
 
 _READY = "capturing "
@@ -35,7 +36,7 @@ def captured(shell: Shell, program: Path, url: str, folder: Path, ending: Certif
     trace, log = folder / "trace", folder / "proxy.log"
     parts = urlsplit(url)
     port = free_port()
-    server = f"{parts.scheme}://{parts.hostname}:{parts.port}"
+    server = f"{parts.scheme}://{place_of(parts)}"
     where = ("--listen", f"127.0.0.1:{port}", "--server", server)
     tls = ("--tls-certificate", str(ending.certificate), "--tls-key", str(ending.key)) if ending else ()
     command = (str(program), "capture", *where, *tls, "--drain-seconds", "2", str(trace))
