@@ -33,22 +33,22 @@ class Estimate(Value):
     commands: tuple[str, ...]
 
 
-# CPU seconds, disk and memory for MySQL 9.7 with clang 22 on two CPUs: the stages in the result.json of 2026-11-22-turns,
-# 2026-11-23-distribution and 2026-11-23-whole-series under docs/measurements.
+# CPU seconds, disk, memory and commands for MySQL 9.7 with clang 22 on two CPUs: the stages in the result.json of
+# 2026-11-22-turns, 2026-11-23-distribution and 2026-11-23-whole-series under docs/measurements.
 _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.CHECK: (2, 0, 0.2e9, ("SHOW GLOBAL VARIABLES", "SELECT ... FROM information_schema")),
     Stage.SOURCE: (25, 2.2e9, 0.2e9, ("apt-get download mysql-source", "tar -x")),
     Stage.PATCHED_SOURCE: (5, 0.01e9, 0.1e9, ()),
-    Stage.PATCHED_BUILD: (65, 0.2e9, 3.0e9, ("clang++ ... of what the patches touch", "clang++ ... -o mysqld")),
+    Stage.PATCHED_BUILD: (65, 0.2e9, 3.0e9, ("{cxx} ... of what the patches touch", "{cxx} ... -o mysqld")),
     Stage.PLAIN_BUILD: (2150, 4.0e9, 3.0e9, ("cmake -G Ninja", "ninja mysqld mysql mysqltest ...")),
     Stage.DATA: (12, 0.4e9, 1.0e9, ("mysqld --initialize-insecure", "sysbench ... prepare")),
     Stage.CHANGED_DATA: (10, 0.4e9, 1.0e9, ("the statements of --sql",)),
     Stage.ANSWERS: (0, 0.8e9, 1.5e9, ("upshift-load replay --order serial ... as sent, as sent again, changed",)),
     Stage.HOT_SET: (4, 0.4e9, 1.5e9, ("perf record -e cpu-clock:u", "sysbench ... run")),
-    Stage.INSTRUMENTED_BUILD: (265, 0.6e9, 3.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
+    Stage.INSTRUMENTED_BUILD: (265, 0.6e9, 3.0e9, ("{cxx} -fprofile-generate ...", "{cxx} ... -o mysqld")),
     Stage.TRAIN: (0, 0.5e9, 1.5e9, ("sysbench ... run", "llvm-profdata merge")),
     Stage.PROFILE_GATE: (1, 0, 0.5e9, ("llvm-profdata show --all-functions",)),
-    Stage.OPTIMISED_BUILD: (180, 0.6e9, 4.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    Stage.OPTIMISED_BUILD: (180, 0.6e9, 4.0e9, ("{cxx} {flags} ...", "{cxx} ... -o mysqld")),
     Stage.POST_LINK: (25, 1.0e9, 9.0e9, ("llvm-bolt --instrument", "sysbench ... run", "llvm-bolt -data=...")),
     Stage.VERIFY: (70, 1.0e9, 2.0e9, ("mysql-test-run.pl --force --parallel=2 --mem",)),
     Stage.CARD: (0, 0.3e9, 0.6e9, ("upshift-card",)),
@@ -68,6 +68,7 @@ _COSTS: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.PACKAGE: (12, 0.6e9, 0.2e9, ("tar -c",)),
     Stage.REPORT: (5, 0.01e9, 0.2e9, ()),
 }
+_COMPILERS: dict[str, str] = {"clang": "clang++", "gcc": "g++", "icx": "icpx"}
 _BUILDS = (Stage.PLAIN_BUILD, Stage.INSTRUMENTED_BUILD, Stage.SECOND_INSTRUMENTED_BUILD, Stage.OPTIMISED_BUILD)
 """Those that keep all CPUs busy."""
 # The hot set with other flags alone: it is parsed, too, as for the instrumented build, and was not measured by itself.
@@ -80,8 +81,8 @@ _BOLT_AFTER_TRAINING_BYTES = 3.0e9
 # What `--scope all` costs in place of the hot set's: every object of the server is compiled again.
 _COSTS_OF_ALL: dict[str, tuple[float, float, float, tuple[str, ...]]] = {
     Stage.HOT_SET: (5, 0.1e9, 1.0e9, ()),
-    Stage.INSTRUMENTED_BUILD: (2300, 2.0e9, 4.0e9, ("clang++ -fprofile-generate ...", "clang++ ... -o mysqld")),
-    Stage.OPTIMISED_BUILD: (2900, 1.5e9, 6.0e9, ("clang++ -fprofile-use ... -flto=thin", "clang++ ... -o mysqld")),
+    Stage.INSTRUMENTED_BUILD: (2300, 2.0e9, 4.0e9, ("{cxx} -fprofile-generate ...", "{cxx} ... -o mysqld")),
+    Stage.OPTIMISED_BUILD: (2900, 1.5e9, 6.0e9, ("{cxx} {flags} ...", "{cxx} ... -o mysqld")),
 }
 # MySQL's suites main, innodb or those that train vendor-pgo: a guess, none was run to its end on that machine.
 _TEST_SUITES_S = 7200.0
@@ -130,10 +131,20 @@ def estimate(
             wall_s=cpu_s / (cpus if like in _BUILDS else 1) + timed.get(like, 0.0),
             disk_bytes=int(disk_bytes),
             memory_bytes=int(memory_bytes),
-            commands=commands,
+            commands=_spelled(commands, recipe),
         )
 
     return tuple(of(name) for name in stages)
+
+
+def _spelled(commands: tuple[str, ...], recipe: Recipe) -> tuple[str, ...]:
+    """The commands with the recipe's compiler and what it adds to the flags of the plain build."""
+    lto = {"none": (), "thin": ("-flto=thin",), "full": ("-flto",)}[recipe.lto]
+    profile = () if recipe.profile == "none" else ("-fprofile-use",)
+    flags = " ".join((*recipe.flags, *profile, *lto))
+    # GCC's counters are files of its own, which no program merges.
+    own = (each for each in commands if recipe.toolchain != "gcc" or not each.startswith("llvm-profdata"))
+    return tuple(each.format(cxx=_COMPILERS[recipe.toolchain], flags=flags) for each in own)
 
 
 def _building_s(stage: str, cpu_s: float, recipe: Recipe) -> float:

@@ -118,3 +118,27 @@ def test_a_context_sensitive_profile_is_trained_twice() -> None:
     twice = training_stages(find_recipe("max-clang").model_copy(update={"profile": "csir"}))
     assert twice[-6:-3] == ("instrumented build", "train", "profile gate")
     assert twice[-3:] == ("second instrumented build", "second train", "second profile gate")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ("max-clang", ("clang++ -fprofile-use -flto=thin ...", "llvm-profdata merge")),
+        ("gcc-pgo-lto", ("g++ -fprofile-use -flto ...", "")),
+    ],
+)
+def test_commands_are_those_of_the_recipes_compiler(recipe: str, said: tuple[str, str]) -> None:
+    found = find_recipe(recipe)
+    made = estimate(Options(recipe=recipe), all_stages("full", found), found)
+    commands = [command for each in made for command in each.commands]
+    optimised, merged = said
+    assert optimised in commands
+    assert [command for command in commands if command.startswith("llvm-profdata merge")] == [merged] * bool(merged)
+    assert not any("{" in command for command in commands)
+    assert {command.split()[0] for command in commands if "++" in command} == {optimised.split()[0]}
+
+
+def test_a_build_with_flags_alone_names_them() -> None:
+    recipe = Recipe(name="flags", toolchain="gcc", scope="hot", flags=("-O3", "-funroll-loops"), post_link="none")
+    made = estimate(Options(), building_stages(recipe), recipe)
+    assert "g++ -O3 -funroll-loops ..." in [command for each in made for command in each.commands]
