@@ -39,7 +39,10 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
     counted = {(each.factor, each.level): each for each in found.by_instructions.factors} if found.by_instructions else {}
     metric = _named(found, table.METRICS[found.metric])
     last = any(each.last for each in found.effects.factors)
-    told = ("alone", "last", "share") if last else ("alone",)
+    # In a grid some factors have no row alone: their share is what all rows say.
+    told: tuple[str, ...] = ("alone", "last", "share")
+    if not last:
+        told = ("alone",) if all(each.alone for each in found.effects.factors) else ("alone", "share")
     more = (_named(found, "instructions a query"),) if counted else ()
     yield from table.head("factor", *(f"{metric}, {name}" for name in told), "verdict", *more)
     for each in found.effects.factors:
