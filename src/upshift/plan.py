@@ -155,6 +155,7 @@ def prepare_explaining(
     try:
         version = refuse_unexplainable(shell, default_kind(), asked.pair)
         event = sampling_event(shell)
+        tools = find_tools(shell)
     finally:
         shell.close()
     return Explaining(
@@ -162,7 +163,7 @@ def prepare_explaining(
         version=version,
         measuring=prepare_measuring(options, asked.pair, allow_install=allow_install, say=say),
         event=event,
-        tools=find_tools(),
+        tools=tools,
         seconds=seconds,
         counts=counts,
         simulate=simulate,

@@ -121,7 +121,7 @@ def explain_gain(
                 version=version,
                 measuring=measuring,
                 event=sampling_event(bench.shell),
-                tools=find_tools(),
+                tools=find_tools(bench.shell),
                 seconds=seconds,
             )
             loads: tuple[Explained, ...] = ()

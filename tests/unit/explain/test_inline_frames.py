@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fakes import FakeShell
 
 from upshift.explain.inline_frames import expand
 from upshift.explain.tools import find_tools
@@ -22,7 +23,7 @@ int main(int n, char **words) { return outer(n); }
 
 
 def test_an_address_is_told_with_what_was_inlined_there_and_one_of_nothing_with_nothing(tmp_path: Path) -> None:
-    symbolizer = find_tools().symbolizer
+    symbolizer = find_tools(FakeShell()).symbolizer
     if symbolizer is None:
         pytest.skip("there is no llvm-symbolizer")
     (tmp_path / "a.c").write_text(SOURCE)

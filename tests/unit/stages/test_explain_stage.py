@@ -44,7 +44,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     monkeypatch.setattr(stage, "program_key", lambda program: program.binary.name)
     monkeypatch.setattr(stage, "workloads_key", lambda workloads: [each.name for each in workloads])
     monkeypatch.setattr(stage, "sampling_event", lambda _shell: "cpu-clock")
-    monkeypatch.setattr(stage, "find_tools", lambda: Tools(objdump=None, symbolizer=None, demangler=None))
+    monkeypatch.setattr(stage, "find_tools", lambda _shell: Tools(objdump=None, symbolizer=None, demangler=None))
     monkeypatch.setattr(stage, "nothing_differs", lambda _pair: False)
     manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-22T05:15:00+00:00", upshift_version="0.1.0")
     run = RunDirectory.create("optimize", manifest)
