@@ -27,7 +27,7 @@ _CONFIGURATION = re.compile(r"^Configuration file: (.+)$", re.M)
 
 # LLVM's own files: installing another clang must not make GCC's builds anew, and toolchain_sha256 has those of a clang that
 # compiles. Debian's clang also brings GCC's run-time library of Objective-C.
-_NOT_LLVM = rb"(?!usr/lib/(?:llvm|[^\n]*(?:LLVM|objc)))"
+_NOT_LLVM = rb"(?!usr/(?:include|lib)/llvm|usr/lib/[^\n]*(?:LLVM|objc))"
 # Lines of dpkg's lists of checksums ("MD5  PATH"): headers, objects, archives, and what CMake, pkg-config and bison read.
 _BUILD_FILE = re.compile(
     rb"^[0-9a-f]{32}  " + _NOT_LLVM + rb"(?:usr/include/|usr/lib/gcc/|usr/share/(?:cmake|bison|pkgconfig)"

@@ -118,6 +118,7 @@ SUMS = {
         "usr/lib/llvm-22/lib/clang/22/include/stddef.h",
         "usr/lib/llvm-22/lib/clang/22/lib/libclang_rt.a",
     ),
+    "llvm-22-dev": ("usr/include/llvm-22/llvm/ADT/ADL.h", "usr/include/llvm-c-22/llvm-c/Core.h"),
     "libllvm22:amd64": ("usr/lib/x86_64-linux-gnu/libLLVM.so.22.1",),
     "libobjc-12-dev:amd64": (
         "usr/lib/gcc/x86_64-linux-gnu/12/include/objc/objc.h",
@@ -170,7 +171,7 @@ def install(root: Path, file: str) -> None:
         (packed_again, "lib32/libssl.so.3", False),
         *(
             (packed_again, file, False)
-            for name in ("libclang-common-22-dev", "libllvm22:amd64", "libobjc-12-dev:amd64")
+            for name in ("libclang-common-22-dev", "llvm-22-dev", "libllvm22:amd64", "libobjc-12-dev:amd64")
             for file in SUMS[name]
         ),
         (packed_again, "usr/share/doc/libssl-dev/changelog", False),
