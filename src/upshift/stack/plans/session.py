@@ -61,9 +61,6 @@ class Session(Protocol):
     def notices(self) -> tuple[Notice, ...]:
         """What the server remarked on the statement before."""
 
-    def close(self) -> None:
-        """End the session; without an error where the server is gone."""
-
 
 class MysqlSession:
     """A session with a MySQL or MariaDB."""
@@ -102,6 +99,7 @@ class MysqlSession:
         return tuple(Notice(code=int(code), text=str(said)) for _level, code, said in rows if code != _REWRITTEN)
 
     def close(self) -> None:
+        """Without an error where the server is gone."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
 
@@ -159,6 +157,7 @@ class PostgresSession:
         return ()
 
     def close(self) -> None:
+        """Without an error where the server is gone."""
         self._patience.close()
         with contextlib.suppress(psycopg.Error, OSError):
             self._connection.close()
@@ -197,7 +196,8 @@ def opened(address: Address, wait_s: float) -> Iterator[Session]:
     """
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
-        session: Session = (PostgresSession if address.postgres else MysqlSession)(connection, address.shown(), wait_s)
+        made = PostgresSession if address.postgres else MysqlSession
+        session: MysqlSession | PostgresSession = made(connection, address.shown(), wait_s)
     except BaseException:
         with contextlib.suppress(pymysql.MySQLError, psycopg.Error, OSError):
             connection.close()
