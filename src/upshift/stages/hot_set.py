@@ -15,7 +15,7 @@ from upshift.stages.post_link import bolt_counts
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 2
+VERSION = 3
 """Raised when the commands that find a hot set change, or what is refused as one: no key holds them."""
 
 

@@ -210,16 +210,8 @@ class _Postgres:
         password = {"PGPASSWORD": unquote(self._parts.password)} if self._parts.password else {}
         words = [word for each in statements for word in ("-c", each)]
         user = unquote(self._parts.username or "")
-        login = (
-            "-h",
-            self._parts.hostname or "127.0.0.1",
-            "-p",
-            str(self._parts.port or _PORTS[self._parts.scheme]),
-            "-U",
-            user,
-            "-d",
-            database,
-        )
+        host, port = self._parts.hostname or "127.0.0.1", str(self._parts.port or _PORTS[self._parts.scheme])
+        login = ("-h", host, "-p", port, "-U", user, "-d", database)
         command = ("psql", "-X", "-q", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", *login, *words)
         return self._shell.run(Command(command, env=password, cwd=Path("/")), timeout_s=_ASK_TIMEOUT_S).stdout.strip()
 
