@@ -124,9 +124,13 @@ class PostgresSession:
     def __init__(self, connection: psycopg.Connection[Any], where: str, wait_s: float) -> None:
         self._connection, self._where = connection, where
         self._patience = Patience(self._hang_up, wait_s + _HANGS_S)
-        self.version = str(self.ask("SHOW server_version")[0][0])
-        self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
-        self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
+        try:
+            self.version = str(self.ask("SHOW server_version")[0][0])
+            self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
+            self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
+        except BaseException:
+            self._patience.close()
+            raise
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         with self._errors(), self._patience.waiting():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -83,3 +84,21 @@ def test_a_reader_that_takes_its_time_is_not_given_up(silent: PostgresSession) -
     assert next(rows) == (1,)
     time.sleep(0.6)  # Three times the limit.
     assert not silent._patience.ran_out
+
+
+class Refusing(Silent):
+    """A connection to a server that refuses what a session asks at its beginning."""
+
+    def execute(self, sql: bytes, *, prepare: bool) -> Any:
+        raise psycopg.errors.InsufficientPrivilege("permission denied")
+
+
+def test_a_session_that_cannot_begin_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    connection: Any = Refusing()
+    with pytest.raises(sessions.Refused):
+        PostgresSession(connection, "127.0.0.1:5432", 0.1)
+    left = set(threading.enumerate()) - before
+    for each in left:
+        each.join(5)
+    assert not any(each.is_alive() for each in left)
