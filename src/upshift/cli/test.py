@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,9 @@ SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 """For pytest: two workers, since the pipeline's tests wait for half of their time. A file stays with one of them. The folders
 keep their order: the pipeline's files take the longest and come first.
 """
+
+SLOWEST = ("--durations=20",)
+"""For pytest: which tests took longest."""
 
 MYSQLD = "UPSHIFT_TEST_MYSQLD"
 """Names the MySQL of the tests that need one."""
@@ -59,7 +63,9 @@ def test(
             ensure_packages(purpose, allow_install=not no_install, shell=shell, say=_say)
         for name, check in _checks(shell, full, arguments or []).items():
             _say(name)
+            began_s = time.monotonic()
             passed, count = check()
+            _say(f"{name} took {time.monotonic() - began_s:.0f} s")
             total.add(count)
             if not passed:
                 failed.append(name)
@@ -154,7 +160,7 @@ def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count
     if full:
         os.environ[FULL] = "1"
     how = () if full else SIDE_BY_SIDE
-    passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *how, *arguments), output.line)
+    passed = _run(shell, _python("pytest", "-rs", "--no-fold-skipped", *SLOWEST, *how, *arguments), output.line)
     return passed, output.count
 
 

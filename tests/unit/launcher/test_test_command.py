@@ -135,7 +135,7 @@ def test_every_check_runs_and_the_last_line_counts(monkeypatch: pytest.MonkeyPat
     code, stdout = machine.invoke()
     assert code == 0
     assert [named(argv) for argv in machine.ran] == CHECKS
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SIDE_BY_SIDE)
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SLOWEST, *command.SIDE_BY_SIDE)
     assert stdout.splitlines()[-4:] == [
         "not run: later: not today",
         "not run: needs_mysql: UPSHIFT_TEST_MYSQLD names no server",
@@ -167,7 +167,7 @@ def test_full_installs_more_and_leaves_nothing_out(monkeypatch: pytest.MonkeyPat
     machine = Machine(monkeypatch)
     machine.said["pytest"] = "646 passed in 4.50s"
     machine.invoke("--full", "--no-install")
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped")
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SLOWEST)
     assert os.environ["UPSHIFT_TEST_FULL"] == "1"
     assert machine.ensured == [("test", False), ("mysql", False)]
 
@@ -205,7 +205,7 @@ def test_other_arguments_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
     machine.invoke("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
     expected = ("tests/unit", "-x", "-k", "flags", "--maxfail=2", "-m", "pipeline")
-    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SIDE_BY_SIDE, *expected)
+    assert machine.ran[-1] == ("pytest", "-rs", "--no-fold-skipped", *command.SLOWEST, *command.SIDE_BY_SIDE, *expected)
 
 
 @pytest.mark.parametrize("broken", CHECKS)
