@@ -61,15 +61,28 @@ def memory_left(root: Path = Path("/")) -> int | None:
     for group in of(root / "proc/self", root):
         if limit := memory_limit(group):
             used = next((text for name in _USED if (text := _read(group / name).strip()).isdigit()), "0")
-            cached = re.findall(r"^(?:in)?active_file (\d+)$", _read(group / "memory.stat"), re.M)
-            left.append(limit - max(0, int(used) - sum(map(int, cached))))
+            left.append(limit - max(0, int(used) - _page_cache(_read(group / "memory.stat"))))
     return max(0, min(left)) if left else None
+
+
+def _page_cache(statistics: str) -> int:
+    """Bytes in the page cache, of the group and of those below it: version 1 tells them apart from the group's own."""
+    for name in ("total_(?:in)?active_file", "(?:in)?active_file"):
+        if found := re.findall(rf"^{name} (\d+)$", statistics, re.M):
+            return sum(map(int, found))
+    return 0
 
 
 def memory_available_bytes() -> int:
     """What may still be taken: of the machine's memory, and of a container's limit."""
     available = int(psutil.virtual_memory().available)
     return available if (left := memory_left()) is None else min(available, left)
+
+
+def memory_total_bytes() -> int:
+    """What there is, taken or not: the machine's memory, or a container's limit."""
+    limits = (memory_limit(group) for group in of(Path("/proc/self")))
+    return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit)])
 
 
 def _read(file: Path) -> str:

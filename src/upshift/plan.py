@@ -36,6 +36,7 @@ from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches, resolved
 from upshift.patches.tree import refuse_unfit
 from upshift.server.data import settings_of
+from upshift.server.instance import start_limit_s
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
 from upshift.shell import Command, Shell, SystemShell
@@ -79,6 +80,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
             if not (server.is_file() and os.access(server, os.X_OK)):
                 raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
             versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
+        start_limit_s()  # Refused before a build, not at the first server.
         needs.require_disk(needs.NEEDED_DISK_BYTES + headers_bytes(recipe))
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
@@ -123,6 +125,7 @@ def prepare_measuring(
         if others:
             measured[default_kind().name] = default_kind()
         train_on, hold_out = _workloads(options, tuple(measured.values()))
+        start_limit_s()  # Refused before a build, not at the first server.
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         surroundings = (*variants, *others)

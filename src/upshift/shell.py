@@ -217,28 +217,38 @@ def _output(popen: subprocess.Popen[bytes], captured: IO[bytes] | None, expired:
     """A command's output by lines: as they come, or from its file once it has ended."""
     if captured is None:
         assert popen.stdout is not None
-        yield from _lines(popen.stdout.fileno(), expired)
+        yield from _lines(popen, popen.stdout.fileno(), expired)
         return
-    with contextlib.suppress(ChildProcessError):
-        os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+    _ended(popen, os.WEXITED)
     captured.seek(0)
     yield from captured
 
 
-def _lines(pipe: int, expired: threading.Event) -> Iterator[bytes]:
-    """The lines from a pipe to its end, or until ``expired``: a daemon that the command left behind may hold it open."""
+def _ended(popen: subprocess.Popen[bytes], how: int) -> bool:
+    """Whether a command has ended; who collects its exit code still can."""
+    try:
+        return os.waitid(os.P_PID, popen.pid, how | os.WNOWAIT) is not None
+    except ChildProcessError:  # The thread of the timeout has collected it.
+        return True
+
+
+def _lines(popen: subprocess.Popen[bytes], pipe: int, expired: threading.Event) -> Iterator[bytes]:
+    """The lines from a pipe to its end, or until the command has ended because its time ``expired``: a daemon that it left
+    behind may hold the pipe open, and write into it.
+    """
     begun = b""
     ready = select.poll()
     ready.register(pipe, select.POLLIN)
-    while True:
-        if ready.poll(_LOOK_S * 1000):
+    is_last = False
+    while not is_last:
+        # What the command itself wrote before its end fits into one read: a pipe holds no more.
+        is_last = expired.is_set() and _ended(popen, os.WEXITED | os.WNOHANG)
+        if ready.poll(0 if is_last else _LOOK_S * 1000):
             read = os.read(pipe, 1 << 16)
             *lines, begun = (begun + read).split(b"\n")
             yield from (line + b"\n" for line in lines)
             if not read:
                 break
-        elif expired.is_set():
-            break
     if begun:
         yield begun
 

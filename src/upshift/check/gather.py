@@ -182,9 +182,8 @@ def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str,
     if host.disk is None:
         unseen["file system"] = _NO_FILE_SYSTEM
     if why := _why_no_speed(host, card, root):
-        unseen["disk speed"] = (
-            f"{why}; `upshift card --folder {quote(datadir)} --json > card.json` measures it for --card card.json"
-        )
+        measured = f"; `upshift card --folder {quote(datadir)} --json > card.json` measures it for --card card.json"
+        unseen["disk speed"] = why + measured * (host.disk is not None)
         if host.disk is None or host.disk.rotational is None:
             unseen["disk"] = f"what the kernel says of the disk is missing or not to be trusted, and {why}"
     if host.text is None:
@@ -194,12 +193,12 @@ def _unseen_of(host: Host | None, why_not: str, card: Card | None, datadir: str,
 
 def _why_no_speed(host: Host, card: Card | None, root: Path) -> str:
     """Why no card says how fast the data's disk is; empty when one does."""
+    if host.disk is None:
+        return _NO_FILE_SYSTEM
     if card is None:
         return "no machine card was named"
     if not (card.direct_io and card.read_us_p50 and card.fsync_us_p50):
         return "the card has no reads of the disk past the kernel's cache, or no syncs"
-    if host.disk is None:
-        return _NO_FILE_SYSTEM
     try:
         same = (root / card.folder.lstrip("/")).stat().st_dev == host.disk.file_system_number
     except OSError:

@@ -124,12 +124,15 @@ def _reached(process: Path, folder: str, root: Path) -> Path | None:
         pass
     except OSError:
         return None
-    mount = _mount(_read(process / "mountinfo"), PurePosixPath(folder))
+    mounts = _read(process / "mountinfo")
+    mount = _mount(mounts, PurePosixPath(folder))
     try:
-        number = (root / within).stat().st_dev
+        number, id = (root / within).stat().st_dev, _mount_id(root / within)
     except OSError:
         return None
-    return root / within if mount and mount[0] == f"{os.major(number)}:{os.minor(number)}" else None
+    # On btrfs, st_dev is the subvolume's number and not the mount's. A mount that both see has one number.
+    same = any(line.split(" ", 1)[0] == id for line in mounts.splitlines())
+    return root / within if same or (mount and mount[0] == f"{os.major(number)}:{os.minor(number)}") else None
 
 
 def _disk(process: Path, datadir: str, root: Path) -> Disk | None:

@@ -25,6 +25,7 @@ FAILED = 1
 
 
 def check(
+    context: typer.Context,
     server: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The server, such as mysql://user@host:port or mysql://user@/?socket=PATH."),
@@ -82,12 +83,9 @@ def check(
     from upshift.check.session import opened
     from upshift.check.terminal import show
     from upshift.cli.passwords import with_password
+    from upshift.cli.resume import typed
 
-    refuse_mixed(
-        prove,
-        of_prove={"--binary": binary, "--workload": workload, "--until": until, "--budget": budget, "--dry-run": dry_run},
-        of_report={"--only": only, "--ignore": ignore, "--fail-on": fail_on},
-    )
+    refuse_mixed(prove, typed(context))
     if prove is not None:
         only, ignore = [prove], []
         options = options_of(workload, connections, trials, slice_seconds, until, budget)
@@ -109,15 +107,19 @@ def check(
         raise typer.Exit(FAILED)
 
 
-def refuse_mixed(prove: str | None, *, of_prove: dict[str, object], of_report: dict[str, object]) -> None:
-    """Raises UsageError for an option that would do nothing, with ``--prove`` or without."""
+_OF_PROVE = ("binary", "workload", "connections", "trials", "slice_seconds", "until", "budget", "dry_run", "no_install")
+_OF_REPORT = ("only", "ignore", "fail_on")
+
+
+def refuse_mixed(prove: str | None, typed: tuple[str, ...]) -> None:
+    """Raises UsageError for an option that was ``typed`` and would do nothing, with ``--prove`` or without."""
     from upshift.errors import UsageError
 
-    if prove is None:
-        for option in (name for name, value in of_prove.items() if value):
+    for name in typed:
+        option = "--" + name.replace("_", "-")
+        if prove is None and name in _OF_PROVE:
             raise UsageError(f"{option} belongs to --prove, which is missing", "name the finding to measure: --prove ID")
-    else:
-        for option in (name for name, value in of_report.items() if value):
+        if prove is not None and name in _OF_REPORT:
             raise UsageError(
                 f"{option} does nothing beside --prove, which judges its own rule alone", "check first, then prove a finding"
             )

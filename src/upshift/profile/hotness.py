@@ -35,8 +35,10 @@ class Counted:
     by_origin: Mapping[str, float]
     by_symbol: Mapping[str, float]
     seen: int
-    """Samples or branches that were counted; of several workloads, as many of equal shares as would be as precise."""
+    """Samples or branches that were counted."""
     method: Literal["perf", "bolt"]
+    worth: int | None = None
+    """Of several workloads: so many samples would be as precise if all counted alike."""
 
     @property
     def total(self) -> float:
@@ -126,9 +128,12 @@ def count_fdata(file: Path, link_map: LinkMap) -> Counted:
 
 def hot_set(shell: Shell, kind: SourceKind, plain: Build, counted: Counted, coverage: float = COVERAGE) -> HotSet:
     """The hottest objects that together hold ``coverage`` of what was counted. Raises LoadFailed when there is too little."""
-    if counted.seen < _FEWEST_SAMPLES:
+    worth = counted.seen if counted.worth is None else counted.worth
+    if worth < _FEWEST_SAMPLES:
+        uneven = f", worth no more than {worth}, because a workload with a large share has few of them"
         raise LoadFailed(
-            f"only {counted.seen} samples fell into the server's own code: too few to tell what is hot",
+            f"only {counted.seen} samples fell into the server's own code{uneven if worth < counted.seen else ''}: "
+            "too few to tell what is hot",
             "use more connections or, with optimize, a longer --sample-seconds; check that the load command loads the server",
         )
     compiles = _compiles(shell, kind, plain)
@@ -233,8 +238,8 @@ def merged(counted: Sequence[tuple[Counted, float]]) -> Counted:
                 into[name] += share * count
     # Kish's effective size of a weighted sample: a few samples with a large share tell little, however many others have.
     weighted = sum(share * one.seen for one, share in counted)
-    effective = weighted**2 / sum(share**2 * one.seen for one, share in counted)
-    return Counted(by_origin, by_symbol, round(effective), counted[0][0].method)
+    worth = round(weighted**2 / sum(share**2 * one.seen for one, share in counted))
+    return Counted(by_origin, by_symbol, sum(one.seen for one, _share in counted), counted[0][0].method, worth)
 
 
 def _hottest(counts: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -21,7 +21,8 @@ from upshift.prove.model import Asked, Part, PartName, Proof, Verdict
 from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
-from upshift.server.kind import Program, ServerKind
+from upshift.server.kind import Program, ServerKind, refuse_reserved
+from upshift.server.kinds import default_kind
 from upshift.shell import Command, Shell
 
 # Statistics that change by themselves change plans. A crash of the server loses nothing that a process has written.
@@ -227,10 +228,13 @@ class _Work:
 
 
 def refuse_servers(asked: Asked) -> None:
-    """Raises UsageError for servers that are none, and for a list that is not there."""
+    """Raises UsageError for servers that are none, for settings that lead them to other data than the proof's own, and for a
+    list that is not there.
+    """
     for option, binary in (("--stock", asked.stock), ("--patched", asked.patched)):
         if not binary.is_file():
             raise UsageError(f"{option}: there is no {binary}", "name the server's binary, mysqld")
+    refuse_reserved(default_kind(), "--setting", {name.replace("-", "_"): value for name, value in asked.settings.items()})
     differing_tests(asked.allow)
     suites.refuse(asked)
 

@@ -17,7 +17,7 @@ from upshift.prove.model import Asked, Mode, Part
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
 from upshift.shell import Shell
-from upshift.verify.compare import compare_outcomes
+from upshift.verify.compare import compare_outcomes, refuse_failing_alike
 from upshift.workbench import Workbench
 
 _NAMED_MOST = 8
@@ -65,7 +65,7 @@ def parts(
     tests_of_patches: Collection[str] = (),
     say: Callable[[str], None],
 ) -> Iterator[Part]:
-    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run.
+    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run, or most fail on stock, too.
 
     ``tests_of_patches`` are about what stock does not have: that they fail there, too, excuses nothing.
     """
@@ -113,6 +113,8 @@ def _part(
     # A test may come in several combinations of options: ``main.ps 'ps-protocol'``.
     purposely = tuple(name for name in found.failed_alone if name.split()[0] in declared)
     of_patches = tuple(name for name in found.failed_on_both if name.split()[0] in {*tests_of_patches} - declared)
+    alike = tuple(name for name in found.failed_on_both if name.split()[0] not in {*tests_of_patches} | declared)
+    refuse_failing_alike(found.model_copy(update={"failed_on_both": alike}), "stock")
     wrong = (
         *(f"{name} fails on the patched server alone; see {bench.log}" for name in found.failed_alone if name not in purposely),
         *(f"{name}, a patch's own test, fails; see {bench.log}" for name in of_patches),

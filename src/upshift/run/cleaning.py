@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from upshift.run.directory import RunDirectory, all_runs
+from upshift.run.directory import RunDirectory, all_runs, unreadable_runs
 from upshift.values import Value
 
 Kind = Literal["run", "stage", "source", "other"]
@@ -36,13 +36,16 @@ class Entry(Value):
 def survey(
     cache: Path, *, older_than: datetime.timedelta | None, keep: int | None, now: datetime.datetime
 ) -> tuple[Entry, ...]:
-    """All that the cache holds. A run is kept when one of the two limits keeps it; without limits all are."""
+    """All that the cache holds. A run is kept when one of the two limits keeps it; without limits all are. One whose manifest
+    cannot be read is kept: another version's may use its builds.
+    """
     runs = all_runs()
     leaving = {
         run.name
         for number, run in enumerate(runs)
         if _leaves(run, number, older_than, keep, now) and not processes_in(run.path)
     }
+    runs += unreadable_runs()
     found = [_entry("run", run.path, processes_in(run.path), removed=run.name in leaving) for run in runs]
     stages = {run.name: run.uses() for run in runs}
     sources = {run.name: frozenset(_sources(run, cache / "sources")) for run in runs}
@@ -72,6 +75,7 @@ def remove_leftovers(cache: Path) -> None:
 def processes_in(folder: Path) -> tuple[str, ...]:
     """Processes that execute a file of a folder or work in it, as far as this user may see them: a server that somebody started
     from a package or a build."""
+    folder = folder.resolve()  # The kernel names files without the links on the way to them.
     found = []
     for process in Path("/proc").iterdir():
         for name in ("exe", "cwd") if process.name.isdigit() else ():
@@ -111,9 +115,9 @@ def _used(kind: Kind, folder: Path, uses: Mapping[str, frozenset[str]], leaving:
 def _sources(run: RunDirectory, sources: Path) -> Iterator[str]:
     """The folders of ``sources`` that a run's source lies in."""
     for file in run.path.glob("stages/source-*/stage.json"):
-        path = Path(json.loads(file.read_text())["output"]["path"])
-        if path.is_relative_to(sources):
-            yield path.relative_to(sources).parts[0]
+        path = Path(json.loads(file.read_text())["output"]["path"]).resolve()
+        if path.is_relative_to(sources.resolve()):
+            yield path.relative_to(sources.resolve()).parts[0]
 
 
 def _size_bytes(folder: Path) -> int:

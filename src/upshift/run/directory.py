@@ -72,7 +72,7 @@ class RunDirectory:
         if (Path(name) / "manifest.json").is_file():
             return cls(Path(name).resolve())
         runs = all_runs()
-        names = [run.name for run in runs]
+        names = [run.name for run in (*runs, *unreadable_runs())]
         if name == "last":
             matches = [run.name for run in runs if run.manifest.verb in verbs][:1]
         elif name in names:
@@ -156,14 +156,23 @@ def runs_dir() -> Path:
 
 
 def all_runs() -> tuple[RunDirectory, ...]:
-    """All runs, newest first. A folder whose manifest cannot be read is none."""
+    """All runs whose manifest can be read, newest first."""
     found = []
-    # A name that begins with a dot is what an interrupted cleaning left.
-    for file in runs_dir().glob("[!.]*/manifest.json"):
-        run = RunDirectory(file.parent)
+    for run in _run_folders():
         with contextlib.suppress(UsageError, OSError):
             found.append((run.manifest.started_at, run.name, run))
     return tuple(run for *_when, run in sorted(found, key=lambda each: each[:2], reverse=True))
+
+
+def unreadable_runs() -> tuple[RunDirectory, ...]:
+    """The other runs, by name: their manifest is damaged, as by a loss of power, or another version's."""
+    readable = {run.name for run in all_runs()}
+    return tuple(run for run in _run_folders() if run.name not in readable)
+
+
+def _run_folders() -> list[RunDirectory]:
+    """By name. One that begins with a dot is what an interrupted cleaning left."""
+    return [RunDirectory(file.parent) for file in sorted(runs_dir().glob("[!.]*/manifest.json"))]
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
@@ -259,17 +260,24 @@ def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -
     """Raises UsageError where ``settings`` would start a server on other data than Upshift's own, or let it write elsewhere;
     ``where`` says who asks.
     """
-    if led := sorted(name for name, value in settings.items() if "/" in value and name.removeprefix("loose_") in kind.written):
+    # PostgreSQL's names have no case.
+    names = {name: name.removeprefix("loose_").lower() for name in settings}
+    if led := sorted(name for name, value in settings.items() if names[name] in kind.written and _leads_outside(value)):
         named = ", ".join(f"{name}={settings[name]}" for name in led)
         raise UsageError(
             f"{where} lets {kind.name} write outside of its data folder: {named}",
             "name a file without a path: the server writes it into its own data folder",
         )
-    if found := sorted(name for name in settings if name.removeprefix("loose_") in kind.reserved):
+    if found := sorted(name for name in settings if names[name] in kind.reserved):
         raise UsageError(
             f"{where} sets {', '.join(found)}: Upshift starts {kind.name} on its own data folder and socket",
             "leave these settings out: a server is measured on copies of data that the workloads fill",
         )
+
+
+def _leads_outside(value: str) -> bool:
+    """Whether a path leaves the data folder; of several, or with a size behind it, any of them."""
+    return any(part.startswith("/") or ".." in part.split("/") for part in re.split("[:;]", value))
 
 
 KindOf = Callable[[Program], ServerKind]

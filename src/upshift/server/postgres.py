@@ -52,7 +52,8 @@ _RESERVED = (
     # Segments of a server that is measured would lie in the archive of the server in use.
     *("archive_command", "archive_library"),
 )
-_WRITTEN = ("log_directory", "log_filename")
+# Debian's own postgresql.conf names the last one, up to version 14.
+_WRITTEN = ("log_directory", "log_filename", "stats_temp_directory")
 _COUNTED = f"""
 SELECT coalesce(sum(calls), 0),
 coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(select|insert|update|delete|merge|with|values|table|copy)\\M'), 0),

@@ -8,7 +8,7 @@ from pathlib import Path
 from upshift.errors import MissingTool, SourceError
 from upshift.shell import Command, Shell
 
-_TAGGED = re.compile(r"SHA256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")
+_TAGGED = re.compile(r"SHA(?:2-)?256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")
 
 
 def vouched(tarball: Path, sha256: str, shell: Shell) -> str:
@@ -22,8 +22,8 @@ def vouched(tarball: Path, sha256: str, shell: Shell) -> str:
 
 
 def _checksum(tarball: Path, sha256: str) -> str:
-    """``NAME.sha256`` may hold the sum alone, or as in SHA256SUMS with the name, as ``sha256sum`` or ``sha256sum --tag`` writes
-    it; either may list others too.
+    """``NAME.sha256`` may hold the sum alone, or as in SHA256SUMS with the name, as ``sha256sum``, ``sha256sum --tag`` or
+    ``openssl dgst -sha256`` writes it; either may list others too.
     """
     unnamed = ""
     for file in (tarball.with_name(tarball.name + ".sha256"), tarball.with_name("SHA256SUMS")):

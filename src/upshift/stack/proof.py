@@ -104,8 +104,11 @@ def expected_ratio(finding: Finding) -> float:
 
 
 def word_of(each: Comparison, finding: Finding) -> Word:
-    """What one number of connections says of the finding."""
-    nothing = each.verdict == "inconclusive" and each.ci_high <= expected_ratio(finding) ** _NEXT_TO_NOTHING
+    """What one number of connections says of the finding. A gain far below what its share comes to refutes it, unless a part of
+    the share stays.
+    """
+    expected = 1.0 if finding.keeps_a_part else expected_ratio(finding) ** _NEXT_TO_NOTHING
+    nothing = each.verdict == "inconclusive" and each.ci_high <= expected
     return "refuted" if nothing else _WORDS[each.verdict]
 
 

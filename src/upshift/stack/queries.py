@@ -181,8 +181,8 @@ WITH first AS (
   SELECT connection, min(request_us) AS request_us, max(request_us) FILTER (kind = 'quit') AS quit_us
   FROM timeline GROUP BY connection
 ), moves AS (
-  SELECT began_us AS at_us, 1 AS opened FROM sessions
-  UNION ALL SELECT coalesce(ended_us, quit_us), -1 FROM sessions LEFT JOIN first USING (connection)
+  SELECT began_us AS at_us, 1 AS opened FROM sessions WHERE NOT joined_late
+  UNION ALL SELECT coalesce(ended_us, quit_us), -1 FROM sessions LEFT JOIN first USING (connection) WHERE NOT joined_late
 ), open AS (
   SELECT sum(opened) OVER (ORDER BY at_us, opened ROWS UNBOUNDED PRECEDING) AS number FROM moves WHERE at_us IS NOT NULL
 )

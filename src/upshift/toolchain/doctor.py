@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import psutil
-
+from upshift import control_groups
 from upshift.errors import MissingTool, UpshiftError
 from upshift.paths import cache_dir
 from upshift.shell import Command, Completed, Shell
@@ -174,7 +173,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
 
 def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
     cpus = len(os.sched_getaffinity(0))
-    memory_gib = psutil.virtual_memory().total / _GIB
+    memory_gib = control_groups.memory_total_bytes() / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free_bytes = shutil.disk_usage(existing).free
     return (

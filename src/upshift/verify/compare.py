@@ -42,12 +42,19 @@ def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
             f"{len(alone)} of {found.run} tests fail on the optimised server alone: {', '.join(alone)}",
             "the log of this stage has what they expected and got",
         )
+    refuse_failing_alike(found, "plain")
+    return found
+
+
+def refuse_failing_alike(found: Compared, other: str) -> None:
+    """Raises NotTested when most tests fail on both servers: that the two fail alike proves nothing. ``other`` is what messages
+    call the second.
+    """
     if (alike := found.failed_on_both) and len(alike) > found.passed:
         raise NotTested(
-            f"{len(alike)} of {found.run} tests fail on the plain server, too, {alike[0]} first: they prove nothing here",
-            "the log of this stage says why; the usual reasons are a full disk and little room in /dev/shm",
+            f"{len(alike)} of {found.run} tests fail on the {other} server, too, {alike[0]} first: they prove nothing here",
+            "the log of the tests says why; the usual reasons are a full disk and little room in /dev/shm",
         )
-    return found
 
 
 def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:

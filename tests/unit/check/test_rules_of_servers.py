@@ -153,6 +153,14 @@ def test_a_redo_log_that_cannot_grow_is_not_made_smaller(capacity: int, free: in
     assert found["redo-small"].provable is bool(said)
 
 
+def test_a_redo_log_on_another_disk_has_not_the_datas_room() -> None:
+    status, disk = {"innodb_os_log_written": str(6000 * GIB)}, {"free_bytes": 0}
+    for folder, grows in (("./", False), ("/var/lib/mysql", False), ("/redo/", True)):
+        facts = changed(status=status, variables={"innodb_log_group_home_dir": folder}, disk=disk)
+        found = findings(facts, "redo-small")["redo-small"]
+        assert bool(found.my_cnf) is grows and ("The disk has no room" in found.evidence) is not grows
+
+
 def test_mariadb_has_one_redo_log_file() -> None:
     """innodb_log_files_in_group is deprecated and ignored since 10.5."""
     bad = changed(MARIADB, status={"innodb_os_log_written": str(2000 * GIB)})
@@ -213,10 +221,17 @@ def test_indexes_are_hidden_where_the_server_can() -> None:
     for family, version, fix in (
         ("mysql", (8, 0, 36), "ALTER INDEX `by_day` INVISIBLE"),
         ("mariadb", (10, 6, 0), "ALTER INDEX `by_day` IGNORED"),
-        ("mariadb", (10, 5, 26), "DROP INDEX `by_day`"),
     ):
         facts = unused.model_copy(update={"family": family, "version": version})
         assert findings(facts, "unused-index")["unused-index"].sql == (f"ALTER TABLE `shop`.`orders` {fix}",)
+    older = findings(unused.model_copy(update={"family": "mariadb", "version": (10, 5, 26)}), "unused-index")["unused-index"]
+    assert older.sql == () and "MariaDB hides no index before 10.6" in older.evidence
+
+
+def test_reads_of_full_text_are_not_counted() -> None:
+    facts = EXAMPLES["unused-index"].firing
+    indexes = tuple(each.model_copy(update={"kind": "FULLTEXT"}) if each.name == "by_day" else each for each in facts.indexes)
+    assert not findings(facts.model_copy(update={"indexes": indexes}), "unused-index")
 
 
 # Sizes and tables

@@ -170,6 +170,36 @@ def test_what_a_process_executes_or_works_in_stays(upshift: Run, cache: Path, pl
     assert not program.exists()
 
 
+def test_what_a_process_executes_stays_where_a_link_leads_to_the_cache(
+    upshift: Run, cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel names what it executes without the link."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "upshift").symlink_to(cache)
+    monkeypatch.delenv("UPSHIFT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    process = subprocess.Popen(("sleep", "100"), cwd=cache / "stages/train-lost")
+    try:
+        told = cleaned(upshift)
+    finally:
+        process.kill()
+        process.wait()
+    assert {each["name"] for each in told["entries"] if each["removed"]} == {"lost"}
+
+
+@pytest.mark.parametrize("text", ["", '{"command": ["upshift"], "later": 1}'])
+def test_a_run_whose_manifest_cannot_be_read_keeps_what_it_uses(upshift: Run, cache: Path, text: str) -> None:
+    """Another version's, or one that a loss of power cut short: it stays until it is removed by its name."""
+    (cache / "runs/20200101-000000-old/manifest.json").write_text(text)
+    told = cleaned(upshift, "--keep", "0")
+    kept = {each["name"] for each in told["entries"] if each["kind"] == "run" and not each["removed"]}
+    assert kept == {"20200101-000000-old"}
+    assert stay(cache) == {"plain-build-1", "train-old", "old"}
+    assert upshift("runs", "rm", "old")[0] == 0
+    cleaned(upshift)
+    assert stay(cache) == set()
+
+
 def test_an_age_beyond_all_time(upshift: Run, cache: Path) -> None:
     code, _out, err = upshift("clean", "--older-than", "99999999999d")
     assert code == 2 and "longer than time is counted" in err

@@ -39,8 +39,18 @@ MIB = 1 << 20
             },
             413 * MIB,
         ),
+        (
+            "4:memory:/c/d\n",
+            {
+                "memory/c/memory.limit_in_bytes": str(512 * MIB),
+                "memory/c/memory.usage_in_bytes": str(500 * MIB),
+                "memory/c/d/memory.usage_in_bytes": str(500 * MIB),
+                "memory/c/memory.stat": f"inactive_file 0\ntotal_inactive_file {400 * MIB}\ntotal_active_file {8 * MIB}\n",
+            },
+            420 * MIB,
+        ),
     ],
-    ids=["no files", "no limit", "the least above", "above its limit", "version 1"],
+    ids=["no files", "no limit", "the least above", "above its limit", "version 1", "version 1, pages of a group below"],
 )
 def test_what_a_group_leaves(tmp_path: Path, groups: str, files: dict[str, str], left: int | None) -> None:
     for name, text in {"proc/self/cgroup": groups, **{f"sys/fs/cgroup/{name}": each for name, each in files.items()}}.items():

@@ -236,14 +236,14 @@ def test_several_workloads_counts_add_up_by_their_shares() -> None:
     both = merged([(counted(main=1, parse=2), 1.0), (counted(main=10), 0.5)])
     assert both.by_symbol == {"main": 6, "parse": 2} and both.total == 8
     # 8 squared by 3 * 1.0 squared and 10 * 0.5 squared.
-    assert both.seen == 12
+    assert (both.seen, both.worth) == (13, 12)
 
 
 def test_a_few_samples_with_a_large_share_are_too_few(shell: FakeShell, plain: Build) -> None:
     """The other workload has thousands."""
     few, many = counted(main=20), counted(parse=5000)
-    assert merged([(few, 1.0), (many, 1.0)]).seen == 5020
-    with pytest.raises(LoadFailed, match="only 80 samples"):
+    assert merged([(few, 1.0), (many, 1.0)]).worth == 5020
+    with pytest.raises(LoadFailed, match=r"only 5020 samples .* worth no more than 80, because a workload with a large share"):
         hot_set(shell, FakeKind(), plain, merged([(few, 1 / 20), (many, 1 / 5000)]))
 
 

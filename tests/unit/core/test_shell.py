@@ -145,14 +145,23 @@ def test_a_timeout_ends_the_command_and_all_that_it_started(shell: SystemShell, 
     assert gone(await_number(tmp_path / "pid"))
 
 
-def test_a_daemon_that_a_command_leaves_behind_does_not_outlast_the_timeout(shell: SystemShell, tmp_path: Path) -> None:
+@pytest.mark.parametrize("daemon", ["exec sleep 100", "while sleep 0.1; do echo more; done"], ids=["silent", "printing"])
+def test_a_daemon_that_a_command_leaves_behind_does_not_outlast_the_timeout(
+    shell: SystemShell, tmp_path: Path, daemon: str
+) -> None:
     """It holds the command's output open, and belongs to nobody: only the limit of time is left."""
-    command = Command(("sh", "-c", f"echo begun; setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100' & exit 0"))
+    command = Command(("sh", "-c", f"echo begun; setsid sh -c 'echo $$ > {tmp_path}/pid; {daemon}' & exit 0"))
     began = time.monotonic()
     done = shell.run(command, timeout_s=1, check=False)
-    assert done.stdout == "begun\n" and done.returncode != 0
+    assert done.stdout.replace("more\n", "") == "begun\n" and done.returncode != 0
     os.kill(await_number(tmp_path / "pid"), signal.SIGKILL)
     assert time.monotonic() - began < 20
+
+
+def test_what_a_command_says_while_it_stops_is_output_too(shell: SystemShell) -> None:
+    stopping = "exec 2>/dev/null; trap 'sleep 1.5; echo stopped; exit 0' TERM; echo begun; while :; do sleep 0.1; done"
+    done = shell.run(Command(("sh", "-c", stopping)), timeout_s=1, check=False)
+    assert done.stdout == "begun\nstopped\n" and done.returncode != 0
 
 
 def test_a_last_line_without_an_end_is_output_too(shell: SystemShell) -> None:

@@ -117,6 +117,8 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         (("--stock", str(server), "--patched", str(tmp_path / "none")), "--patched: there is no"),
         ((*both, "--setting", "ON"), "NAME=VALUE"),
         ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
+        ((*both, "--setting", "DataDir=/var/lib/mysql"), "--setting sets DataDir: Upshift starts mysql on its own data folder"),
+        ((*both, "--setting", "log-bin=/var/log/mysql/bin"), "--setting lets mysql write outside of its data folder: log_bin="),
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--allow", str(unreasoned)), "test.0.why: Field required"),
         ((*both, "--keep", str(tmp_path)), "exists already"),
@@ -205,6 +207,23 @@ def test_a_test_of_a_patch_has_no_excuse_on_stock(tmp_path: Path, monkeypatch: p
     (part,) = suites.parts(FakeShell({}), asked, (), tmp_path, tests_of_patches=of_patches, say=lambda text: None)
     assert len(part.wrong) == 1 and part.wrong[0].startswith("main.old, a patch's own test, fails; see ")
     assert part.failed_on_both == ()
+
+
+def test_tests_that_fail_alike_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with a full disk: two fail on both, and one passes."""
+
+    def run(*_given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
+        return TestOutcome(run=3, passed=1, failed=("main.old", "main.older"), passing=("main.1st",))
+
+    monkeypatch.setattr(mtr, "run_tests", run)
+    asked = Asked(stock=build_folder(tmp_path), patched=tmp_path / "patched", suites=("main",), modes=("off",))
+    with pytest.raises(NotTested, match="2 of 3 tests fail on the stock server, too"):
+        list(suites.parts(FakeShell({}), asked, (), tmp_path, say=lambda text: None))
+    allow = tmp_path / "allowed.toml"
+    allow.write_text(DIFFER.replace("main.help", "main.older"))
+    declared = asked.model_copy(update={"allow": allow})
+    (part,) = suites.parts(FakeShell({}), declared, (), tmp_path, say=lambda text: None)
+    assert part.wrong == () and part.failed_on_both == ("main.old", "main.older")
 
 
 def test_many_tests_are_named_by_the_first_and_the_last() -> None:

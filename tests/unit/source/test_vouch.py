@@ -29,7 +29,10 @@ def test_nothing_beside_it_vouches_for_nothing(tarball: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [SUM, f"{SUM}  mysql.tar.gz", f"{SUM.upper()} *mysql.tar.gz", f"{SUM}  ./mysql.tar.gz", f"SHA256 (mysql.tar.gz) = {SUM}"],
+    [
+        *(SUM, f"{SUM}  mysql.tar.gz", f"{SUM.upper()} *mysql.tar.gz", f"{SUM}  ./mysql.tar.gz"),
+        *(f"SHA256 (mysql.tar.gz) = {SUM}", f"SHA256(mysql.tar.gz)= {SUM}", f"SHA2-256(mysql.tar.gz)= {SUM}"),
+    ],
 )
 def test_a_checksum_of_its_own_vouches(tarball: Path, line: str) -> None:
     beside(tarball, ".sha256", line + "\n")

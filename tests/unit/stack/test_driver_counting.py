@@ -362,8 +362,9 @@ def test_what_is_known_is_not_run_again(bench: Any) -> None:
     assert counted == [] and shell.ran == []
 
 
-def test_a_result_does_not_hold_the_servers_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["upshift", "stack", "drivers", "--server", "mysql://me:se:cret/@h:3306/d"])
+@pytest.mark.parametrize("password", ["se:cret/", "se@cret", "se cret"])
+def test_a_result_does_not_hold_the_servers_password(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setattr("sys.argv", ["upshift", "stack", "drivers", "--server", f"mysql://me:{password}@h:3306/d"])
     assert store.begin(None).command == "upshift stack drivers --server mysql://me:...@h:3306/d"
 
 

@@ -324,6 +324,19 @@ def test_a_pool_that_opens_its_connections_does_not_reconnect(tmp_path: Path, ke
     assert (logins.logins, logins.again) == (30, again)
 
 
+def test_connections_from_before_the_capture_excuse_no_reconnects(tmp_path: Path) -> None:
+    """A hundred that somebody keeps open beside thirty logins, one after the other."""
+    story = Story()
+    for _ in range(100):
+        story.connection(joined_late=True).asks(SELECT)
+    for _ in range(30):
+        app = story.connection()
+        app.asks(SELECT, wait_us=100)
+        app.ends()
+    logins = read_evidence(story.export(tmp_path)).logins
+    assert (logins.logins, logins.again) == (30, 29)
+
+
 def test_a_cursor_of_sql_is_fetched_from_as_one_of_the_protocol(tmp_path: Path) -> None:
     """As psycopg's on the server's side sends it."""
     story = Story("postgres", "15.18")

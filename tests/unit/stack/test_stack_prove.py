@@ -327,6 +327,13 @@ def test_next_to_nothing_of_what_was_expected_is_a_refutation(tmp_path: Path, sh
     assert proof.verdict == word and proof.measured[0].trials_needed == (40 if word == "not settled" else None)
 
 
+def test_a_share_of_which_a_part_stays_is_no_measure_of_a_gain(tmp_path: Path) -> None:
+    """PostgreSQL answers a prepare together with its execution, which no fix takes away."""
+    found = finding(scanning(tmp_path), "P2").model_copy(update={"share": 0.9, "keeps_a_part": True})
+    wide = {"ratio": 1.1, "ci_low": 0.98, "ci_high": 1.22, "trials_needed": 40}
+    assert "not settled" in told(found, (compared("inconclusive").model_copy(update=wide),), EQUAL)[0]
+
+
 def test_a_trace_that_writes_has_no_warm_up_that_takes_its_keys(tmp_path: Path) -> None:
     story = Story()
     with (app := story.connection()).transaction():

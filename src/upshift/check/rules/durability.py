@@ -30,7 +30,7 @@ def _redo_mariadb(facts: Facts) -> Found | None:
 
 def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
     a_second = facts.a_second("innodb_os_log_written")
-    disk = facts.host.disk if facts.host else None
+    disk = facts.host.disk if facts.host and _is_beside_data(facts) else None
     room = capacity + disk.free_bytes / 2 if disk else _MOST_REDO
     better = min(2 * a_second * _REDO_S, room, _MOST_REDO)
     if a_second * _REDO_S <= capacity or capacity >= _MOST_REDO:
@@ -39,6 +39,12 @@ def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
     if better < capacity + MIB:
         return Found(evidence=f"{told} The disk has no room for more.")
     return Found(evidence=told, settings={setting: amount(better)}, now={setting: str(capacity)})
+
+
+def _is_beside_data(facts: Facts) -> bool:
+    """Whether the redo log lies in the data directory, of which alone the disk is known."""
+    folder = facts.variables.get("innodb_log_group_home_dir", "").rstrip("/")
+    return folder in ("", ".", facts.variables.get("datadir", "").rstrip("/"))
 
 
 def _log_waits(facts: Facts) -> Found | None:

@@ -16,8 +16,8 @@ from upshift.machine import describe_machine
 from upshift.stack.driver_matrix.model import DriversResult
 from upshift.values import describe_invalid
 
-_PASSWORD = re.compile(r"(//[^:/@\s]*):[^@\s]*@")
-"""Of a URL; a result may be published."""
+_PASSWORD = re.compile(r"(//[^:/?#@]*):.*@")
+"""Of a URL, whatever the password holds; a result may be published."""
 
 
 def begin(file: Path | None) -> DriversResult:

@@ -45,12 +45,14 @@ def found(
     figures: tuple[Figure, ...],
     statements: tuple[Accused, ...] = (),
     limits: str,
+    keeps_a_part: bool = False,
 ) -> Finding:
     """A finding with the fixes for the drivers of the trace."""
     drivers = tuple(each.driver for each in evidence.clients if each.driver)
     return Finding(
         suspect=suspect,
         share=share,
+        keeps_a_part=keeps_a_part,
         status=status,
         said=said,
         evidence=figures,

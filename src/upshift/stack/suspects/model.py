@@ -97,6 +97,8 @@ class Finding(Value):
     suspect: str
     share: float
     """An upper bound of what the fix takes away, as a part of all transactions' time (``Budget.total_us``)."""
+    keeps_a_part: bool = False
+    """Whether a part of the share stays with any fix, as an execution does that is answered together with its prepare."""
     status: Status
     said: str
     """What was seen, in one sentence."""

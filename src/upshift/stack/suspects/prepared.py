@@ -19,6 +19,7 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         return innocent("C1", f"{count(again, 'repeated prepare')} for {count(executes, 'execution')}")
     again, executes = sum(each.prepares_again for each in guilty), sum(each.executes for each in guilty)
     time_us = sum(map(_again_us, guilty))
+    at_once = evidence.trace.family == "postgres"
     return found(
         evidence,
         "C1",
@@ -39,7 +40,8 @@ def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
             lambda each: (figure("prepares_again", each.prepares_again), figure("executions", each.executes)),
         ),
         limits="The share is the time of the repeated prepares and their closes, with the client's gaps before them."
-        + _AT_ONCE * (evidence.trace.family == "postgres"),
+        + _AT_ONCE * at_once,
+        keeps_a_part=at_once,
     )
 
 
