@@ -64,8 +64,8 @@ pub trait Workload: Send + Sync {
 
     /// When transactions were due that no client has drawn, counted from the beginning of the load and before `end`. Asked once, after
     /// the load; the open loop's schedule does not count.
-    fn missed(&self, _end: Duration) -> Vec<Duration> {
-        Vec::new()
+    fn missed(&self, _end: Duration) -> Box<dyn Iterator<Item = Duration>> {
+        Box::new(std::iter::empty())
     }
 
     /// What a reader of the result must know, one sentence each.

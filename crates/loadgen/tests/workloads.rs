@@ -141,6 +141,10 @@ fn a_trace_of_reads_is_a_load_of_any_length() {
         250
     );
     assert_eq!(counted["replay"]["laps"], 2);
+    // A connection for which the trace has nothing takes no turn from the four that it has something for.
+    let line = format!("replay {trace} -c 16 --max-transactions 60 --json");
+    let counted = load(&line, &url).json(0);
+    assert_eq!(count(&counted, "transactions", "point_select", "count"), 60);
     // Without --loop it ends with the trace, and says so.
     let short = load(&format!("replay {trace} --seconds 60 --json"), &url).json(0);
     assert_eq!(count(&short, "transactions", "point_select", "count"), 100);

@@ -166,6 +166,6 @@ impl Run {
             not_begun(&mut arrivals.take_while(|&arrival_ns| arrival_ns < end_ns));
         }
         let missed = workload.missed(Duration::from_nanos(end_ns.saturating_sub(self.begin_ns())));
-        not_begun(&mut missed.iter().map(|&due| self.due_ns(due)));
+        not_begun(&mut missed.map(|due| self.due_ns(due)));
     }
 }

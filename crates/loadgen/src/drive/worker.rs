@@ -42,12 +42,13 @@ impl Worker {
             let Some(arrival_ns) = self.ready(arrival_ns) else {
                 break;
             };
-            if !self.run.take_turn() {
-                break;
-            }
+            // One that has nothing left to draw takes no turn from the others.
             let Some(kind) = self.client.draw(&mut self.random) else {
                 break;
             };
+            if !self.run.take_turn() {
+                break;
+            }
             let Some(scheduled_ns) = self.typed(arrival_ns) else {
                 break;
             };

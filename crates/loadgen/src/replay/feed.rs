@@ -56,6 +56,59 @@ pub(super) struct Feed {
     ahead: u64,
 }
 
+/// When transactions were due that nobody was given; memory for one lap, however many there are.
+pub(super) struct Missed {
+    /// In the recording's time, as all but `end`.
+    rest: VecDeque<Duration>,
+    /// When each transaction of a lap begins, after the lap; empty where no lap follows.
+    lap: Vec<Duration>,
+    /// When the next lap begins.
+    lap_begin: Duration,
+    lap_length: Duration,
+    recorded_end: Duration,
+    end: Duration,
+    times: f64,
+}
+
+impl Missed {
+    fn new(end: Duration, times: f64, lap_length: Duration) -> Self {
+        Self {
+            rest: VecDeque::new(),
+            lap: Vec::new(),
+            lap_begin: Duration::ZERO,
+            lap_length,
+            recorded_end: end.mul_f64(times),
+            end,
+            times,
+        }
+    }
+}
+
+impl Iterator for Missed {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        loop {
+            if let Some(since_first) = self.rest.pop_front() {
+                let due = since_first.div_f64(self.times);
+                if due < self.end {
+                    return Some(due);
+                }
+            } else {
+                // Laps without a length would follow without an end.
+                let begins = self.lap_begin < self.recorded_end && !self.lap_length.is_zero();
+                if self.lap.is_empty() || !begins {
+                    return None;
+                }
+                let begin = self.lap_begin;
+                self.rest
+                    .extend(self.lap.iter().map(|since| begin + *since));
+                self.lap_begin += self.lap_length;
+            }
+        }
+    }
+}
+
 struct State {
     trace: Arc<Trace>,
     order: Order,
@@ -138,20 +191,19 @@ impl Feed {
     }
 
     /// When transactions that nobody was given were due before `end`, at so many times the recorded pace. Nothing is given afterwards.
-    pub(super) fn missed(&self, end: Duration, times: f64) -> Vec<Duration> {
+    pub(super) fn missed(&self, end: Duration, times: f64) -> Missed {
         self.with(|state| {
-            let mut due = Vec::new();
-            let mut add = |since_first: Duration| {
-                let since_first = since_first.div_f64(times);
-                due.extend((since_first < end).then_some(since_first));
-            };
+            let mut missed = Missed::new(end, times, state.trace.lap());
             for queue in &mut state.queues {
-                queue.drain(..).for_each(|job| add(job.since_first));
+                missed
+                    .rest
+                    .extend(queue.drain(..).map(|job| job.since_first));
             }
-            if let Err(error) = state.look_through(end.mul_f64(times), &mut add) {
+            if let Err(error) = state.read_missed(&mut missed) {
                 state.failure = Some(error.to_string());
             }
-            due
+            state.at_end = true;
+            missed
         })
     }
 
@@ -200,20 +252,22 @@ impl State {
         }
     }
 
-    /// Read on through all laps that begin before `end`, and say when each transaction began.
-    fn look_through(
-        &mut self,
-        end: Duration,
-        began: &mut dyn FnMut(Duration),
-    ) -> anyhow::Result<()> {
-        while !self.at_end && self.lap_begin() < end {
-            let lap_begin = self.lap_begin();
-            while let Some(recorded) = self.reader.next_transaction()? {
-                began(lap_begin + recorded.since_first());
+    /// Read the rest of the lap at hand, and, where others begin before the end, a whole one.
+    fn read_missed(&mut self, missed: &mut Missed) -> anyhow::Result<()> {
+        let lap_begin = self.lap_begin();
+        if self.at_end || lap_begin >= missed.recorded_end {
+            return Ok(());
+        }
+        while let Some(recorded) = self.reader.next_transaction()? {
+            missed.rest.push_back(lap_begin + recorded.since_first());
+        }
+        self.laps += 1;
+        missed.lap_begin = self.lap_begin();
+        if self.loops && missed.lap_begin < missed.recorded_end {
+            let mut reader = self.trace.reader()?;
+            while let Some(recorded) = reader.next_transaction()? {
+                missed.lap.push(recorded.since_first());
             }
-            self.at_end = !self.loops;
-            self.laps += 1;
-            self.reader = self.trace.reader()?;
         }
         Ok(())
     }
@@ -271,8 +325,12 @@ mod tests {
 
     /// A trace of six connections, two requests a transaction; each transaction began when the one before it ended, or all at once.
     fn trace(name: &str, in_turn: bool) -> (Scratch, Arc<Trace>) {
+        trace_of(6, name, in_turn)
+    }
+
+    fn trace_of(number: usize, name: &str, in_turn: bool) -> (Scratch, Arc<Trace>) {
         let scratch = Scratch::new(name);
-        let transactions = vec![vec![Event::Begin, Event::Commit]; 6];
+        let transactions = vec![vec![Event::Begin, Event::Commit]; number];
         write(&scratch.0, &transactions, in_turn);
         let trace = Trace::open(&scratch.0, false).expect("whole");
         (scratch, Arc::new(trace))
@@ -363,6 +421,16 @@ mod tests {
     }
 
     #[test]
+    fn laps_without_a_length_do_not_go_on_for_ever() {
+        let (_scratch, trace) = trace_of(1, "feed-no-lap", false);
+        assert!(trace.lap().is_zero());
+        let feed = Feed::new(&trace, 1, Order::Commit, true).expect("opens");
+        feed.next(0).expect("a transaction");
+        let missed = feed.missed(Duration::from_secs(30), 1.0);
+        assert!(missed.take(10).count() <= 1);
+    }
+
+    #[test]
     fn a_lap_begins_when_the_one_before_has_ended_and_keeps_the_pace() {
         let (_scratch, trace) = trace("feed-laps", false);
         let feed = Feed::new(&trace, 1, Order::Commit, true).expect("opens");
@@ -380,8 +448,9 @@ mod tests {
             .into();
         // Fourteen of eighteen were taken: the last four of the third lap, and the fourth one begins at 4.5 ms.
         let missed = feed.missed(Duration::from_micros(2500), 2.0);
-        let missed: Vec<_> = missed.iter().map(Duration::as_micros).collect();
+        let missed: Vec<_> = missed.map(|due| due.as_micros()).collect();
         assert_eq!(missed, [1750, 1875, 2000, 2125, 2250, 2375]);
+        assert!(feed.next(0).is_none());
         // Each connection has one transaction a lap.
         assert!(jobs.iter().all(|job| job.is_first));
         // Transactions began 250 us after each other, six a lap.

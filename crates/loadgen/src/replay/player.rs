@@ -250,10 +250,10 @@ impl Workload for Replay {
         options
     }
 
-    fn missed(&self, end: Duration) -> Vec<Duration> {
+    fn missed(&self, end: Duration) -> Box<dyn Iterator<Item = Duration>> {
         match self.shared.choices.pace {
-            Pace::Fast => Vec::new(),
-            Pace::Recorded(times) => self.shared.feed.missed(end, times),
+            Pace::Fast => Box::new(std::iter::empty()),
+            Pace::Recorded(times) => Box::new(self.shared.feed.missed(end, times)),
         }
     }
 

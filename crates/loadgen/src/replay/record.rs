@@ -69,7 +69,7 @@ impl Workload for Recording {
         self.inner.statements_prepared(knobs)
     }
 
-    fn missed(&self, end: Duration) -> Vec<Duration> {
+    fn missed(&self, end: Duration) -> Box<dyn Iterator<Item = Duration>> {
         self.inner.missed(end)
     }
 

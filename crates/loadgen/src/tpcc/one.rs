@@ -43,7 +43,7 @@ pub struct OneArgs {
 /// A statement that is not there, and what stops the load.
 pub fn run(args: &OneArgs) -> anyhow::Result<ExitCode> {
     let workload = One::new(args)?;
-    if args.load.knobs.autocommit && !workload.statements.is_plain_select(workload.key) {
+    if args.load.knobs.autocommit && !workload.statements.is_select(workload.key) {
         let message = format!(
             "--autocommit would commit each {}, and the tables would change",
             args.name

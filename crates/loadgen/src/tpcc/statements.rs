@@ -98,11 +98,20 @@ impl Statements {
         self.bound(key).slots.len()
     }
 
+    /// Whether a statement writes nothing: it may lock.
+    pub(super) fn is_select(&self, key: Key) -> bool {
+        self.upper(key).starts_with("SELECT")
+    }
+
     /// Whether a statement neither writes nor locks.
     pub(super) fn is_plain_select(&self, key: Key) -> bool {
+        let sql = self.upper(key);
+        self.is_select(key) && !sql.contains("FOR UPDATE") && !sql.contains("FOR SHARE")
+    }
+
+    fn upper(&self, key: Key) -> String {
         let first_id = self.bound(key).first_id;
-        let sql = self.specs[usize::from(first_id)].sql.to_ascii_uppercase();
-        sql.starts_with("SELECT") && !sql.contains("FOR UPDATE") && !sql.contains("FOR SHARE")
+        self.specs[usize::from(first_id)].sql.to_ascii_uppercase()
     }
 
     fn bound(&self, key: Key) -> &Bound {

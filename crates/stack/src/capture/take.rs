@@ -75,10 +75,12 @@ pub fn check(path: &Path) -> Result<(Metadata, Option<String>), Failure> {
 /// Put back what a capture left that was killed together with its guard.
 fn repair(path: &Path) -> Result<Option<String>, Failure> {
     let (aside, new) = (aside(path), with_suffix(path, NEW));
-    if is_alive(&new) {
-        return Err(another(path));
+    if identity(&new).is_some() {
+        if is_alive(&new) {
+            return Err(another(path));
+        }
+        let _ = fs::remove_file(&new);
     }
-    let _ = fs::remove_file(&new);
     let Some(found) = identity(&aside) else {
         return Ok(None);
     };
@@ -129,20 +131,12 @@ fn another(path: &Path) -> Failure {
 /// # Errors
 /// Another capture that has it, or a folder that we may not write in.
 pub fn take(path: &Path, server: &Metadata) -> Result<(Socket, Taken), Failure> {
+    let (listener, inode) = listen_as_new(path, server)?;
     let new = with_suffix(path, NEW);
-    if is_alive(&new) {
-        return Err(another(path));
-    }
-    // Nobody else can be here as long as our socket has this name.
-    let listener = Place::File(new.clone()).listen(server.mode() & 0o777)?;
     let failed = |error: io::Error| {
         let _ = fs::remove_file(&new);
         cannot_take(path, &error)
     };
-    if User::own().is_root() {
-        chown(&new, Some(server.uid()), Some(server.gid())).map_err(failed)?;
-    }
-    let inode = identity(&new).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     set_aside(path).inspect_err(|_| {
         let _ = fs::remove_file(&new);
     })?;
@@ -157,6 +151,35 @@ pub fn take(path: &Path, server: &Metadata) -> Result<(Socket, Taken), Failure> 
     };
     fs::rename(&new, path).map_err(failed)?;
     Ok((listener, taken))
+}
+
+/// Our socket under the name that one capture at a time has, and its inode. It listens before it gets the name: a socket with the name
+/// that nobody listens on is a dead capture's.
+fn listen_as_new(path: &Path, server: &Metadata) -> Result<(Socket, u64), Failure> {
+    let (new, own) = (with_suffix(path, NEW), own_name(path));
+    let listener = Place::File(own.clone()).listen(server.mode() & 0o777)?;
+    let renamed = renamed(&own, &new, server);
+    let _ = fs::remove_file(&own);
+    match renamed {
+        Ok(inode) => Ok((listener, inode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(another(path)),
+        Err(error) => Err(cannot_take(path, &error)),
+    }
+}
+
+/// Give our socket the server's owner and the name `new`, unless somebody has that.
+fn renamed(own: &Path, new: &Path, server: &Metadata) -> io::Result<u64> {
+    if User::own().is_root() {
+        chown(own, Some(server.uid()), Some(server.gid()))?;
+    }
+    let inode = identity(own).ok_or(io::ErrorKind::NotFound)?;
+    fs::hard_link(own, new)?;
+    Ok(inode)
+}
+
+/// A name in the same folder that no other process has.
+fn own_name(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".upshift-{}", std::process::id()))
 }
 
 /// Give the server's socket its second name.

@@ -61,11 +61,23 @@ impl Identity {
     }
 
     fn statx(fd: RawFd, path: &std::ffi::CStr, flags: i32) -> io::Result<Self> {
+        // SAFETY: the path ends in a zero byte.
+        unsafe { Self::behind(fd, path.as_ptr(), flags) }
+    }
+
+    /// The file behind a path, as statx(2) takes it with the folder's descriptor and the flags. It needs no descriptor of its own.
+    ///
+    /// # Safety
+    /// As for statx: the path ends in a zero byte, or the kernel refuses it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub unsafe fn behind(folder: RawFd, path: *const libc::c_char, flags: i32) -> io::Result<Self> {
         // SAFETY: statx is plain data, for which zeroes are a value.
         let mut found: libc::statx = unsafe { std::mem::zeroed() };
         let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-        // SAFETY: the path ends in a zero byte and the answer has room.
-        if unsafe { libc::statx(fd, path.as_ptr(), flags, mask, &raw mut found) } != 0 {
+        // SAFETY: the caller's promise, and the answer has room.
+        if unsafe { libc::statx(folder, path, flags, mask, &raw mut found) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let ns = |time: libc::statx_timestamp| {

@@ -5,7 +5,7 @@ use tiercache::Identity;
 
 use crate::process::{self, Side};
 use crate::raw::keep_errno;
-use crate::{files, raw, real};
+use crate::{files, real};
 
 /// Who is behind a name; None without a tier. `follow`: a symbolic link stands for what it leads to.
 ///
@@ -19,20 +19,9 @@ pub(super) unsafe fn identity(
     if matches!(process::side(), Side::Nobody) {
         return None;
     }
-    keep_errno(|| {
-        let number = libc::SYS_openat;
-        let no_follow = if follow { 0 } else { libc::O_NOFOLLOW };
-        let flags = (libc::O_PATH | no_follow | libc::O_CLOEXEC) as usize;
-        // SAFETY: an O_PATH descriptor opens no file: closing it drops no locks.
-        let fd = unsafe { raw::kernel(number, [folder as usize, path as usize, flags, 0, 0, 0]) };
-        if fd < 0 {
-            return None;
-        }
-        let identity = Identity::of(fd as c_int).ok();
-        // SAFETY: the descriptor of above.
-        unsafe { raw::kernel(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
-        identity
-    })
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    // Without a descriptor: the file changes also where none is free. SAFETY: the caller's promise.
+    keep_errno(|| unsafe { Identity::behind(folder, path, flags) }.ok())
 }
 
 /// Who is behind a name that a rule names; None for other names and without a tier.

@@ -87,6 +87,8 @@ unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
 pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     unsafe {
+        // Before, too: mode "w" cuts the file off within the C library, and its pages have to be gone by then.
+        stream_opened(path, mode);
         let stream = real::fopen64(path, mode);
         if !stream.is_null() {
             stream_opened(path, mode);
@@ -135,6 +137,7 @@ pub unsafe extern "C" fn freopen64(
 ) -> *mut c_void {
     // SAFETY: the caller's promise.
     unsafe {
+        stream_opened(path, mode);
         let stream = real::freopen64(path, mode, stream);
         if !stream.is_null() && path.is_null() {
             // The same file with another mode: only its descriptor says which.

@@ -255,9 +255,11 @@ impl Pair {
     /// This side has ended: say so to the other one, once that has all that came before.
     fn finish(&mut self, side: Side) {
         let (source, target, relay) = self.from(side);
-        let holds = relay
-            .as_ref()
-            .is_some_and(|relay| relay.holds(side.other()));
+        // A client that never ends its handshake would keep what the server said last, and the connection, for ever.
+        let holds = side == Side::Client
+            && relay
+                .as_ref()
+                .is_some_and(|relay| relay.holds(Side::Server));
         if !source.ended || target.closed || target.is_blocked() || holds {
             return;
         }
