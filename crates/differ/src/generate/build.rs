@@ -64,7 +64,7 @@ impl Build {
         }
         // Sometimes only a part of the key, or a part twice.
         if parts.len() > 1 && dice.chance(8) {
-            parts.pop();
+            parts.remove(dice.index(parts.len()));
         }
         if dice.chance(3) {
             parts.push(parts[0]);

@@ -36,7 +36,7 @@ pub enum Class {
 pub type Type = (&'static str, Class);
 
 /// Types that a key may have: integers, then texts and bytes, then others.
-pub const KEYS: [Type; 38] = [
+pub const KEYS: [Type; 40] = [
     ("INT", Class::Int(32, false)),
     ("BIGINT", Class::Int(64, false)),
     ("INT UNSIGNED", Class::Int(32, true)),
@@ -92,6 +92,9 @@ pub const KEYS: [Type; 38] = [
     ),
     ("VARCHAR(20) CHARACTER SET gbk", Class::Text),
     ("CHAR(8) CHARACTER SET ascii", Class::Text),
+    // Long: what stands behind them in a key lies far from its beginning.
+    ("VARCHAR(255) CHARACTER SET utf8mb4", Class::Text),
+    ("CHAR(90) CHARACTER SET utf8mb4", Class::Text),
     ("VARBINARY(20)", Class::Bytes),
     ("BINARY(4)", Class::Bytes),
     ("DATE", Class::Date),
@@ -112,7 +115,7 @@ pub const KEYS: [Type; 38] = [
 pub const INTEGERS: usize = 10;
 
 /// How many of [`KEYS`], behind the integers, are texts and bytes.
-pub const TEXTS: usize = 16;
+pub const TEXTS: usize = 18;
 
 /// Types of other columns, besides those of keys.
 pub const OTHERS: [Type; 7] = [

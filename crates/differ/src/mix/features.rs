@@ -88,6 +88,7 @@ pub(super) fn features(steps: &mut Vec<Step>) {
         ],
     );
     cursors(steps);
+    long_keys(steps);
     results(steps);
     ahead(steps);
 }
@@ -192,6 +193,37 @@ fn cursors(steps: &mut Vec<Step>) {
         "long data",
         "SELECT LENGTH(n), n FROM wide WHERE id = 2",
     );
+}
+
+/// Primary keys in which an integer stands far behind the key's beginning.
+fn long_keys(steps: &mut Vec<Step>) {
+    let group = "long keys";
+    for (table, kind, number) in [
+        ("behind_char", "CHAR(90) CHARACTER SET utf8mb4", "INT"),
+        ("behind_varchar", "VARCHAR(255)", "BIGINT"),
+        ("behind_bytes", "VARBINARY(130)", "BIGINT UNSIGNED"),
+    ] {
+        for sql in [
+            format!("CREATE TABLE {table} (s {kind}, n {number}, v INT, PRIMARY KEY (s, n))"),
+            format!("INSERT INTO {table} VALUES ('k', 7, 1), ('k', 8, 1), ('l', 7, 1)"),
+            format!("UPDATE {table} SET v = 2 WHERE n = 1094795585"),
+            format!("UPDATE {table} SET v = 3 WHERE s = 'k' AND n = 7"),
+            format!("UPDATE {table} SET v = 4 WHERE n = 8 AND s = 'k'"),
+            format!("DELETE FROM {table} WHERE n = 1094795585"),
+        ] {
+            query(steps, group, &sql);
+        }
+        let rows = [
+            vec![int(1_094_795_585), text("k")],
+            vec![int(7), text("l")],
+            vec![text("8"), text("k")],
+        ];
+        let change = format!("UPDATE {table} SET v = v + 1 WHERE n = ? AND s = ?");
+        prepared(steps, group, 330, &change, &rows);
+        let delete = format!("DELETE FROM {table} WHERE s <=> 'l' AND n = ?");
+        prepared(steps, group, 331, &delete, &[vec![int(7)], vec![int(9)]]);
+        query(steps, group, &format!("SELECT * FROM {table}"));
+    }
 }
 
 fn results(steps: &mut Vec<Step>) {
