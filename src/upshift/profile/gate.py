@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from upshift.errors import ProfileRefused
 from upshift.profile.model import HotSet, Profile
@@ -23,8 +23,12 @@ def refuse_another_source(profile: Profile, source_sha256: str) -> None:
         )
 
 
-def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> tuple[str, ...]:
-    """What a merged profile's counts (symbol to count; GCC's: counter file to 1 or 0) say about it. Raises ProfileRefused."""
+def examine(
+    counts: Mapping[str, int], hot_set: HotSet, profile: Profile, *, named: Callable[[list[str]], Iterable[str]] = list
+) -> tuple[str, ...]:
+    """What a merged profile's counts (symbol to count; GCC's: counter file to 1 or 0) say about it. ``named`` makes names for
+    people of symbols. Raises ProfileRefused.
+    """
     what = "files" if profile.kind == "gcc" else "functions"
     executed = sum(1 for count in counts.values() if count)
     hot = [function.symbol for function in hot_set.functions]
@@ -36,7 +40,7 @@ def examine(counts: Mapping[str, int], hot_set: HotSet, profile: Profile) -> tup
         f"{_trained_by(profile)} in {profile.duration_s:.0f} s of training",
     ]
     if without:
-        notes.append(f"hot without counts (inlined, or another compilation's): {', '.join(without[:5])}")
+        notes.append(f"hot without counts (inlined, or another compilation's): {', '.join(named(without[:5]))}")
     if profile.corrupt:
         notes.append(f"{profile.corrupt} raw profiles or counters were damaged and left out")
     if executed < LEAST_EXECUTED:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import ProfileRefused
+from upshift.explain.names import demangled, plain_name
+from upshift.explain.tools import find_tools
 from upshift.profile import gate, gcc, llvm
 from upshift.profile.model import Gated, HotSet, Profile, Provenance
 from upshift.profile.training import Trained as TrainedOn
 from upshift.profile.training import train
+from upshift.shell import Shell
 from upshift.source.model import Source
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
@@ -106,7 +109,8 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
             # GCC's counter files name no functions, so only their presence and size can be judged.
             notes = gate.examine(gcc.counts(profile.path), hot_set.model_copy(update={"functions": ()}), profile)
         else:
-            notes = gate.examine(llvm.read(bench.shell, toolchain, profile.path), hot_set, profile)
+            counts = llvm.read(bench.shell, toolchain, profile.path)
+            notes = gate.examine(counts, hot_set, profile, named=lambda symbols: _named(bench.shell, symbols))
         for note in notes:
             bench.progress.note(note)
         return Gated(profile=profile, notes=notes)
@@ -115,6 +119,11 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
     limits = (gate.LEAST_EXECUTED, gate.LEAST_QUERIES, gate.LEAST_HOT_SHARE)
     inputs = {"profile": profile, "hot_set": hot_set, "toolchain": toolchain, "limits": limits}
     return lab.stages.run(name, Gated, action, inputs=inputs)
+
+
+def _named(shell: Shell, symbols: list[str]) -> Iterable[str]:
+    names = demangled(shell, find_tools(shell).demangler, symbols)
+    return [plain_name(names[symbol]) for symbol in symbols]
 
 
 def _provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:
