@@ -230,7 +230,7 @@ fn changes_worker() {
     type Change = unsafe fn(c_int, &str) -> c_long;
     // What the second of two pages holds afterwards: none, or a byte.
     // SAFETY: our own descriptor, and a name that ends in a zero byte.
-    let ways: [(&str, Option<u8>, Change); 12] = unsafe {
+    let ways: [(&str, Option<u8>, Change); 13] = unsafe {
         [
             ("ftruncate", None, |fd, _| libc::ftruncate(fd, 4096).into()),
             ("ftruncate64", None, |fd, _| {
@@ -241,6 +241,10 @@ fn changes_worker() {
             }),
             ("truncate64", None, |_, name| {
                 libc::truncate64(path(name).as_ptr(), 4096).into()
+            }),
+            ("truncate-without-descriptors", None, |_, name| {
+                let file = path(name);
+                without_descriptors(|| libc::truncate(file.as_ptr(), 4096)).into()
             }),
             ("fallocate", Some(0), |fd, _| {
                 let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -291,6 +295,26 @@ fn changes_worker() {
             let hits = snapshot().counter(Counter::Hits) - before;
             assert_eq!(hits, 1, "{name} touches the pages of its range only");
         }
+    }
+}
+
+/// What a change answers while the process can open no file.
+fn without_descriptors(change: impl FnOnce() -> c_int) -> c_int {
+    let mut usual = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: both structures are as the calls want them.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut usual), 0);
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            ..usual
+        };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none), 0);
+        let answer = change();
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual), 0);
+        answer
     }
 }
 
