@@ -11,6 +11,7 @@ import pytest
 from cards import card
 from served import VARIABLES
 
+from upshift.card.model import Card
 from upshift.check.gather import read_facts
 from upshift.check.session import Session
 from upshift.errors import UsageError
@@ -245,3 +246,13 @@ def test_a_port_of_this_machine_may_be_a_containers(tmp_path: Path) -> None:
     for hostname, seen in ((platform.node(), True), ("0a1b2c3d4e5f", False)):
         facts = read_facts(on_this_machine(tmp_path, hostname=hostname), sleep=lambda _s: None, root=tmp_path)
         assert (facts.host is not None) == seen
+
+
+@pytest.mark.parametrize("measured", [card(), None])
+def test_no_card_is_asked_for_where_the_file_system_is_not_seen(tmp_path: Path, measured: Card | None) -> None:
+    """It would not help: nobody could tell whether it is of the data's file system."""
+    server = on_this_machine(tmp_path, datadir="/nowhere/")
+    (tmp_path / "proc/77/mountinfo").write_text("22 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw\n")
+    facts = read_facts(server, card=measured, sleep=lambda _s: None, root=tmp_path)
+    assert facts.host and facts.host.disk is None
+    assert facts.unseen["disk speed"] == facts.unseen["file system"]
