@@ -68,3 +68,13 @@ def test_flame_graphs_are_drawn_on_one_scale(tmp_path: Path) -> None:
     # The second server takes half of the first one's time.
     assert before > 200 and abs(after / before - 0.5) < 0.01
     assert all("run" in each and "_[i]" in each for each in graphs)
+
+
+def test_a_long_name_does_not_widen_the_page(tmp_path: Path) -> None:
+    """Such as that of a template's function, in a note on the profile."""
+    page = tmp_path / "report.html"
+    write_html(example().model_copy(update={"profile_notes": (f"hot without counts: {'_Z12ForEachChild' * 60}",)}), page)
+    told = "addEventListener('load', () => { document.title = `wide ${document.documentElement.scrollWidth}` })"
+    page.write_text(page.read_text().replace("</head>", f"<script>{told}</script></head>", 1))
+    width = re.search(r"<title>wide (\d+)</title>", browse(tmp_path, "--dump-dom", page.as_uri()).stdout)
+    assert width and int(width[1]) <= 1100
