@@ -272,7 +272,10 @@ def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Wor
     names = [workload.name for workload in train_on + hold_out]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"workload '{name}' is named twice", "a workload is either trained on or held out")
+            raise UsageError(
+                f"workload '{name}' is named twice",
+                "a workload is either trained on or held out; --held-out names others than its defaults",
+            )
     for workload, kind in itertools.product(train_on + hold_out, kinds):
         if kind.name not in workload.server:
             raise WorkloadError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from upshift import console
 from upshift.estimate import Estimate, estimate
@@ -13,6 +14,15 @@ _ROW = "{:<28} {:>10} {:>9} {:>9}"
 
 def show(options: Options, stages: tuple[str, ...], *, as_json: bool) -> None:
     show_estimates(estimate(options, stages), as_json=as_json)
+
+
+def show_lines(lines: Sequence[str], what: str, *, as_json: bool) -> None:
+    """Lines that say what would be done, or as JSON a list of them under ``what``."""
+    if as_json:
+        console.result_json(json.dumps({"schema_version": 1, "dry_run": True, what: list(lines)}, indent=2))
+        return
+    for line in lines:
+        console.result(line)
 
 
 def show_estimates(estimates: tuple[Estimate, ...], *, as_json: bool) -> None:

@@ -69,6 +69,7 @@ def prove(
     """Test a patched server: the same bytes as stock, and right answers under disturbances and after a crash."""
     from upshift import console
     from upshift.cli import programs
+    from upshift.cli.dry_run import show_lines
     from upshift.errors import UsageError
     from upshift.native.programs import DIFFER
     from upshift.prove.model import MODES, Asked, Proof
@@ -98,8 +99,7 @@ def prove(
         disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
         suites = (f"mtr: {title_of(suite, mode)}" for suite in asked.suites for mode in asked.modes)
         compared = (f"tests: statements of MySQL's suite {suite}" for suite in asked.statements_of)
-        for line in ("mix: fixed statements", *compared, *random, *disturbed, *suites):
-            console.result(line)
+        show_lines(("mix: fixed statements", *compared, *random, *disturbed, *suites), "parts", as_json=json)
         return
 
     def kept(proof: Proof) -> None:

@@ -49,6 +49,7 @@ def drivers(
 ) -> None:
     """Count the round trips, packets and bytes of real drivers at their defaults, their bad and their good settings."""
     from upshift import console
+    from upshift.cli.dry_run import show_lines
     from upshift.errors import UsageError
     from upshift.shell import SystemShell
     from upshift.stack.driver_matrix import store
@@ -61,8 +62,7 @@ def drivers(
 
     wanted = chosen(read_matrix(), only or ())
     if dry_run:
-        for each in wanted:
-            console.result(summary(each))
+        show_lines([summary(each) for each in wanted], "drivers", as_json=json)
         return
     if server and binary:
         raise UsageError("--server and --binary name different servers", "leave one of them out")

@@ -63,7 +63,7 @@ def plans(
     address = read_address(server, "--server", defaults_file, login_path)
     source = _source(statements, address, allow_install=not no_install)
     if dry_run:
-        show_dry_run(source, address.family, execute=execute)
+        show_dry_run(source, address.family, execute=execute, as_json=json)
         return
     with _asker(_with_password(address, wait_seconds), wait_seconds) as asker:
         report = planned(source, asker, address.shown(), thresholds, execute=execute, progress=progress)
@@ -98,7 +98,7 @@ def compare(
     addresses = [read_address(url, option, defaults_file, login_path) for url, option in ((a, "--a"), (b, "--b"))]
     source = _source(statements, addresses[0], allow_install=not no_install)
     if dry_run:
-        show_dry_run(source, addresses[0].family, execute=execute)
+        show_dry_run(source, addresses[0].family, execute=execute, as_json=json)
         return
     addresses = [_with_password(each, wait_seconds) for each in addresses]
     with _asker(addresses[0], wait_seconds) as first, _asker(addresses[1], wait_seconds) as second:

@@ -165,15 +165,19 @@ def _pytest(shell: Shell, full: bool, arguments: list[str]) -> tuple[bool, Count
 
 
 def _run(shell: Shell, command: Command, on_line: Callable[[str], bool] = lambda _: True) -> bool:
-    """Whether a command succeeds; its lines are shown but for those that ``on_line`` says no to."""
-
+    """Whether a command succeeds; its lines are shown but for those that ``on_line`` says no to. One that is missing fails."""
     from upshift import console
+    from upshift.errors import MissingTool
 
     def line(text: str) -> None:
         if on_line(text):
             console.result(text)
 
-    return shell.run(command, on_line=line, check=False).returncode == 0
+    try:
+        return shell.run(command, on_line=line, check=False).returncode == 0
+    except MissingTool as error:
+        console.error(error.message, error.hint)
+        return False
 
 
 def _say(line: str) -> None:

@@ -83,9 +83,11 @@ class Recorded:
 def sampling_event(shell: Shell) -> Event:
     """What perf can sample here: user code and the kernel, or user code alone.
 
-    Raises MissingTool without perf, or when perf may not sample.
+    Raises MissingTool without perf, where ``$UPSHIFT_PERF`` forbids it, or when perf may not sample.
     """
-    if os.environ.get("UPSHIFT_PERF") == "off" or shutil.which("perf") is None:
+    if os.environ.get("UPSHIFT_PERF") == "off":
+        raise MissingTool("UPSHIFT_PERF=off forbids perf, and an explanation needs its samples", "unset UPSHIFT_PERF")
+    if shutil.which("perf") is None:
         raise MissingTool(
             "there is no perf, and an explanation needs its samples",
             "install it (Debian: linux-perf, Ubuntu: linux-tools-generic)",

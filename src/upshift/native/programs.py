@@ -151,14 +151,15 @@ def target_dir() -> Path:
     return cache_dir() / "target"
 
 
-def require_cargo(shell: Shell) -> None:
-    """Raises MissingTool when there is no cargo, or one that does not know the edition of crates/."""
+def require_cargo(shell: Shell) -> str:
+    """The version of cargo. Raises MissingTool when there is no cargo, or one that does not know the edition of crates/."""
     oldest = ".".join(map(str, RUST_OLDEST))
     hint = f"install Rust {oldest} or newer with rustup; a distribution's own cargo may be too old"
     try:
         said = shell.run(Command(("cargo", "--version"))).stdout
     except (MissingTool, CommandFailed) as error:
         raise MissingTool("there is no working cargo, which builds the programs in crates/", hint) from error
-    found = re.search(r"(\d+)\.(\d+)", said)
+    found = re.search(r"(\d+)\.(\d+)(\.\d+)?", said)
     if found is None or (int(found[1]), int(found[2])) < RUST_OLDEST:
         raise MissingTool(f"{said.strip() or 'this cargo'} is too old for the programs in crates/", hint)
+    return found[0]

@@ -12,10 +12,12 @@ from typing import Literal
 
 from upshift import control_groups
 from upshift.errors import MissingTool, UpshiftError
+from upshift.native.programs import require_cargo
 from upshift.paths import cache_dir
 from upshift.shell import Command, Completed, Shell
 from upshift.toolchain.find import OLDEST, Places, find, find_all
 from upshift.toolchain.model import Family, Toolchain
+from upshift.toolchain.system import install_line, missing_packages
 from upshift.values import Value
 
 State = Literal["found", "too old", "too small", "missing"]
@@ -62,6 +64,8 @@ def examine(shell: Shell, *, disk_bytes: int, places: Places | None = None) -> t
         _linker(clangs),
         _bolt((*clangs, *gccs)),
         *(_program(shell, *row) for row in _PROGRAMS),
+        _cargo(shell),
+        *_packages(shell),
         *perf,
         *_machine(cache_dir(), disk_bytes),
     )
@@ -119,7 +123,7 @@ def _linker(clangs: tuple[Toolchain, ...]) -> Finding:
 
 
 def _bolt(toolchains: tuple[Toolchain, ...]) -> Finding:
-    allows = "layout of the finished program after the link (-28 % taken branches on top of PGO)"
+    allows = "layout of the finished program after the link"
     with_bolt = next((one for one in toolchains if one.bolt), None)
     if with_bolt is None:
         return _missing("bolt", "install bolt-22 libbolt-22-dev", allows, required=False)
@@ -133,6 +137,27 @@ def _program(shell: Shell, name: str, packages: str, allows: str, required: bool
     if done is None or done.returncode != 0:
         return _missing(name, f"install {packages}", allows, required=required)
     return _found(name, _first_version(done.stdout), allows, required=required)
+
+
+def _cargo(shell: Shell) -> Finding:
+    allows = "the machine card, and the programs of cache, load, stack and patch prove"
+    try:
+        version = require_cargo(shell)
+    except MissingTool as error:
+        return _missing("cargo", error.hint, allows, required=False)
+    return _found("cargo", version, allows, required=False)
+
+
+def _packages(shell: Shell) -> tuple[Finding, ...]:
+    """The system packages of `optimize`, the headers of libraries among them; nothing on a system without dpkg."""
+    allows = "building MySQL and running its tests"
+    try:
+        missing = missing_packages("mysql", shell)
+    except MissingTool:
+        return ()
+    if missing:
+        return (_missing("packages", f"run `{install_line(missing)}`", allows, required=True),)
+    return (_found("packages", "", allows, required=True),)
 
 
 def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
@@ -159,7 +184,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
             bool(pmu) and records("-e", "cycles:u", "-b"),
             "LBR",
             no_pmu,
-            "profiles for BOLT and PGO from production, without an instrumented build",
+            "nothing yet: Upshift reads no branch stacks",
         ),
     )
     return (

@@ -37,6 +37,13 @@ def test_without_perf_nothing_can_be_explained(monkeypatch: pytest.MonkeyPatch) 
     assert "linux-perf" in error.value.hint
 
 
+def test_a_perf_that_the_environment_forbids_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSHIFT_PERF", "off")
+    with pytest.raises(MissingTool, match="UPSHIFT_PERF=off forbids perf") as error:
+        sampling_event(FakeShell())
+    assert error.value.hint == "unset UPSHIFT_PERF"
+
+
 def test_a_perf_that_may_not_sample_is_named_with_what_allows_it() -> None:
     with pytest.raises(MissingTool, match="perf is not allowed to sample here") as error:
         sampling_event(FakeShell({"perf record": Output(returncode=255)}))

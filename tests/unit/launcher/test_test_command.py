@@ -67,6 +67,7 @@ class Machine:
         self.ran: list[tuple[str, ...]] = []
         self.ensured: list[tuple[str, bool]] = []
         self.failing = failing
+        self.absent: tuple[str, ...] = ()
         self.said = dict(SAID)
         for name in ("UPSHIFT_TEST_FULL", "UPSHIFT_TEST_MYSQLD", "UPSHIFT_TEST_PATCHED_MYSQLD"):
             monkeypatch.setenv(name, "")  # so that it is taken away again
@@ -81,6 +82,8 @@ class Machine:
     def run(self, command: Command, *, on_line: Callable[[str], None], check: bool) -> Completed:
         argv = command.argv[2:] if command.argv[1] == "-m" else command.argv
         self.ran.append(argv)
+        if argv[0] in self.absent:
+            raise MissingTool(f"{argv[0]} is not on PATH", "install it")
         for line in self.said.get(named(argv), "").splitlines():
             on_line(line)
         return Completed(returncode=int(named(argv) in self.failing), stdout="", wall_s=0, cpu_s=0, peak_memory_bytes=0)
@@ -226,3 +229,12 @@ def test_a_refusal_to_install_reaches_the_caller(monkeypatch: pytest.MonkeyPatch
     code, _ = machine.invoke()
     assert code == 1
     assert machine.ran == []
+
+
+def test_a_missing_cargo_fails_its_checks_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    machine.absent = ("cargo",)
+    code, out = machine.invoke()
+    assert [named(argv) for argv in machine.ran] == CHECKS
+    # The three checks of cargo, and the test that fails in SAID.
+    assert (code, out.splitlines()[-1]) == (1, "640 passed, 4 failed, 1 not run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,9 @@ def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: py
         "mtr: main --ps-protocol with all switches ON",
         "mtr: main with all switches OFF",
     ]
+    run(*both, "--dry-run", *less, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["dry_run"] and told["parts"][:2] == ["mix: fixed statements", "random: 500 statements from seed 9"]
 
 
 class _Mtr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def test_a_dry_run_names_each_driver_and_its_version(
     assert code == 0
     for driver in read_matrix().driver:
         assert f"{driver.name}: {driver.package} {driver.version}".strip() in out
+    code, out, _err = run(capsys, monkeypatch, "--dry-run", "--json")
+    assert (code, len(json.loads(out)["drivers"])) == (0, len(read_matrix().driver))
 
 
 @pytest.mark.parametrize(

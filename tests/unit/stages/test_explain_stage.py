@@ -101,7 +101,7 @@ def test_a_machine_without_perf_has_a_report_that_says_so(lab: Lab, monkeypatch:
     monkeypatch.setenv("UPSHIFT_PERF", "off")
     monkeypatch.setattr(stage, "program_key", lambda program: program.binary.name)
     monkeypatch.setattr(stage, "workloads_key", lambda workloads: [each.name for each in workloads])
-    assert explained_by(lab).lacking.startswith("why it is faster was not examined: there is no perf")
+    assert explained_by(lab).lacking.startswith("why it is faster was not examined: UPSHIFT_PERF=off forbids perf")
 
 
 def test_no_seconds_mean_no_explanation_and_no_complaint(lab: Lab) -> None:

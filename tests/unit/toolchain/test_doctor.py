@@ -56,6 +56,30 @@ def test_what_works_is_found_with_its_version(tmp_path: Path) -> None:
     assert states == ["found"] * 3
 
 
+def test_an_old_cargo_is_named_with_the_version_to_install(tmp_path: Path) -> None:
+    class OldCargo(Perf):
+        def __call__(self, argv: tuple[str, ...]) -> tuple[int, str] | None:
+            return (0, "cargo 1.63.0\n") if argv == ("cargo", "--version") else super().__call__(argv)
+
+    cargo = by_name(tmp_path, OldCargo(pmu=False))["cargo"]
+    assert (cargo.state, cargo.required) == ("missing", False)
+    assert "Rust 1.85" in cargo.hint
+
+
+def test_a_header_that_is_missing_makes_the_machine_not_ready(tmp_path: Path) -> None:
+    class Packaged(Perf):
+        def __call__(self, argv: tuple[str, ...]) -> tuple[int, str] | None:
+            if argv[0] == "dpkg-query":
+                return 0, "".join(f"ii :{name}\n" for name in argv[4:] if name != "libtirpc-dev")
+            if argv[0] == "apt-cache":
+                return 0, "".join(f"{name}:\n  Installed: (none)\n  Candidate: 1\n" for name in argv[2:])
+            return super().__call__(argv)
+
+    packages = by_name(tmp_path, Packaged(pmu=False))["packages"]
+    assert (packages.state, packages.required) == ("missing", True)
+    assert packages.hint == "run `sudo apt-get install -y --no-install-recommends libtirpc-dev`"
+
+
 def test_a_virtual_machine_samples_by_the_clock_only(tmp_path: Path) -> None:
     found = by_name(tmp_path, Perf(pmu=False, branches=True))
     assert found["perf sampling"].state == "found"

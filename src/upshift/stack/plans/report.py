@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator
 
@@ -29,10 +30,15 @@ def show_plans(report: PlansReport) -> None:
     _judgement(report.judgement, timed=report.timed)
 
 
-def show_dry_run(source: Source, family: Family, *, execute: bool) -> None:
+def show_dry_run(source: Source, family: Family, *, execute: bool, as_json: bool) -> None:
     """What would be done with each statement; nothing is asked."""
-    for each in source.statements:
-        console.result(f"{_would(each, source.family or family, execute=execute):10} {textwrap.shorten(each.text, _TEXT)}")
+    would = [(_would(each, source.family or family, execute=execute), each.text) for each in source.statements]
+    if as_json:
+        told = [{"text": text, "would": what} for what, text in would]
+        console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "statements": told}, indent=2))
+        return
+    for what, text in would:
+        console.result(f"{what:10} {textwrap.shorten(text, _TEXT)}")
 
 
 def _would(wanted: Wanted, family: Family, *, execute: bool) -> str:

@@ -270,6 +270,9 @@ def test_a_dry_run_says_what_would_be_done_and_asks_nobody(tmp_path: Path, capsy
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["executed", "explained", "left", "explained"]
     assert _run(["stack", "compare", folder, "--a", nobody, "--b", nobody, "--dry-run"]) == 0
     assert "executed" not in capsys.readouterr().out
+    assert _run(["stack", "plans", folder, "--server", nobody, "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["statements"]
+    assert told[2] == {"text": "SELECT ? + ?", "would": "left out"}
 
 
 @pytest.mark.parametrize(
