@@ -44,8 +44,17 @@ MARKED = re.compile(r"(<!-- (\w+) (\S+) -->\n).*?((?:# )?<!-- end -->)", re.S)
 
 
 def overview(result: dict[str, Any]) -> Iterator[str]:
-    """A row a workload: throughput at each number of connections, and CPU time a query at the largest."""
-    found = _against(result, "plain")
+    """A row a workload, against the plain server: throughput at each number of connections, CPU time a query at the largest."""
+    yield from _overview(result, "plain")
+
+
+def overview_baseline(result: dict[str, Any]) -> Iterator[str]:
+    """The same against the server of --baseline."""
+    yield from _overview(result, "baseline")
+
+
+def _overview(result: dict[str, Any], baseline: str) -> Iterator[str]:
+    found = _against(result, baseline)
     loads = result["experiment"]["loads"]
     connections = sorted({load["connections"] for load in loads})
     columns = [("qps", number) for number in connections] + [("total_cpu_us_per_query", connections[-1])]
@@ -264,6 +273,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     for kind in (
         *(
             overview,
+            overview_baseline,
             worst,
             gains,
             against_baseline,

@@ -13,7 +13,10 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 
 def report(
     run: Annotated[
-        str, typer.Argument(help="A run's name, its beginning or end, its folder, or `last`: the newest that measured.")
+        str,
+        typer.Argument(
+            help="A run's name, its beginning or end, its folder, or `last`: the newest of optimize, measure and study."
+        ),
     ] = "last",
     json: _JSON = False,
 ) -> None:

@@ -54,7 +54,7 @@ def optimize(
         Path | None, typer.Option(help="Take address and login of the server to check from this option file.")
     ] = None,
     verify: Annotated[
-        str, typer.Option(help="short, main, innodb, json, sys_vars, whole, or MTR tests separated by commas.")
+        str, typer.Option(help="short, main, innodb, json, sys_vars, perfschema, whole, or MTR tests separated by commas.")
     ] = "short",
     connections: Annotated[
         str | None,

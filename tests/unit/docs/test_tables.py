@@ -58,7 +58,7 @@ def test_the_readme_s_figures_are_drawn_the_worst_ones_too() -> None:
     drawn = tables().MARKED
     typed = [line for line in drawn.sub("", text).splitlines() if line.startswith("|") and re.search(r"\d\.\d", line)]
     assert typed == []
-    assert [found[2] for found in drawn.finditer(text)] == ["overview", "worst", "conditions"]
+    assert [found[2] for found in drawn.finditer(text)] == ["wall", "overview", "worst", "conditions", "overview_baseline"]
     assert len({found[3] for found in drawn.finditer(text)}) == 1
     assert len(text.splitlines()) <= 120
 
