@@ -30,7 +30,7 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
             found[name] = version_of(shell, kind_of(server), server.binary)
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
-            hint = "it must run where it lies: try it with --version"
+            hint = "run it with --version to see why"
             raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
 

@@ -299,7 +299,7 @@ def test_the_commands(url: Url, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert {"P2", "P4"} <= {each["suspect"] for each in json.loads(out)["judgement"]["findings"]}
     assert full["a"]["answer"]["digest"] == full["b"]["answer"]["digest"] and full["a"]["answer"]["ms"] > 0
     code, out, _err = printed(capsys, "compare", str(file), "--a", a, "--b", b, "--execute", "--threshold", "P2.rows=1e9")
-    assert code == 1 and "same answer: 20 rows" in out and "innocent: P2" in out
+    assert code == 1 and "same answer: 20 rows" in out and "ruled out: P2" in out
     assert "ANSWER ON A ALONE: 1 rows" in out
 
     file.write_text("SELECT length('é')")

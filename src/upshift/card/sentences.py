@@ -58,8 +58,8 @@ def caches(card: Card) -> str:
     if share < LITTLE_CACHE:
         return f"{costs}."
     return (
-        f"{costs}, {share:.0%} of what memory costs: this machine gets little of that cache. For code and data beyond "
-        "the caches before it, what makes them smaller or keeps them together is worth a measurement."
+        f"{costs}, {share:.0%} of what memory costs. This machine has little of that cache. Smaller or denser code and "
+        "data are worth a measurement."
     )
 
 
@@ -127,7 +127,7 @@ def system_call(card: Card) -> str:
     if not calls:
         return ""
     return (
-        f"A system call costs {_ns(calls)} before it does anything. A statement from a socket takes two at least, one to "
+        f"An empty system call costs {_ns(calls)}. A statement from a socket takes at least two, one to "
         "receive it and one to answer."
     )
 
@@ -136,7 +136,7 @@ def wake_up(card: Card) -> str:
     same, two = card.same_cpu_round_trip_us, card.two_cpus_round_trip_us
     if not same:
         return ""
-    alone = f"For two threads to wake each other takes {_us(same)} on one CPU"
+    alone = f"A wake-up round trip between two threads takes {_us(same)} on one CPU"
     if not two:
         return f"{alone}; there is no second CPU."
     both = f"{alone} and {_us(two)} on two"
@@ -153,8 +153,8 @@ def context_switch(card: Card) -> str:
     if not card.context_switch_us:
         return ""
     return (
-        f"A context switch costs {_us(card.context_switch_us)} beside its system calls: with more busy connections than CPUs, "
-        "each that takes over from another pays it."
+        f"A context switch costs {_us(card.context_switch_us)} beside its system calls. With more busy connections than CPUs, "
+        "each switch between connections costs that."
     )
 
 

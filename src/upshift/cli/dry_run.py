@@ -30,7 +30,7 @@ def show_estimates(estimates: tuple[Estimate, ...], *, as_json: bool) -> None:
         told = [each.model_dump(mode="json") for each in estimates]
         console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "stages": told}, indent=2))
         return
-    console.result("What would be done. The figures are estimates for MySQL 9.7.\nWhat earlier runs have kept takes no time.\n")
+    console.result("Stages, with estimates for MySQL 9.7.\nStages kept from earlier runs take no time.\n")
     console.result(_ROW.format("stage", "time", "disk", "memory"))
     for each in estimates:
         memory = f"{each.memory_bytes / 1e9:.1f} GB"

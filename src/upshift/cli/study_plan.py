@@ -41,7 +41,7 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
         console.entry(f"{each.count} x {each.stage}: {each.wall_s / 60:.0f} min", *each.recipes)
     if builds:
         all_s = sum(each.wall_s for each in builds)
-        console.entry(f"builds: at most {all_s / 60:.0f} min", "What earlier runs have kept takes no time.")
+        console.entry(f"builds: at most {all_s / 60:.0f} min", "Builds kept from earlier runs take no time.")
     at_once = f"{plan.arms_at_once} servers at once" if plan.arms_at_once < len(plan.arms) else "all servers at once"
     confirming = count(plan.confirm_trials, "trial")
     console.entry(

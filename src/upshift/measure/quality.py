@@ -115,7 +115,7 @@ def _errors(groups: Groups) -> Flag | None:
     return Flag(
         name="errors",
         message=f"the load met errors, {sum(failed.values())} in all: {_named(failed, str)}",
-        hint="a query that fails costs other work than one that succeeds: look at the log of the load",
+        hint="failed queries do different work; see the load's log",
         loads=_flagged(failed),
     )
 
@@ -187,7 +187,7 @@ def _carry_over(groups: Groups) -> Flag | None:
         name="carry-over",
         message="within a turn, throughput rose or fell more than that of all servers: "
         + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
-        hint="the lead-in is shorter than the traces of the turn before: raise --lead-seconds",
+        hint="the previous turn still affects the caches: raise --lead-seconds",
     )
 
 
@@ -211,7 +211,7 @@ def _other_load(groups: Groups, plan: Plan) -> Flag | None:
     return Flag(
         name="other-load",
         message=f"other programs used {share * cpus:.2f} CPUs while {_counted(cpus, 'CPU')} were measured",
-        hint="stop them, or measure longer: the arms met the same, but intervals get wider",
+        hint="stop them, or measure longer: all servers were affected alike, but intervals get wider",
     )
 
 
@@ -227,7 +227,7 @@ def _steal(groups: Groups, plan: Plan) -> Flag | None:
     return Flag(
         name="steal",
         message=f"the hypervisor gave {share:.1%} of the CPUs' time to other machines",
-        hint="measure at a quieter time or with more trials: the arms met the same, but intervals get wider",
+        hint="measure at a quieter time or with more trials: all servers were affected alike, but intervals get wider",
     )
 
 

@@ -178,11 +178,11 @@ def _pack(tree: Path, tarball: Path) -> None:
     partial.rename(tarball)
 
 
-_ROLLBACK = """# The way in, and the way back
+_ROLLBACK = """# Install and roll back
 
 This is {program} {version}, built from {built_from}: it reads and writes the same data files as any other
-{program} {version}. **Started on the data of an older version it upgrades them, and then only a backup leads back.** So
-compare the versions first, and take a backup when they differ:
+{program} {version}. **If it starts on data of an older version, it upgrades the data. Only a backup undoes that.** Compare
+the versions first, and take a backup when they differ:
 
     tar -C /opt -xzf {name}.tar.gz
     {program} --version
@@ -196,9 +196,9 @@ To run it in the place of the server that you have (the service may be called {p
     systemctl restart {service}
 
 When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well; when it shows
-an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them. Plugins and components that
-your server loads it seeks in /opt/{name}/lib/plugin: those of the source are there; one that is not, copy from a {program} of
-the same version.
+an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them. The server looks for plugins
+and components in /opt/{name}/lib/plugin, which has those of the source. Copy a missing one from a {program} of the same
+version.
 
 To go back:
 

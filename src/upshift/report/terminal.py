@@ -50,7 +50,7 @@ def show(result: Result, console: Console) -> None:
     if result.package:
         console.print()
         console.print(Text.assemble(("package  ", "bold"), result.package), soft_wrap=True)
-        console.print(Text("the way back is in its ROLLBACK.md", style="dim"))
+        console.print(Text("ROLLBACK.md in the package says how to roll back", style="dim"))
 
 
 def _check(checked: Checked, console: Console) -> None:

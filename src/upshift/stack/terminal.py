@@ -1,4 +1,4 @@
-"""A report on a terminal: where the time goes, the suspects, what is innocent, what could not be seen."""
+"""A report on a terminal: where the time goes, the suspects, what is ruled out, what could not be seen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUDGET_PARTS = {
     "server": "server_us",
     "locks": "lock_us",
     "commit": "commit_us",
-    "untold": "untold_us",
+    "request transfer": "untold_us",
 }
 """The budget's lines: name, and the part's key."""
 _STATEMENTS = 3
@@ -81,7 +81,7 @@ def _budget(report: Report) -> Table:
         "server": "execution" if budget.lock_us is not None else "execution, with its lock waits",
         "locks": "waits that the server counted",
         "commit": "COMMIT",
-        "untold": "requests on their way: client or network",
+        "request transfer": "requests on their way: client or network",
     }
     for name, key in BUDGET_PARTS.items():
         part_us = getattr(budget, key)
@@ -151,7 +151,7 @@ def _figure(each: Figure) -> str:
 def _rest(report: Report, console: Console) -> None:
     clear = ", ".join(f"{each.suspect} {SUSPECTS[each.suspect].title}" for each in report.innocent)
     if clear:
-        console.print(Text.assemble(("innocent  ", "bold"), clear), soft_wrap=False)
+        console.print(Text.assemble(("ruled out  ", "bold"), clear), soft_wrap=False)
     for each in report.unseen:
         said = f"{each.suspect} {SUSPECTS[each.suspect].title}: {each.why}"
         console.print(Text.assemble(("not seen  ", "bold"), said), soft_wrap=False)

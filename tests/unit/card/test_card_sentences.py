@@ -38,7 +38,7 @@ def test_a_last_cache_that_is_as_slow_as_memory_is_named() -> None:
         *loads(256 * MIB, steady(160.0), steady(100.0)),
     ]
     said = rules.caches(card(loads=slow))
-    assert "costs 90.0 ns, 90% of what memory costs: this machine gets little of that cache" in said
+    assert "costs 90.0 ns, 90% of what memory costs. This machine has little of that cache" in said
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_commits_a_second_follow_from_the_quicker_way_to_sync() -> None:
 
 def test_the_disk_and_the_system_call_are_said_with_their_figures() -> None:
     assert "90.0 µs from this disk, one in a hundred 400 µs or more" in rules.disk_reads(card())
-    assert "A system call costs 140 ns" in rules.system_call(card())
+    assert "An empty system call costs 140 ns" in rules.system_call(card())
     assert "A context switch costs 1.50 µs" in rules.context_switch(card())
 
 

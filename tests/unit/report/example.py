@@ -160,7 +160,7 @@ def example(*, loss: bool = False, trials: int = 6, third_arm: bool = False, **c
             Flag(
                 name="other-load",
                 message="other programs used 0.14 CPUs while 2 CPUs were measured",
-                hint="stop them, or measure longer: the arms met the same, but intervals get wider",
+                hint="stop them, or measure longer: all servers were affected alike, but intervals get wider",
             ),
             Flag(
                 name="server-idle",

@@ -210,7 +210,7 @@ def test_the_machines_card_is_in_the_explanation_and_answers_its_question(tmp_pa
     made = explanation(tmp_path).model_copy(update={"loads": (load,), "card": measured})
     for said in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
         assert "31.0 ns here, and 15.0 ns on huge pages: huge pages under the code are worth a measurement" in said
-        assert "A system call costs 140 ns" in said and "`upshift card` says" not in said
+        assert "An empty system call costs 140 ns" in said and "`upshift card` says" not in said
 
 
 def test_a_card_that_could_not_be_measured_is_said(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_level_steal_and_total_cpu_are_shown() -> None:
 
 def test_the_machine_card_has_its_sentences_notes_and_figures() -> None:
     text = joined(shown(example(card=card(notes=("no room",))), 100))
-    assert "A system call costs 140 ns before it does anything." in text
+    assert "An empty system call costs 140 ns." in text
     assert "NOTE no room" in text
     assert "load in 64 MiB 120 ns (119 to 121) 80.0 ns (79.2 to 80.8)" in text
     assert "A system call" not in shown(example(card=None))

@@ -87,7 +87,7 @@ def test_a_dry_run_says_what_the_proof_takes(
     seen = scanning(tmp_path / "export")
     assert prove_command(monkeypatch, seen, tmp_path, *given) == 0
     said = capsys.readouterr()
-    assert "What would be done." in said.out and "answers" in said.out and "data changed by fix.sql" in said.err
+    assert "Stages, with estimates" in said.out and "answers" in said.out and "data changed by fix.sql" in said.err
     assert prove_command(monkeypatch, seen, tmp_path, *given, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["dry_run"] and [each["name"] for each in told["stages"]] == ["data", "changed data", "answers", "measure"]

@@ -218,7 +218,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="back-log-small",
-        title="Few clients may wait for their connection",
+        title="The queue of new connections is short",
         cause="connections",
         severity="warning",
         source="MySQL manual: Server System Variables, back_log",
@@ -241,7 +241,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="open-files-limit",
-        title="Too few open files cut the caches",
+        title="The open-file limit reduces the caches",
         cause="connections",
         severity="warning",
         source="MySQL 9.7 source: sql/mysqld.cc, adjust_open_files_limit",

@@ -189,7 +189,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="barriers-off",
-        title="The file system does not make the disk write",
+        title="The file system does not flush the disk's cache",
         cause="I/O",
         severity="error",
         source="Linux kernel, Documentation/admin-guide/ext4.rst: barrier",

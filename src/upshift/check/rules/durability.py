@@ -280,7 +280,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="group-commit-delay",
-        title="Commits wait on purpose",
+        title="A setting delays commits",
         cause="durability",
         severity="warning",
         source="MySQL manual: Binary Logging Options and Variables, binlog_group_commit_sync_delay",
@@ -292,7 +292,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="shutdown-crash",
-        title="Each stop is a crash",
+        title="The server skips a clean shutdown",
         cause="durability",
         severity="warning",
         source=f"{_MANUAL}, innodb_fast_shutdown",

@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="redundant-index",
-        title="Indexes that another one begins with",
+        title="Indexes that are a prefix of another",
         cause="schema",
         severity="note",
         source="MySQL manual: Multiple-Column Indexes",

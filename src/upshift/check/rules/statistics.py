@@ -140,7 +140,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="statistics-on-metadata",
-        title="Looking at tables takes their statistics anew",
+        title="Reading metadata recalculates statistics",
         cause="statistics",
         severity="warning",
         source="MySQL manual: Configuring Non-Persistent Optimizer Statistics Parameters",

@@ -149,7 +149,7 @@ def _judgement(judgement: Judgement, *, timed: bool) -> None:
     console.result("")
     if judgement.innocent:
         named = ", ".join(f"{each.suspect} {SUSPECTS[each.suspect].title}" for each in judgement.innocent)
-        console.result(f"innocent: {named}")
+        console.result(f"ruled out: {named}")
     for each in judgement.unseen:
         console.result(f"not seen: {each.suspect} {SUSPECTS[each.suspect].title}: {each.why}")
 

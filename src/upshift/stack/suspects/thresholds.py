@@ -44,11 +44,9 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "C3.rows_per_fetch_size": _at(
         2, "rows of a result in the median, per fetch size", "a result of more parts may be too large to come at once"
     ),
-    "C3.fetch_size": _at(20, "rows a fetch that are few for any result", "a round trip costs more than to send twenty rows"),
+    "C3.fetch_size": _at(20, "rows a fetch that are few for any result", "a round trip costs more than sending twenty rows"),
     "C4.rows": _at(10, "rows of an ordered result in the median", "fewer cost next to nothing more than one"),
-    "C5.share": _at(
-        0.1, "round trips that set or ask the session, of all", "a SET a transaction of ten requests lies at the limit"
-    ),
+    "C5.share": _at(0.1, "round trips that set or ask the session, of all", "one SET in ten requests is the limit"),
     "C6.statements": _at(
         5, "executions of one statement in a loop", "TPC-C's orders have 5 to 15 lines; fewer executions save little as one"
     ),
@@ -62,21 +60,17 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "the client's gap in the median, per median exchange of the run",
         "a loop that does nothing else stays below, also through the proxy on a busy machine",
     ),
-    "C8.share": _at(
-        0.5, "the client's long gaps, of the transactions' time", "with less the client is not the first to look at"
-    ),
+    "C8.share": _at(0.5, "the client's long gaps, of the transactions' time", "below this share, look elsewhere first"),
     "C8.gap_us": _at(
         300,
         "the mean gap of a transaction in microseconds, in the median of those with the same statements",
         "a client that only passes values on stays below, also through the proxy on a busy machine",
     ),
-    "C9.share": _at(
-        0.3, "round trips times the smallest one, of the time", "from here on fewer round trips are the first lever"
-    ),
+    "C9.share": _at(0.3, "round trips times the smallest one, of the time", "above this share, fewer round trips save most"),
     "C9.round_trip_us": _at(
         100, "the smallest round trip in microseconds", "below it is the server's own work for a request, not a distance"
     ),
-    "C10.share": _at(0.1, "small requests that came in parts, of all", "a busy machine takes a few apart by chance"),
+    "C10.share": _at(0.1, "small requests that came in parts, of all", "a busy machine splits a few by chance"),
     "C10.stalls": _at(5, "stalls of 35 to 45 ms", "a few come from the machine; delayed acknowledgements come again and again"),
     "C11.share": _at(
         0.05,
@@ -88,7 +82,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "the same logins in all",
         "fewer are the start of a pool, in whose first moments all captures have few transactions",
     ),
-    "C12.share": _at(0.3, "descriptions of columns, of the bytes received", "below, rows are what the bytes are for"),
+    "C12.share": _at(0.3, "descriptions of columns, of the bytes received", "below this share, most bytes are rows"),
     "C13.texts": _at(10, "different literals in the prepared texts of one statement", "an enumeration in the code has fewer"),
     "P1.examined_per_sent": _at(10, "rows examined per row sent or changed", "a join reads a few rows for each that it sends"),
     "P1.rows": _at(1000, "rows examined by an execution", "fewer are read within a round trip"),
@@ -107,7 +101,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "a busy machine slows all statements; a read of a large table stays far above the others",
     ),
     "P3.rows": _at(1000, "rows sorted by an execution", "fewer are sorted within a round trip"),
-    "P3.disk_tables": _at(0.1, "temporary tables on disk per execution", "one in ten is no exception any more"),
+    "P3.disk_tables": _at(0.1, "temporary tables on disk per execution", "one in ten is frequent"),
     "P5.rows": _at(100, "rows that an index finds and the server looks up", "fewer lie on pages that are read anyway"),
     "P6.times": _at(3, "rows examined, of the other server's", "servers count a join's rows in ways that differ by less"),
     "P6.rows": _at(1000, "rows examined by the plan that examines more", "fewer are read within a round trip"),
@@ -131,7 +125,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
         "microseconds of an execution on the slower server, in the median",
         "less is mostly the clock, and what a server reads while it plans",
     ),
-    "E2.share": _at(0.2, "waits for locks, of the time", "some waiting belongs to rows that many change"),
+    "E2.share": _at(0.2, "waits for locks, of the time", "rows that many transactions change always cause some waits"),
     "E3.share": _at(
         0.3,
         "exchanges of COMMIT without their network, of the time",
