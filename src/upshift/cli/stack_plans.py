@@ -52,7 +52,7 @@ def plans(
     json: _Json = False,
     no_install: _NoInstall = False,
 ) -> None:
-    """Show the plan of each statement in words that hold for every server, and the suspects that the plans show."""
+    """Show the plan of each statement in terms common to all servers, and the suspects that the plans show."""
     from upshift import console
     from upshift.stack.plans.address import read_address
     from upshift.stack.plans.looking import planned
