@@ -67,6 +67,11 @@ class Plan(Value):
     """The CPUs of two arms that are loaded at the same time, and swap them from turn to turn; empty: arms take turns."""
 
     @property
+    def cpus(self) -> tuple[int, ...]:
+        """All CPUs of servers and loads, rising; empty where they are not kept to any."""
+        return tuple(sorted({*self.server_cpus, *self.client_cpus}))
+
+    @property
     def seat(self) -> Seat:
         """The CPUs of one server and its load; those of a duet's other arm are as many."""
         return self.duet[0] if self.duet else Seat(server_cpus=self.server_cpus, client_cpus=self.client_cpus)
@@ -111,9 +116,9 @@ class Slice(Value):
     latency_ms_p95: float | None
     latency_ms_p99: float | None
     other_cpu_s: float
-    """CPU time that no server under test and no client used, on all CPUs: other load on the machine."""
+    """CPU time that no server under test and no client used, on the plan's CPUs: other load on the machine."""
     steal_s: float
-    """CPU time that the hypervisor gave to other machines, on all CPUs."""
+    """CPU time that the hypervisor gave to other machines, on the plan's CPUs."""
     swapped_bytes: int
     settled: bool
     """Whether background work of all servers had calmed down before the load."""

@@ -204,7 +204,7 @@ def _halves(members: Sequence[Slice]) -> dict[int, float]:
 
 def _other_load(groups: Groups, plan: Plan) -> Flag | None:
     slices = list(chain.from_iterable(groups.values()))
-    cpus = _all_cpus(plan)
+    cpus = _width(plan.cpus)
     share = _share_of_all(slices, plan, lambda each: each.other_cpu_s)
     if share <= OTHER_LOAD:
         return None
@@ -292,12 +292,7 @@ def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[str
 
 def _share_of_all(slices: Sequence[Slice], plan: Plan, cpu_s: Callable[[Slice], float]) -> float:
     wall_s = math.fsum(each.wall_s for each in slices)
-    return math.fsum(map(cpu_s, slices)) / (wall_s * _all_cpus(plan)) if wall_s else 0.0
-
-
-def _all_cpus(plan: Plan) -> int:
-    pinned = bool(plan.server_cpus and plan.client_cpus)
-    return len({*plan.server_cpus, *plan.client_cpus}) if pinned else _width(())
+    return math.fsum(map(cpu_s, slices)) / (wall_s * _width(plan.cpus)) if wall_s else 0.0
 
 
 def _width(cpus: tuple[int, ...]) -> int:
