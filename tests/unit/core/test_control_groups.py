@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upshift import control_groups, needs
-from upshift.control_groups import memory_left
+from upshift.control_groups import memory_left_bytes
 from upshift.errors import NotEnoughRoom
 
 MIB = 1 << 20
@@ -57,13 +57,13 @@ def test_what_a_group_leaves(tmp_path: Path, groups: str, files: dict[str, str],
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert memory_left(tmp_path) == left
+    assert memory_left_bytes(tmp_path) == left
 
 
 def test_work_is_refused_that_a_container_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UPSHIFT_NEEDED_MEMORY_BYTES", raising=False)
-    monkeypatch.setattr(control_groups, "memory_left", lambda: None)
+    monkeypatch.setattr(control_groups, "memory_left_bytes", lambda: None)
     needs.require_memory(1 * MIB)
-    monkeypatch.setattr(control_groups, "memory_left", lambda: MIB // 2)
+    monkeypatch.setattr(control_groups, "memory_left_bytes", lambda: MIB // 2)
     with pytest.raises(NotEnoughRoom, match=r"0\.0 GB are free"):
         needs.require_memory(1 * MIB)
