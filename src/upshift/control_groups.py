@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from pathlib import Path, PurePosixPath
 
@@ -55,6 +57,17 @@ def quota_cpus(group: Path) -> float | None:
         return None if text[0] == "max" else int(text[0]) / int(text[1])
     quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def least_quota_cpus(root: Path = Path("/")) -> float | None:
+    """The smallest quota of our groups; None: none has one."""
+    return min((quota for group in of(root / "proc/self", root) if (quota := quota_cpus(group))), default=None)
+
+
+def usable_cpus() -> int:
+    """The CPUs that we may run on, or as many of them as a quota lets us use, rounded up."""
+    allowed = len(os.sched_getaffinity(0))
+    return allowed if (quota := least_quota_cpus()) is None else min(allowed, math.ceil(quota))
 
 
 def memory_left_bytes(root: Path = Path("/")) -> int | None:

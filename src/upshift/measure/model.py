@@ -61,6 +61,8 @@ class Plan(Value):
     server_cpus: tuple[int, ...]
     """Of all servers that are loaded at the same time."""
     client_cpus: tuple[int, ...]
+    quota_cpus: Annotated[float | None, Field(exclude_if=is_empty)] = None
+    """The CPU time that a container may use, as a number of CPUs; None: all of its CPUs'."""
     placement: str
     """How the CPUs of a server and of its load lie to each other, in words."""
     duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
@@ -188,6 +190,7 @@ class Flag(Value):
         "client-saturated",
         "errors",
         "swap",
+        "cpu-quota",
         "buffer-pool-smaller-than-data",
         "warm-up-not-steady",
         "carry-over",

@@ -63,6 +63,7 @@ def find_flags(
         _client_saturated(groups, plan, seats),
         _errors(groups),
         _swap(groups),
+        _cpu_quota(plan),
         _pool_too_small(pool_bytes, data_bytes),
         _not_steady(groups, plan),
         _carry_over(groups),
@@ -129,6 +130,19 @@ def _swap(groups: Groups) -> Flag | None:
         name="swap",
         message=f"the machine swapped {swapped / 1e6:,.0f} MB while measuring",
         hint="all servers of a trial run at once: make the buffer pool smaller or stop other programs",
+    )
+
+
+def _cpu_quota(plan: Plan) -> Flag | None:
+    cpus = _width(plan.cpus)
+    if plan.quota_cpus is None or plan.quota_cpus >= cpus:
+        return None
+    return Flag(
+        name="cpu-quota",
+        message=f"{_counted(cpus, 'CPU')} were measured under a quota of {plan.quota_cpus:g}: servers and loads that use more "
+        "are stopped for up to a tenth of a second at a time",
+        hint="give the container CPUs in place of a quota (docker run --cpuset-cpus=0-3), or start Upshift under `taskset` "
+        "with no more CPUs than the quota",
     )
 
 

@@ -197,7 +197,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
 
 
 def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
-    cpus = len(os.sched_getaffinity(0))
+    cpus = control_groups.usable_cpus()
     memory_gib = control_groups.memory_total_bytes() / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free_bytes = shutil.disk_usage(existing).free

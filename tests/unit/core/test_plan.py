@@ -17,6 +17,7 @@ from fakes import DiskUsage, FakeShell, Output, toolchain
 from upshift import plan
 from upshift.build.recipe import find_recipe
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
+from upshift.measure.quality import find_flags
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
@@ -397,6 +398,16 @@ def test_server_and_load_have_their_own_cpus(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpus)
     made = measuring_plan(Options(trials=3))
     assert (made.server_cpus, made.client_cpus, made.trials) == (server, client, 3)
+
+
+def test_a_plan_knows_of_a_quota_below_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshift.plan.least_quota_cpus", lambda: 1.5)
+    made = measuring_plan(Options())
+    (flag,) = find_flags([], made)
+    assert flag.name == "cpu-quota" and "2 CPUs were measured under a quota of 1.5" in flag.message
+    assert "--cpuset-cpus" in flag.hint
+    assert find_flags([], made.model_copy(update={"quota_cpus": 2.0})) == ()
+    assert "quota_cpus" not in made.model_copy(update={"quota_cpus": None}).model_dump()
 
 
 def test_a_changed_source_is_another_source(tmp_path: Path) -> None:
