@@ -28,7 +28,7 @@ class Machine(Value):
 
 def describe_machine() -> Machine:
     return Machine(
-        cpu=_cpu_model(),
+        cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
         os=_system(),
@@ -46,7 +46,8 @@ def _system() -> str:
         return platform.system()
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """As the kernel names the processor; its architecture where it has no name."""
     found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found[1] if found else platform.machine()
 
