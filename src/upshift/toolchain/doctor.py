@@ -241,7 +241,7 @@ def _cpu_model(read: Callable[[], str]) -> str:
 def _try(shell: Shell, *argv: str) -> Completed | None:
     """How a short command ends; None when the program is not there."""
     try:
-        return shell.run(Command(argv, env={"LC_ALL": "C"}), check=False, timeout_s=_PROBE_TIMEOUT_S)
+        return shell.run(Command(argv), check=False, timeout_s=_PROBE_TIMEOUT_S)
     except MissingTool:
         return None
 
