@@ -183,6 +183,12 @@ def test_files_are_named_by_their_absolute_paths(tmp_path: Path, monkeypatch: py
     assert (Options(recipe="plain").recipe, Options(source="apt").source) == ("plain", "apt")
 
 
+@pytest.mark.parametrize("named", [{"source": "~nobody-of-this-name/mysql"}, {"workloads": ("~nobody-of-this-name/w.toml",)}])
+def test_the_home_of_an_unknown_user_is_no_path(named: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"~nobody-of-this-name/.* names a path that is none"):
+        Options.model_validate(named)
+
+
 def test_a_workload_of_another_server(tmp_path: Path) -> None:
     file = tmp_path / "pg.toml"
     file.write_text('server = "postgresql"\nfill = { command = ["f"] }\nload = { command = ["l"] }\n')
