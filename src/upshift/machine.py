@@ -8,8 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import psutil
-
+from upshift.control_groups import memory_total_bytes
 from upshift.values import Value
 
 
@@ -19,6 +18,7 @@ class Machine(Value):
     cpu: str
     cpus: int
     memory_bytes: int
+    """Taken or not; in a container its limit."""
     os: str
     kernel: str
     virtual: str
@@ -30,7 +30,7 @@ def describe_machine() -> Machine:
     return Machine(
         cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=memory_total_bytes(),
         os=_system(),
         kernel=platform.release(),
         virtual=_virtual(),

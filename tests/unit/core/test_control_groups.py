@@ -10,6 +10,7 @@ import pytest
 from upshift import control_groups, needs
 from upshift.control_groups import least_quota_cpus, memory_left_bytes, usable_cpus
 from upshift.errors import NotEnoughRoom
+from upshift.machine import describe_machine
 
 MIB = 1 << 20
 
@@ -92,6 +93,12 @@ def _write(root: Path, groups: str, files: dict[str, str]) -> None:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+
+
+def test_a_report_names_the_container_s_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text(str(512 * MIB))
+    monkeypatch.setattr(control_groups, "of", lambda _process: [tmp_path])
+    assert describe_machine().memory_bytes == 512 * MIB
 
 
 def test_work_is_refused_that_a_container_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
