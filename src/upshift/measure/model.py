@@ -227,7 +227,7 @@ class Reached(Value):
     expected: float
     """For all trials, as the first stage let expect, at 95 % for each comparison."""
     reached: float
-    """The widest of the intervals that count, at the experiment's confidence."""
+    """The widest of the intervals that count, at the experiment's confidence; 1e9 where one of them has no bounds."""
     first_stage: int
     trials: int
 
