@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from pathlib import Path, PurePosixPath
 
@@ -40,7 +42,8 @@ def _group_paths(process: Path) -> dict[str, str]:
     return {controllers: path for _number, controllers, path in lines}
 
 
-def memory_limit(group: Path) -> int | None:
+def memory_limit_bytes(group: Path) -> int | None:
+    """What a group may hold, by its own limit; None: it has none."""
     for name in ("memory.max", "memory.limit_in_bytes"):
         text = _read(group / name).strip()
         if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
@@ -48,18 +51,30 @@ def memory_limit(group: Path) -> int | None:
     return None
 
 
-def cpu_quota(group: Path) -> float | None:
+def quota_cpus(group: Path) -> float | None:
+    """The CPU time that a group may use within a period, as a number of CPUs; None: it has no quota."""
     if text := _read(group / "cpu.max").split():
         return None if text[0] == "max" else int(text[0]) / int(text[1])
     quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
-def memory_left(root: Path = Path("/")) -> int | None:
+def least_quota_cpus(root: Path = Path("/")) -> float | None:
+    """The smallest quota of our groups; None: none has one."""
+    return min((quota for group in of(root / "proc/self", root) if (quota := quota_cpus(group))), default=None)
+
+
+def usable_cpus() -> int:
+    """The CPUs that we may run on, or as many of them as a quota lets us use, rounded up."""
+    allowed = len(os.sched_getaffinity(0))
+    return allowed if (quota := least_quota_cpus()) is None else min(allowed, math.ceil(quota))
+
+
+def memory_left_bytes(root: Path = Path("/")) -> int | None:
     """Bytes that our groups leave us of their limits; what they hold of the page cache can be had. None: no limit."""
     left = []
     for group in of(root / "proc/self", root):
-        if limit := memory_limit(group):
+        if limit := memory_limit_bytes(group):
             used = next((text for name in _USED if (text := _read(group / name).strip()).isdigit()), "0")
             left.append(limit - max(0, int(used) - _page_cache(_read(group / "memory.stat"))))
     return max(0, min(left)) if left else None
@@ -76,12 +91,12 @@ def _page_cache(statistics: str) -> int:
 def memory_available_bytes() -> int:
     """What may still be taken: of the machine's memory, and of a container's limit."""
     available = int(psutil.virtual_memory().available)
-    return available if (left := memory_left()) is None else min(available, left)
+    return available if (left := memory_left_bytes()) is None else min(available, left)
 
 
 def memory_total_bytes() -> int:
     """What there is, taken or not: the machine's memory, or a container's limit."""
-    limits = (memory_limit(group) for group in of(Path("/proc/self")))
+    limits = (memory_limit_bytes(group) for group in of(Path("/proc/self")))
     return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit)])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 
 from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs
+from upshift.control_groups import usable_cpus
 from upshift.explain.recording import recording_s
 from upshift.measure.model import Load, Plan
 from upshift.measure.pilot import pilot_load_s
@@ -214,7 +214,7 @@ def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str,
     """Seconds that the options ask for, however fast the machine is."""
     loads = loads_of(options.workloads, options.held_out, options.connections)
     workloads = len(options.workloads) + len(options.held_out)
-    rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * len(os.sched_getaffinity(0))))
+    rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * usable_cpus()))
     training_s = rounds * (options.train_s + 12)
     tests_s = _TEST_SUITES_S if recipe.training_tests == "profile" else _TEST_S * len(recipe.training_tests.split(","))
     return {
@@ -223,7 +223,7 @@ def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str,
         Stage.POST_LINK: tests_s if recipe.training == "mtr" else training_s,
         Stage.CARD: options.card_s,
         Stage.MEASURE: plan.budget_s or pilot_s(plan, arms, loads) + plan.trials * trial_s(plan, arms, loads),
-        Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / len(os.sched_getaffinity(0))),
+        Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / usable_cpus()),
         Stage.EXPLAIN: _explained_s(options.explain_s),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,
     }

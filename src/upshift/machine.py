@@ -8,8 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import psutil
-
+from upshift.control_groups import memory_total_bytes
 from upshift.values import Value
 
 
@@ -19,6 +18,7 @@ class Machine(Value):
     cpu: str
     cpus: int
     memory_bytes: int
+    """Taken or not; in a container its limit."""
     os: str
     kernel: str
     virtual: str
@@ -28,9 +28,9 @@ class Machine(Value):
 
 def describe_machine() -> Machine:
     return Machine(
-        cpu=_cpu_model(),
+        cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=memory_total_bytes(),
         os=_system(),
         kernel=platform.release(),
         virtual=_virtual(),
@@ -46,7 +46,8 @@ def _system() -> str:
         return platform.system()
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """As the kernel names the processor; its architecture where it has no name."""
     found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found[1] if found else platform.machine()
 

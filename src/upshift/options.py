@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, FiniteFloat
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.explain.recording import SHORTEST_S
 from upshift.package.service import Part
+from upshift.paths import paths_of
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -21,8 +22,11 @@ LEAD_S = 0.3
 
 
 def _absolute(path: str | None) -> str | None:
-    """A run that is resumed in another folder must find the same files."""
-    return path if path in (None, "apt") else str(Path(path).expanduser().resolve())
+    """A run that is resumed in another folder must find the same files. Raises UsageError for what cannot be a path."""
+    if path in (None, "apt"):
+        return path
+    with paths_of(path):
+        return str(Path(path).expanduser().resolve())
 
 
 def _absolute_file(name: str | None) -> str | None:

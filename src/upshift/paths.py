@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from upshift.errors import UsageError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -11,12 +15,34 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 def cache_dir() -> Path:
     """The cache: ``$UPSHIFT_CACHE``, else ``$XDG_CACHE_HOME/upshift``, else ``~/.cache/upshift``.
 
-    It holds ``stages/`` (results by content hash), ``runs/`` and ``downloads/``. All of it can be deleted at any time.
+    Absolute, as commands run in other folders: a relative ``$UPSHIFT_CACHE`` lies below the current folder, and a relative
+    ``$XDG_CACHE_HOME`` is ignored, as the XDG Base Directory Specification says.
+
+    It holds ``stages/`` (results by content hash), ``runs/``, ``sources/``, ``apt/`` (a private apt root), ``target/`` (the
+    programs of ``crates/``), ``drivers/`` and ``scratch/``. All of it can be deleted when no command runs.
+    Raises UsageError where there is no home.
     """
     if explicit := os.environ.get("UPSHIFT_CACHE"):
         return Path(explicit).resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "upshift"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if base.is_absolute():
+        return base / "upshift"
+    try:
+        return Path.home() / ".cache" / "upshift"
+    except RuntimeError as error:
+        raise UsageError(
+            "there is no home for the cache: HOME is not set, and the system does not know this user",
+            "set UPSHIFT_CACHE to a folder on a disk with room",
+        ) from error
+
+
+@contextlib.contextmanager
+def paths_of(where: str) -> Iterator[None]:
+    """Raises UsageError where a path within cannot be one: the home of an unknown user, or a letter that no name has."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{where} names a path that is none: {error}", "write paths out in full") from error
 
 
 def shipped(folder: str) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from upshift import needs
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.build.whole import headers_bytes
+from upshift.control_groups import least_quota_cpus
 from upshift.door import (
     data_format,
     refuse_environment,
@@ -240,6 +241,7 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
         headline_connections=max(options.connections),
         server_cpus=placement.server_cpus,
         client_cpus=placement.client_cpus,
+        quota_cpus=least_quota_cpus(),
         placement=placement.words,
         duet=placement.duet,
     )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from upshift.shell import Command
 
 _PR_SET_PDEATHSIG = 1
+# What commands print is read: neither its words nor its figures may follow the user's language. LANGUAGE goes before the
+# locale in glibc's messages. Where the system has no C.UTF-8, programs behave as in C.
+_LOCALE = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 _GRACE_S = 3.0
 _POLL_S = 0.02
 # The kernel may have been built without these lists.
@@ -138,7 +141,7 @@ def start(command: Command, stdout: int | IO[bytes]) -> SystemProcess:
         return subprocess.Popen(
             command.argv,
             cwd=command.cwd,
-            env={**os.environ, **command.env},
+            env={**os.environ, **_LOCALE, **command.env},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.STDOUT,

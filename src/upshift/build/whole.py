@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from upshift.build import pch_launcher
 from upshift.build.model import Build
 from upshift.build.ninja import run_ninja, steps
 from upshift.build.recipe import Recipe
-from upshift.control_groups import memory_available_bytes
+from upshift.control_groups import memory_available_bytes, usable_cpus
 from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
 from upshift.server.kind import SourceKind
@@ -34,8 +33,8 @@ _HEADERS = "pch"
 
 
 def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
-    """As many compilers as there are CPUs that this process may use, and as free memory holds; says when memory bounds them."""
-    cpus = len(os.sched_getaffinity(0))
+    """As many compilers as there are CPUs whose time we may use, and as free memory holds; says when memory bounds them."""
+    cpus = usable_cpus()
     available_bytes = memory_available_bytes()
     held = max(1, available_bytes // MEMORY_PER_JOB_BYTES)
     if held >= cpus:

@@ -52,7 +52,7 @@ def find_address(
     Raises UsageError for what cannot be an address, MissingTool when a login path cannot be read.
     """
     found: dict[str, str] = {}
-    files = [defaults_file] if defaults_file else [Path(each).expanduser() for each in _FILES]
+    files = [defaults_file] if defaults_file else [_at_home(each) for each in _FILES]
     if defaults_file and not defaults_file.is_file():
         raise UsageError(f"there is no option file {defaults_file}", "name one with a section [client]")
     if defaults_file and not _readable(defaults_file):
@@ -144,8 +144,13 @@ def _value(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), value)
 
 
+def _at_home(name: str) -> Path:
+    """Absent where this user has no home: Path.expanduser would raise."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
 def _of_login_path(name: str, environment: Mapping[str, str]) -> dict[str, str]:
-    file = Path(environment.get("MYSQL_TEST_LOGIN_FILE") or Path.home() / ".mylogin.cnf")
+    file = Path(environment.get("MYSQL_TEST_LOGIN_FILE") or _at_home("~/.mylogin.cnf"))
     if not _readable(file):
         raise UsageError(f"there is no login file {file}", f"mysql_config_editor set --login-path={name} writes it")
     found = _of_file(_decrypted(file.read_bytes(), file), str(file), (name,))

@@ -44,7 +44,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
     memory = _fields(root / "proc/meminfo")
     own = _fields(process / "status")
     groups = control_groups.of(process, root)
-    limits = [limit for each in groups if (limit := control_groups.memory_limit(each))]
+    limits = [limit for each in groups if (limit := control_groups.memory_limit_bytes(each))]
     total = memory["MemTotal"]
     least = min([total, *limits])
     # A buffer pool in reserved huge pages (large_pages) is not in VmRSS.
@@ -57,7 +57,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         swapped_bytes=own.get("VmSwap", 0),
         swap_bytes=memory.get("SwapTotal", 0),
         others_bytes=max(0, total - memory.get("MemAvailable", total) - resident),
-        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := control_groups.cpu_quota(each)))]),
+        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := control_groups.quota_cpus(each)))]),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
         huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),

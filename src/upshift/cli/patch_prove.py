@@ -77,6 +77,7 @@ def prove(
     from upshift.prove.proving import refuse_servers
     from upshift.prove.suites import title_of
     from upshift.prove.terminal import lines
+    from upshift.run.directory import write_json
     from upshift.server.kinds import default_kind
     from upshift.shell import SystemShell
     from upshift.values import checked
@@ -104,7 +105,7 @@ def prove(
 
     def kept(proof: Proof) -> None:
         if keep:
-            (keep / "proof.json").write_text(proof.model_dump_json(indent=2))
+            write_json(keep / "proof.json", proof.model_dump(mode="json"))
 
     shell = SystemShell()
     try:

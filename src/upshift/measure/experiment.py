@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def run_experiment(
     driven: Any = None,
     without: Collection[str] = (),
     judged: Metric | None = None,
-    sample: Sample = kernel.usage,
+    sample: Sample | None = None,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
@@ -77,9 +78,11 @@ def run_experiment(
     ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
     count, and the result speaks of the others alone. ``judged`` is compared though others only describe by it.
     ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
-    swap. Raises UsageError for an impossible plan, LoadFailed and ServerFailed as the bench does.
+    swap; None: the kernel's counts, on the plan's CPUs. Raises UsageError for an impossible plan, LoadFailed and ServerFailed
+    as the bench does.
     """
     _check(plan, arms, baselines, loads)
+    sample = sample or partial(kernel.usage, cpus=plan.cpus)
     store = Samples(samples, experiment_hash(plan, arms, loads, driven))
     arms = [arm for arm in arms if arm.name not in without]
     per_trial = plan.rounds * len(arms) * len(loads)

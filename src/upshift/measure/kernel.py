@@ -9,14 +9,20 @@ system time most kernels only sample, once a tick: of 200 ticks in a slice of 2 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import psutil
 
 from upshift.errors import ServerFailed
 from upshift.process import descendants, of_threads
 
+_STAT = Path("/proc/stat")
+_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Of a CPU's line, in ticks (Linux's Documentation/filesystems/proc.rst)."""
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 # What clock_getcpuclockid(3) returns on Linux: a process's number, inverted, above three bits of which 2 means
 # "nanoseconds on a CPU".
@@ -35,9 +41,9 @@ class Usage:
     run_delay_s: float
     """Time in which their threads were ready to run and waited for a CPU; of threads that have not ended."""
     machine_busy_cpu_s: float
-    """Of all CPUs: everything but idle, waiting for disks, and steal."""
+    """On the plan's CPUs: everything but idle, waiting for disks, and steal."""
     steal_s: float
-    """Of all CPUs: time in which the hypervisor ran something else although a process here was ready to run."""
+    """On the plan's CPUs: time in which the hypervisor ran something else although a process here was ready to run."""
     swapped_bytes: int
     """In and out, of the whole machine."""
 
@@ -46,9 +52,9 @@ class Usage:
         return Usage(**{each.name: getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)})
 
 
-def usage(pid: int) -> Usage:
-    """Totals now, for the process ``pid`` with all that it started, and for the machine. Raises ServerFailed when there is
-    none.
+def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
+    """Totals now, for the process ``pid`` with all that it started, and for ``cpus``; where none is named, for all CPUs.
+    Raises ServerFailed when there is no such process.
     """
     try:
         total_ns, user_s, system_s, run_delay_ns = _of_process(pid)
@@ -59,17 +65,28 @@ def usage(pid: int) -> Usage:
             child_ns, child_user_s, child_system_s, child_delay_ns = _of_process(child)
             total_ns, run_delay_ns = total_ns + child_ns, run_delay_ns + child_delay_ns
             user_s, system_s = user_s + child_user_s, system_s + child_system_s
-    machine = psutil.cpu_times()
+    machine = _of_cpus(cpus)
     swap = psutil.swap_memory()
     return Usage(
         total_cpu_s=total_ns / 1e9,
         user_cpu_s=user_s,
         system_cpu_s=system_s,
         run_delay_s=run_delay_ns / 1e9,
-        machine_busy_cpu_s=sum(getattr(machine, name, 0.0) for name in _BUSY),
-        steal_s=getattr(machine, "steal", 0.0),
+        machine_busy_cpu_s=sum(machine[name] for name in _BUSY),
+        steal_s=machine["steal"],
         swapped_bytes=swap.sin + swap.sout,
     )
+
+
+def _of_cpus(cpus: Collection[int]) -> dict[str, float]:
+    """Seconds by column, summed over ``cpus`` or all. By number: an offline CPU has no line, so that a line's place says
+    nothing.
+    """
+    with _STAT.open() as file:
+        lines = [line.split() for line in file if line.startswith("cpu") and line[3].isdigit()]
+    counted = [map(int, ticks) for name, *ticks in lines if not cpus or int(name[3:]) in cpus]
+    ticks_a_s = os.sysconf("SC_CLK_TCK")
+    return {name: sum(ticks) / ticks_a_s for name, *ticks in zip(_COLUMNS, *counted, strict=False)}
 
 
 def _of_process(pid: int) -> tuple[float, float, float, int]:

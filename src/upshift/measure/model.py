@@ -61,10 +61,17 @@ class Plan(Value):
     server_cpus: tuple[int, ...]
     """Of all servers that are loaded at the same time."""
     client_cpus: tuple[int, ...]
+    quota_cpus: Annotated[float | None, Field(exclude_if=is_empty)] = None
+    """The CPU time that a container may use, as a number of CPUs; None: all of its CPUs'."""
     placement: str
     """How the CPUs of a server and of its load lie to each other, in words."""
     duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
     """The CPUs of two arms that are loaded at the same time, and swap them from turn to turn; empty: arms take turns."""
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All CPUs of servers and loads, rising; empty where they are not kept to any."""
+        return tuple(sorted({*self.server_cpus, *self.client_cpus}))
 
     @property
     def seat(self) -> Seat:
@@ -111,9 +118,9 @@ class Slice(Value):
     latency_ms_p95: float | None
     latency_ms_p99: float | None
     other_cpu_s: float
-    """CPU time that no server under test and no client used, on all CPUs: other load on the machine."""
+    """CPU time that no server under test and no client used, on the plan's CPUs: other load on the machine."""
     steal_s: float
-    """CPU time that the hypervisor gave to other machines, on all CPUs."""
+    """CPU time that the hypervisor gave to other machines, on the plan's CPUs."""
     swapped_bytes: int
     settled: bool
     """Whether background work of all servers had calmed down before the load."""
@@ -183,6 +190,7 @@ class Flag(Value):
         "client-saturated",
         "errors",
         "swap",
+        "cpu-quota",
         "buffer-pool-smaller-than-data",
         "warm-up-not-steady",
         "carry-over",
@@ -219,7 +227,7 @@ class Reached(Value):
     expected: float
     """For all trials, as the first stage let expect, at 95 % for each comparison."""
     reached: float
-    """The widest of the intervals that count, at the experiment's confidence."""
+    """The widest of the intervals that count, at the experiment's confidence; 1e9 where one of them has no bounds."""
     first_stage: int
     trials: int
 

@@ -63,6 +63,7 @@ def find_flags(
         _client_saturated(groups, plan, seats),
         _errors(groups),
         _swap(groups),
+        _cpu_quota(plan),
         _pool_too_small(pool_bytes, data_bytes),
         _not_steady(groups, plan),
         _carry_over(groups),
@@ -129,6 +130,19 @@ def _swap(groups: Groups) -> Flag | None:
         name="swap",
         message=f"the machine swapped {swapped / 1e6:,.0f} MB while measuring",
         hint="all servers of a trial run at once: make the buffer pool smaller or stop other programs",
+    )
+
+
+def _cpu_quota(plan: Plan) -> Flag | None:
+    cpus = _width(plan.cpus)
+    if plan.quota_cpus is None or plan.quota_cpus >= cpus:
+        return None
+    return Flag(
+        name="cpu-quota",
+        message=f"{_counted(cpus, 'CPU')} were measured under a quota of {plan.quota_cpus:g}: servers and loads that use more "
+        "are stopped for up to a tenth of a second at a time",
+        hint="give the container CPUs in place of a quota (docker run --cpuset-cpus=0-3), or start Upshift under `taskset` "
+        "with no more CPUs than the quota",
     )
 
 
@@ -204,7 +218,7 @@ def _halves(members: Sequence[Slice]) -> dict[int, float]:
 
 def _other_load(groups: Groups, plan: Plan) -> Flag | None:
     slices = list(chain.from_iterable(groups.values()))
-    cpus = _all_cpus(plan)
+    cpus = _width(plan.cpus)
     share = _share_of_all(slices, plan, lambda each: each.other_cpu_s)
     if share <= OTHER_LOAD:
         return None
@@ -292,12 +306,7 @@ def _shares(groups: Groups, cpu_s: Callable[[Slice], float], cpus: Callable[[str
 
 def _share_of_all(slices: Sequence[Slice], plan: Plan, cpu_s: Callable[[Slice], float]) -> float:
     wall_s = math.fsum(each.wall_s for each in slices)
-    return math.fsum(map(cpu_s, slices)) / (wall_s * _all_cpus(plan)) if wall_s else 0.0
-
-
-def _all_cpus(plan: Plan) -> int:
-    pinned = bool(plan.server_cpus and plan.client_cpus)
-    return len({*plan.server_cpus, *plan.client_cpus}) if pinned else _width(())
+    return math.fsum(map(cpu_s, slices)) / (wall_s * _width(plan.cpus)) if wall_s else 0.0
 
 
 def _width(cpus: tuple[int, ...]) -> int:

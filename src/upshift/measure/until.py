@@ -43,13 +43,13 @@ def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: fl
 
 
 def reached(found: Iterable[Comparison], plan: Plan, baseline: str, trials: int, expected: float) -> Reached | None:
-    """How wide the widest of these intervals became; None when no width was asked for."""
+    """How wide the widest of these intervals became, one without bounds before all; None when no width was asked for."""
     if plan.until is None:
         return None
     widths = [
-        math.sqrt(each.ci_high / each.ci_low) - 1
+        math.sqrt(each.ci_high / each.ci_low) - 1 if each.ci_low > 0 and each.ci_high < UNBOUNDED_HIGH else UNBOUNDED_HIGH
         for each in found
-        if each.baseline == baseline and each.ci_low > 0 and _counts(plan, each.held_out, each.connections, each.metric)
+        if each.baseline == baseline and _counts(plan, each.held_out, each.connections, each.metric)
     ]
     return Reached(
         asked=plan.until,

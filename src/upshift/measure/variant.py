@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -16,6 +15,7 @@ from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
+from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
@@ -112,7 +112,8 @@ def find_variant(named: str) -> Variant:
     Raises UsageError when it is neither.
     """
     name, _, given = named.rpartition("=")
-    path = Path(given).expanduser().resolve()
+    with paths_of(named):
+        path = Path(given).expanduser().resolve()
     if path.suffix == ".toml":
         return _read(name or path.stem, path)
     return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(_executable(path, given), None))
@@ -171,15 +172,6 @@ def size_bytes(text: str) -> int:
     unit = _SIZES.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     return int(digits) * unit if digits.isdecimal() else 0
-
-
-@contextlib.contextmanager
-def paths_of(where: str) -> Iterator[None]:
-    """Raises UsageError where a path within cannot be one: the home of an unknown user, or a letter that no name has."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"{where} names a path that is none: {error}", "write paths out in full") from error
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

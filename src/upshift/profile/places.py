@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from upshift.control_groups import memory_available_bytes
+from upshift.control_groups import memory_available_bytes, usable_cpus
 from upshift.errors import ServerFailed
 from upshift.server.kind import ServerKind
 from upshift.shell import Command, Completed, Process, Shell
@@ -34,14 +34,14 @@ class Places:
 
     @classmethod
     def for_workloads(cls, kind: ServerKind, workloads: Sequence[Workload], a_cpu: int = MOST_A_CPU) -> Places:
-        """As many as there are workloads, at most ``a_cpu`` a CPU, and no more than the free memory holds.
+        """As many as there are workloads, at most ``a_cpu`` a usable CPU, and no more than the free memory holds.
 
         Each has CPUs of its own, if there are as many: a profile counts what was executed, not how fast.
         """
         pools = [kind.pool_bytes({**kind.settings(), **workload.settings}) or 0 for workload in workloads]
         by_memory = memory_available_bytes() // (max(pools, default=0) + _BESIDE_POOL_BYTES)
         cpus = sorted(os.sched_getaffinity(0))
-        return cls(divided(cpus, min(len(workloads), by_memory, a_cpu * len(cpus))))
+        return cls(divided(cpus, min(len(workloads), by_memory, a_cpu * usable_cpus())))
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upshift.build.cmake import source_of
+from upshift.control_groups import usable_cpus
 from upshift.errors import UsageError, VerifyFailed
 from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Mode, Part
@@ -100,7 +100,7 @@ def _part(
     declared = {each.name for each in differing_tests(asked.allow)}
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
-        jobs = len(os.sched_getaffinity(0))
+        jobs = usable_cpus()
         return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()

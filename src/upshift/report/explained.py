@@ -238,8 +238,8 @@ def unsure(load: Explained) -> list[str]:
     said = [
         f"{words.count(small, 'function or way into the kernel', 'functions and ways into the kernel')} had too few samples "
         "for rows of their own; they are in the rows of others.",
-        f"Rows have intervals of {load.confidence:.1%} confidence, widened for what changed between blocks: shares varied "
-        f"{load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
+        f"Rows have intervals of {words.percent(load.confidence)} confidence, widened for what changed between blocks: shares "
+        f"varied {load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
         "Each server was started once: what the luck of a start changes is in no interval.",
         _about_waits(load),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime
+from upshift.report import words
 
 GROUPS: Mapping[Group, str] = {
     "wake-ups": "wake-ups and waits of threads",
@@ -61,9 +62,10 @@ def why_kernel(group: KernelGroup) -> str:
 
 def about_kernel(kernel: KernelTime) -> str:
     """How the kernel's time is explained, and what its figures do not tell."""
-    said = f"Time is by samples, calls are counted in turns of their own; intervals are of {kernel.confidence:.1%} confidence."
+    intervals = f"intervals are of {words.percent(kernel.confidence)} confidence."
     if not any(group.calls for group in kernel.groups):
-        return f"Time is by samples; intervals are of {kernel.confidence:.1%} confidence."
+        return f"Time is by samples; {intervals}"
+    said = f"Time is by samples, calls are counted in turns of their own; {intervals}"
     if any(each.us_a_call and each.us_a_call.verdict != "not told apart" for each in kernel.groups):
         said += (
             " Both servers have the same kernel: a call that takes another time did more or less in it, or found more or less "

@@ -260,7 +260,7 @@ def reached_sentence(each: Reached) -> str:
     """What came of ``--until``, without a full stop."""
     widest = f"the widest interval of the headline is {each.reached:.1%} either way"
     if each.reached >= UNBOUNDED_HIGH:
-        widest = "no interval of the headline is known"
+        widest = "not every interval of the headline is known"
     return (
         f"Intervals of {each.asked:.1%} either way were asked for: "
         f"{count(each.first_stage, 'trial')} said how far trials spread, {each.trials:,} were measured in all, "

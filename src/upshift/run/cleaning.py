@@ -113,11 +113,21 @@ def _used(kind: Kind, folder: Path, uses: Mapping[str, frozenset[str]], leaving:
 
 
 def _sources(run: RunDirectory, sources: Path) -> Iterator[str]:
-    """The folders of ``sources`` that a run's source lies in."""
+    """The folders of ``sources`` that a run's source lies in: all of them where a damaged file does not tell."""
     for file in run.path.glob("stages/source-*/stage.json"):
-        path = Path(json.loads(file.read_text())["output"]["path"]).resolve()
-        if path.is_relative_to(sources.resolve()):
+        path = _path_in(file)
+        if path is None:
+            yield from (folder.name for folder in sources.glob("*"))
+        elif path.is_relative_to(sources.resolve()):
             yield path.relative_to(sources.resolve()).parts[0]
+
+
+def _path_in(file: Path) -> Path | None:
+    """Of the source that a stage unpacked; None where the file cannot be read, or another version wrote it."""
+    try:
+        return Path(json.loads(file.read_text())["output"]["path"]).resolve()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _size_bytes(folder: Path) -> int:

@@ -142,13 +142,13 @@ class RunDirectory:
         file = self.path / "stages.jsonl"
         if not file.is_file():
             return ()
-        by_name: dict[str, StageRecord] = {}
+        by_folder: dict[str, StageRecord] = {}
         for line in file.read_text().splitlines():
             # A line that a full disk cut short is not worth losing the run for.
             with contextlib.suppress(ValidationError):
                 record = StageRecord.model_validate_json(line)
-                by_name[record.name] = record
-        return tuple(by_name.values())
+                by_folder[record.folder or record.name] = record
+        return tuple(by_folder.values())
 
 
 def runs_dir() -> Path:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from upshift.values import Value
+from typing import Annotated
+
+from pydantic import Field
+
+from upshift.values import Value, is_empty
 
 
 class StageRecord(Value):
@@ -13,3 +17,5 @@ class StageRecord(Value):
     cpu_s: float
     peak_memory_bytes: int
     cached: bool
+    folder: Annotated[str, Field(exclude_if=is_empty)] = ""
+    """Of its result, which tells stages of one name apart; empty in a record of an earlier Upshift."""

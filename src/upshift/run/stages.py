@@ -76,8 +76,9 @@ class Stages:
         self._progress.stage_started(name)
         if kept := _read_kept(done, output, works):
             record, result = kept
+            record = record.model_copy(update={"folder": folder.name})
             self._use(folder)
-            if not any(earlier.name == name for earlier in self._run.records()):
+            if not any(earlier.folder == folder.name for earlier in self._run.records()):
                 self._run.add_record(record)
             self._progress.stage_ended(record)
             return result
@@ -85,7 +86,7 @@ class Stages:
         self._use(folder)
         with _Meter(folder / _SPENT) as meter:
             result = action(Workbench(folder, self._shell, self._run.log(name), self._progress))
-        record = StageRecord(name=name, cached=False, **meter.spent())
+        record = StageRecord(name=name, folder=folder.name, cached=False, **meter.spent())
         if lasts(result):
             # Files elsewhere are not its own: the compiler's change with each update of the system.
             own = (self._store.parent, self._run.path)

@@ -13,7 +13,7 @@ from upshift.profile import gcc
 from upshift.profile.gate import refuse_another_source
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.source.model import Source
-from upshift.stages.keys import SOMEWHERE, configured, headers_key
+from upshift.stages.keys import SOMEWHERE, configured, headers_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.toolchain import flags
@@ -51,6 +51,7 @@ def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, 
         "targets": lab.kind.targets,
         "configure": configured(lab.kind, source, shared, toolchain, _lto(recipe, jobs=1), relocations),
         "headers": headers_key(lab.kind, shared),
+        **processor_key(shared),
     }
     made = lab.stages.run(Stage.PLAIN_BUILD, Build, action, inputs=inputs, goes_on=True, works=lambda kept: _starts(lab, kept))
     return made.model_copy(update={"recipe": recipe})
@@ -85,6 +86,7 @@ def build_instrumented(
         "parsed": bitcode.PARSE_FLAGS,
         "flags": added,
         "headers": headers,
+        **processor_key(shared),
         "toolchain": toolchain,
         "plain": plain,
         "hot_set": hot_set,
@@ -129,6 +131,7 @@ def build_optimised(
         "hot_set": hot_set,
         "flags": (flags.use(recipe.toolchain, SOMEWHERE) if gated else Flags()) + _lto(recipe, jobs=1),
         "headers": headers_key(lab.kind, shared),
+        **processor_key(shared),
         "profile": gated.profile if gated else None,
     }
     made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, version=VERSION, goes_on=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from upshift.instructions.experiment import count_all, nothing_counted
 from upshift.instructions.model import Instructions
 from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, NOTHING_COUNTS_FUNCTIONS, find_bolt, find_tool
+from upshift.machine import cpu_model
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
 from upshift.stages.keys import files_key, program_key
@@ -14,6 +15,9 @@ from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.workbench import Workbench
+
+VERSION = 1
+"""Raised when the commands of a count change, or how many transactions are sent: no key holds them."""
 
 
 def count_instructions(
@@ -62,9 +66,13 @@ def count_instructions(
         "data": {name: each.sha256 for name, each in filled.items()},
         "server": (kind.settings(), kind.repeatable()),
         "tool": tool,
+        # Libraries choose their code by it, and a simulation its caches.
+        "cpu": cpu_model(),
         **({"by": "function"} if by_function else {}),
     }
-    found = lab.stages.run(Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, lasts=lambda found: not found.not_counted)
+    found = lab.stages.run(
+        Stage.INSTRUCTIONS, Instructions, action, inputs=inputs, version=VERSION, lasts=lambda found: not found.not_counted
+    )
     if found.source == "none":
         return found
     silent = tuple(f"workload '{each.name}' has no [fixed] command" for each in asked if each.fixed is None)

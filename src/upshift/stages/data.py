@@ -15,6 +15,11 @@ from upshift.values import Value
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
+VERSION = 2
+"""Raised when what fills data changes beside the workload's own command: no key holds it."""
+CHANGED_VERSION = 1
+"""Raised when what changes data changes beside the statements."""
+
 
 class Filled(Value):
     """A data folder that the workloads have filled."""
@@ -46,7 +51,7 @@ def change_data(
         "statements": list(statements.values()),
         "settings": {**kind.settings(), **settings},
     }
-    return lab.stages.run(Stage.CHANGED_DATA, Filled, action, inputs=inputs)
+    return lab.stages.run(Stage.CHANGED_DATA, Filled, action, inputs=inputs, version=CHANGED_VERSION)
 
 
 def _read(file: Path) -> str:
@@ -79,4 +84,4 @@ def fill_data(
         **fills_key(workloads),
         "settings": {**kind.settings(), **data.settings_of(workloads), **settings},
     }
-    return lab.stages.run(name, Filled, action, inputs=inputs, version=2)
+    return lab.stages.run(name, Filled, action, inputs=inputs, version=VERSION)

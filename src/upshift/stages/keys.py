@@ -11,6 +11,7 @@ from typing import Any
 from upshift.build import pch_launcher
 from upshift.build.recipe import Recipe
 from upshift.build.whole import configure_command
+from upshift.machine import cpu_model
 from upshift.native.programs import programs_dir
 from upshift.server.kind import Program, ServerKind, SourceKind
 from upshift.source.model import Source
@@ -74,6 +75,12 @@ def configured(
     """The CMake command of a whole build."""
     command = configure_command(kind, source, recipe, toolchain, SOMEWHERE, (), extra=extra, relocations=relocations)
     return command.argv
+
+
+def processor_key(recipe: Recipe) -> Mapping[str, Any]:
+    """The processor, where it decides what a compiler makes."""
+    given = (*recipe.flags, *recipe.link_flags, *(word for value in recipe.options.values() for word in value.split()))
+    return {"cpu": cpu_model()} if any(word.endswith("=native") for word in given) else {}
 
 
 def headers_key(kind: SourceKind, recipe: Recipe) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from upshift.patches.model import Patch, patches_key
 from upshift.patches.tree import copy_patched, refuse_unfit
 from upshift.source.model import Source
 from upshift.stages.builds import build_plain
-from upshift.stages.keys import headers_key
+from upshift.stages.keys import headers_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.values import Value, content_hash
@@ -74,6 +74,7 @@ def build_patched(lab: Lab, source: Source, patched: Source, plain: Build, *, re
         "source": patched,
         "kind": (lab.kind.unbuilt, lab.kind.plugins(plain.tree)),
         "headers": headers_key(lab.kind, plain.recipe),
+        **processor_key(plain.recipe),
     }
     made = lab.stages.run(Stage.PATCHED_BUILD, PatchedBuild, action, inputs=inputs, version=VERSION, goes_on=True)
     if made.build is None:

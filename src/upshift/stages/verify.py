@@ -19,6 +19,9 @@ from upshift.verify import hardening
 from upshift.verify.compare import Run, compare_nesting, compare_tests, nesting_warnings
 from upshift.workbench import Workbench
 
+VERSION = 5
+"""Raised when what a server is put through changes, or how that is judged: no key holds it."""
+
 
 class Verified(Value):
     """The build that passed, and what it was put through."""
@@ -71,7 +74,7 @@ def verify(
         Verified,
         action,
         inputs=inputs,
-        version=5,
+        version=VERSION,
         lasts=lambda made: made.post_link == post_linked.applied,
     )
 

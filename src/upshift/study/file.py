@@ -14,9 +14,9 @@ from upshift.build.recipe import Recipe
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.errors import UsageError
 from upshift.measure.model import Metric
-from upshift.measure.variant import Surroundings, find_sql, paths_of
+from upshift.measure.variant import Surroundings, find_sql
 from upshift.options import Options
-from upshift.paths import shipped
+from upshift.paths import paths_of, shipped
 from upshift.study.designs import Factor, Kind, Row
 from upshift.values import Value, describe_invalid, is_empty
 

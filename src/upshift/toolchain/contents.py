@@ -110,4 +110,4 @@ def _asked(compiler: Path, question: str, shell: Shell) -> Path | None:
 
 
 def _said(argv: tuple[str, ...], shell: Shell) -> str:
-    return shell.run(Command(argv, env={"LC_ALL": "C"}), check=False, timeout_s=_TIMEOUT_S).stdout
+    return shell.run(Command(argv), check=False, timeout_s=_TIMEOUT_S).stdout

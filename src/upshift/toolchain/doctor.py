@@ -197,7 +197,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
 
 
 def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
-    cpus = len(os.sched_getaffinity(0))
+    cpus = control_groups.usable_cpus()
     memory_gib = control_groups.memory_total_bytes() / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free_bytes = shutil.disk_usage(existing).free
@@ -241,7 +241,7 @@ def _cpu_model(read: Callable[[], str]) -> str:
 def _try(shell: Shell, *argv: str) -> Completed | None:
     """How a short command ends; None when the program is not there."""
     try:
-        return shell.run(Command(argv, env={"LC_ALL": "C"}), check=False, timeout_s=_PROBE_TIMEOUT_S)
+        return shell.run(Command(argv), check=False, timeout_s=_PROBE_TIMEOUT_S)
     except MissingTool:
         return None
 

@@ -200,7 +200,7 @@ def _each_once(pairs: Iterable[tuple[Path, Path]]) -> Iterator[tuple[Path, Path]
 
 def _version(cc: Path, shell: Shell) -> str | None:
     """The first version number in the first line of ``--version``."""
-    command = Command((str(cc), "--version"), env={"LC_ALL": "C"})
+    command = Command((str(cc), "--version"))
     done = shell.run(command, check=False, timeout_s=_PROBE_TIMEOUT_S)
     # GCC puts its packager's version into parentheses first: "gcc (Debian 12.2.0-14+deb12u1) 12.2.0".
     first_line = re.sub(r"\([^)]*\)", "", done.stdout.partition("\n")[0])

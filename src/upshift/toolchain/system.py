@@ -208,13 +208,13 @@ def _needs(purpose: Purpose) -> tuple[Need, ...]:
 def _installed(names: Iterable[str], shell: Shell) -> set[str]:
     """Those of ``names`` that dpkg has installed. Its output has other states and complaints too."""
     query = ("dpkg-query", "-W", "-f", "${db:Status-Abbrev}:${Package}\\n", *sorted(names))
-    done = shell.run(Command(query, env={"LC_ALL": "C"}), check=False)
+    done = shell.run(Command(query), check=False)
     return set(re.findall(r"^.i\s*:(\S+)$", done.stdout, re.MULTILINE))
 
 
 def _known(names: Iterable[str], shell: Shell) -> set[str]:
     """Those of ``names`` that apt could install."""
-    command = Command(("apt-cache", "policy", *sorted(names)), env={"LC_ALL": "C"})
+    command = Command(("apt-cache", "policy", *sorted(names)))
     stdout = shell.run(command, check=False).stdout
     return set(re.findall(r"^(\S+):\n\s+Installed: .*\n\s+Candidate: (?!\(none\))", stdout, re.MULTILINE))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -149,3 +150,11 @@ def test_a_login_file_that_is_none(home: Path) -> None:
 def test_the_login_is_not_shown() -> None:
     assert found("mysql://you@db", MYSQL_PWD="sesame").shown() == "db:3306"
     assert found("mysql://you@/?socket=/run/s").shown() == "/run/s"
+
+
+def test_a_user_without_a_home_has_no_files_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31)
+    assert found("mysql://db") == Address(host="db", user="me")
+    with pytest.raises(UsageError, match="there is no login file"):
+        found(path="shop")

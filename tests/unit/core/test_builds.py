@@ -13,6 +13,7 @@ import psutil
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
 
+from upshift import control_groups
 from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
@@ -390,6 +391,13 @@ def test_memory_bounds_how_many_compilers_run(monkeypatch: pytest.MonkeyPatch, a
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
     assert default_jobs(said.append) == jobs
     assert len(said) == (jobs < 32) and all(f"{jobs} compilers side by side on 32 CPUs" in text for text in said)
+
+
+def test_a_quota_of_cpu_time_bounds_how_many_compilers_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(64)))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(200_000_000_000))
+    monkeypatch.setattr(control_groups, "least_quota_cpus", lambda: 2.5)
+    assert default_jobs() == 3
 
 
 @pytest.mark.parametrize("output", ["clang++: error: Killed (program cc1plus)", "fatal error: terminated by signal 9"])

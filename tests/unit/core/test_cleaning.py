@@ -103,6 +103,16 @@ def test_nothing_is_removed_while_a_command_works(upshift: Run, cache: Path, arg
     assert len(stay(cache)) == 7 and len(all_runs()) == 2
 
 
+@pytest.mark.parametrize("text", [b"", b'{"output": {"pa', b"[]", b'{"output": {}}', b'{"output": {"path": 1}}', b"\xff\0"])
+def test_a_run_whose_source_cannot_be_told_keeps_all_sources(upshift: Run, cache: Path, text: bytes) -> None:
+    (damaged,) = cache.glob("runs/*-new/stages/source-1/stage.json")
+    damaged.write_bytes(text)
+    cleaned(upshift, "--keep", "1")
+    assert stay(cache) == {"plain-build-1", "train-new", "old", "new", "lost"}
+    cleaned(upshift, "--keep", "0")
+    assert stay(cache) == set(), "the run is gone, and keeps nothing"
+
+
 def test_an_interrupted_cleaning_is_finished_by_the_next(upshift: Run, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.rmtree
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from fakes import FakeKind, FakeProcess, FakeShell
 
+from upshift import control_groups
 from upshift.errors import ServerFailed
 from upshift.profile.places import Places, Trainees, divided
 from upshift.shell import Command, SystemShell
@@ -51,11 +52,20 @@ class Pooled(FakeKind):
 
 
 @pytest.mark.parametrize(
-    ("cpus", "available_bytes", "places"), [(8, 100e9, 3), (8, 4.5e9, 2), (8, 1e9, 1), (2, 100e9, 3), (1, 100e9, 2)]
+    ("cpus", "quota", "available_bytes", "places"),
+    [
+        (8, None, 100e9, 3),
+        (8, None, 4.5e9, 2),
+        (8, None, 1e9, 1),
+        (2, None, 100e9, 3),
+        (1, None, 100e9, 2),
+        (64, 1.0, 100e9, 2),
+    ],
 )
 def test_memory_and_cpus_bound_how_many_trainings_run(
-    monkeypatch: pytest.MonkeyPatch, cpus: int, available_bytes: float, places: int
+    monkeypatch: pytest.MonkeyPatch, cpus: int, quota: float | None, available_bytes: float, places: int
 ) -> None:
+    monkeypatch.setattr(control_groups, "least_quota_cpus", lambda: quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cpus)))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
     assert len(Places.for_workloads(Pooled(), workloads(3))) == places

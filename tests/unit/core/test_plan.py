@@ -17,6 +17,7 @@ from fakes import DiskUsage, FakeShell, Output, toolchain
 from upshift import plan
 from upshift.build.recipe import find_recipe
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
+from upshift.measure.quality import find_flags
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
@@ -180,6 +181,12 @@ def test_files_are_named_by_their_absolute_paths(tmp_path: Path, monkeypatch: py
     assert options.workloads == ("oltp_insert", str(tmp_path / "w.toml"))
     assert options.baseline == tmp_path / "mysqld"
     assert (Options(recipe="plain").recipe, Options(source="apt").source) == ("plain", "apt")
+
+
+@pytest.mark.parametrize("named", [{"source": "~nobody-of-this-name/mysql"}, {"workloads": ("~nobody-of-this-name/w.toml",)}])
+def test_the_home_of_an_unknown_user_is_no_path(named: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"~nobody-of-this-name/.* names a path that is none"):
+        Options.model_validate(named)
 
 
 def test_a_workload_of_another_server(tmp_path: Path) -> None:
@@ -397,6 +404,16 @@ def test_server_and_load_have_their_own_cpus(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpus)
     made = measuring_plan(Options(trials=3))
     assert (made.server_cpus, made.client_cpus, made.trials) == (server, client, 3)
+
+
+def test_a_plan_knows_of_a_quota_below_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshift.plan.least_quota_cpus", lambda: 1.5)
+    made = measuring_plan(Options())
+    (flag,) = find_flags([], made)
+    assert flag.name == "cpu-quota" and "2 CPUs were measured under a quota of 1.5" in flag.message
+    assert "--cpuset-cpus" in flag.hint
+    assert find_flags([], made.model_copy(update={"quota_cpus": 2.0})) == ()
+    assert "quota_cpus" not in made.model_copy(update={"quota_cpus": None}).model_dump()
 
 
 def test_a_changed_source_is_another_source(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -60,6 +61,15 @@ def test_cpu_time_counts_what_a_command_started(shell: SystemShell) -> None:
 def test_environment_and_folder(shell: SystemShell, tmp_path: Path) -> None:
     done = shell.run(Command(("sh", "-c", "pwd; echo $LEVER"), cwd=tmp_path, env={"LEVER": "long enough"}))
     assert done.stdout == f"{tmp_path}\nlong enough\n"
+
+
+def test_a_command_does_not_speak_the_user_s_language(shell: SystemShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perf writes 25,3 for 25.3 in a German locale, and compilers and cp translate what is looked for in their messages."""
+    for name, value in {"LANG": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de_DE:de"}.items():
+        monkeypatch.setenv(name, value)
+    said = Command(("sh", "-c", "echo $LC_ALL/$LANGUAGE"))
+    assert shell.run(said).stdout == "C.UTF-8/\n"
+    assert shell.run(replace(said, env={"LC_ALL": "tr_TR"})).stdout == "tr_TR/\n", "what a command asks for holds"
 
 
 def test_a_command_is_pinned_to_its_cpus(shell: SystemShell) -> None:

@@ -111,6 +111,26 @@ def test_a_resumed_run_keeps_its_own_record(house: House) -> None:
     assert [each.cached for each in run.records()] == [False]
 
 
+def test_stages_of_one_name_each_have_a_record(house: House) -> None:
+    """Patches that need a whole build bring a second plain build, and a study builds and trains several servers."""
+    first, second = house.run(), house.run()
+    for run, cached in ((first, False), (second, True)):
+        for number in (1, 2, 1):
+            house.stages(run).run("plain build", Made, house.action, inputs={"n": number})
+        assert [(each.name, each.cached) for each in run.records()] == [("plain build", cached)] * 2
+    assert [each.folder for each in first.records()] == [each.folder for each in second.records()]
+    assert {each.folder for each in first.records()} == {folder.name for folder in house.folders()}
+
+
+def test_a_record_of_an_earlier_upshift_can_be_read(house: House) -> None:
+    run = house.run()
+    told = {"name": "train", "wall_s": 1.0, "cpu_s": 1.0, "peak_memory_bytes": 1, "cached": False}
+    lines = [told, {**told, "wall_s": 2.0}, {**told, "name": "measure"}]
+    (run.path / "stages.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [(each.name, each.wall_s) for each in run.records()] == [("train", 2.0), ("measure", 1.0)]
+    assert json.loads(run.records()[1].model_dump_json()) == lines[-1]
+
+
 def test_another_version_of_a_stage_runs_again(house: House) -> None:
     stages = house.stages(house.run())
     for version in (1, 2, 2):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pydantic
 import pytest
 
 from upshift import errors
+from upshift.errors import UsageError
 from upshift.paths import CHECKOUT, cache_dir, shipped
 from upshift.values import Value, checked, content_hash, describe_invalid, file_sha256
 
@@ -119,9 +121,21 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert cache_dir() == tmp_path / ".cache" / "upshift"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_dir() == tmp_path / "xdg" / "upshift"
+    monkeypatch.setenv("XDG_CACHE_HOME", "xdg")
+    assert cache_dir() == tmp_path / ".cache" / "upshift", "the specification calls a relative one invalid"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UPSHIFT_CACHE", "here")
     assert cache_dir() == tmp_path / "here"
+
+
+def test_without_a_home_the_cache_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as a user of whom /etc/passwd knows nothing."""
+    for name in ("UPSHIFT_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31)
+    with pytest.raises(UsageError, match="no home for the cache") as error:
+        cache_dir()
+    assert "UPSHIFT_CACHE" in error.value.hint
 
 
 def test_shipped_files_lie_in_the_checkout() -> None:

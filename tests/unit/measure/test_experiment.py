@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ from fake_bench import READS, WRITES, World, arm, plan
 
 from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.experiment import Progress, run_experiment
+from upshift.measure.kernel import Usage
 from upshift.measure.model import Experiment, Load, Plan
 from upshift.measure.samples import read_samples
 from upshift.measure.trial import SETTLE_S
@@ -278,6 +280,29 @@ def test_a_load_that_the_hypervisor_disturbed_is_measured_again_and_counted(tmp_
     slices = read_samples(tmp_path / "samples.parquet")
     assert [each.attempt for each in slices] == [1] * 4 + [0] * 12
     assert found.steal_share == 0.0
+
+
+def test_what_is_stolen_elsewhere_on_the_machine_disturbs_no_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 CPUs Upshift may use two; of the others, 60 are busy, and half of one is stolen."""
+    bench = world()
+
+    def counted(pid: int, cpus: Collection[int]) -> Usage:
+        seen = bench.usage(pid)
+        elsewhere = replace(seen, steal_s=0.5 * bench.time_s, machine_busy_cpu_s=60 * bench.time_s)
+        return seen if set(cpus) == {0, 1} else elsewhere
+
+    monkeypatch.setattr("upshift.measure.kernel.usage", counted)
+    found = run_experiment(
+        plan(),
+        ARMS,
+        ["plain"],
+        LOADS,
+        bench,
+        clock=bench,
+        samples=tmp_path / "samples.parquet",
+        on_progress=lambda _progress: None,
+    )
+    assert (found.repeated, found.steal_share, found.flags) == (0, 0.0, ())
 
 
 def attempts(file: Path) -> list[tuple[int, bool, int]]:

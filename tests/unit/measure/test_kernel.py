@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from upshift.errors import ServerFailed
+from upshift.measure import kernel
 from upshift.measure.kernel import Usage, usage
 from upshift.process import descendants
 
@@ -132,6 +133,24 @@ def test_a_total_is_finer_than_a_tick() -> None:
     spent = usage(os.getpid()) - before
     assert spent.total_cpu_s > 0
     assert spent.total_cpu_s % 0.01 != 0
+
+
+def test_busy_and_stolen_time_are_those_of_the_cpus_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPU 1 is offline: the kernel leaves its line out."""
+    stat = tmp_path / "stat"
+    lines = [f"cpu{number} {number}00 10 20 900 30 4 6 {number}0 50 5" for number in (0, 2, 3)]
+    stat.write_text("\n".join(["cpu  500 30 60 2700 90 12 18 50 150 15", *lines, "intr 7 0 1", "ctxt 9", ""]))
+    monkeypatch.setattr(kernel, "_STAT", stat)
+    ticks_a_s = os.sysconf("SC_CLK_TCK")
+
+    def seen(*cpus: int) -> tuple[int, int]:
+        found = usage(os.getpid(), cpus)
+        return round(found.machine_busy_cpu_s * ticks_a_s), round(found.steal_s * ticks_a_s)
+
+    assert seen(2) == (240, 20)
+    assert seen(2, 3) == (580, 50)
+    assert seen(1, 3) == (340, 30)
+    assert seen() == (620, 50), "all that there are"
 
 
 def test_differences() -> None:

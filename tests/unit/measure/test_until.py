@@ -14,7 +14,7 @@ from upshift.measure.experiment import run_experiment
 from upshift.measure.model import Experiment, Plan, Slice
 from upshift.measure.samples import read_samples
 from upshift.measure.statistics import comparisons, estimate, half_width, interval, levels
-from upshift.measure.until import trials_asked
+from upshift.measure.until import reached, trials_asked
 
 
 def trials(logs: list[float], connections: int = 8) -> list[Slice]:
@@ -41,6 +41,20 @@ def test_the_first_stages_spread_says_how_many_trials_there_must_be() -> None:
     assert half_width(estimate(FIRST), 0.95) * math.sqrt(4 / number) == pytest.approx(math.log1p(expected), rel=1e-4)
     assert 0.0095 < expected <= 0.01
     assert half_width(estimate(FIRST), 0.95) * math.sqrt(4 / (number - 1)) > math.log1p(0.01)
+
+
+def test_an_interval_without_bounds_is_the_widest() -> None:
+    """Of a workload that the servers ran in one trial alone."""
+    asked, known = plan(trials=4, until=0.01), trials(FIRST)
+    once = [each.model_copy(update={"workload": "more"}) for each in trials([0.1])]
+
+    def widest(slices: list[Slice]) -> float:
+        found = reached(comparisons(slices, "plain", first_stage=4), asked, "plain", 4, 0.01)
+        assert found
+        return found.reached
+
+    assert 0.01 < widest(known) < 0.1
+    assert widest([*known, *once]) == widest([]) == 1e9
 
 
 def test_a_first_stage_that_is_narrow_enough_is_all() -> None:

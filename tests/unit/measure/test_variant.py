@@ -118,6 +118,11 @@ def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: s
     assert error.value.hint
 
 
+def test_a_server_in_the_home_of_an_unknown_user() -> None:
+    with pytest.raises(UsageError, match="names a path that is none"):
+        find_variant("new=~nobody-of-this-name/mysqld")
+
+
 def test_a_variant_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "program.toml").write_bytes(b"\x7fELF\xff")
     (tmp_path / "folder.toml").mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from upshift.cli import programs
 from upshift.cli.app import app
 from upshift.errors import ServerFailed, UpshiftError
 from upshift.prove import proving
-from upshift.prove.model import Asked, Part
+from upshift.prove.model import Asked, Part, Proof
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.server.kinds import default_kind
@@ -97,6 +97,32 @@ def test_what_a_sanitizer_says_in_a_part_is_wrong(tmp_path: Path, monkeypatch: p
     part: Any = house.work._counted(house.server(FakeProcess()), ran)
     assert part.wrong == ("packet 1", "WARNING: ThreadSanitizer: data race")
     assert house.work._counted(house.server(FakeProcess()), lambda: mix).wrong == ("packet 1",)
+
+
+def test_a_proof_that_is_killed_while_it_is_written_leaves_that_of_the_part_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Proof(asked=Asked(stock=Path("/a"), patched=Path("/b")), switches={}, parts=(), verdict="equal", complete=False)
+
+    def proves(*_given: Any, keep: Callable[[Proof], None], **_named: Any) -> None:
+        keep(first)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_text", half)
+            keep(first.model_copy(update={"verdict": "different"}))
+
+    written = Path.write_text
+
+    def half(file: Path, text: str) -> int:
+        written(file, text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("upshift.prove.proving.prove", proves)
+    monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
+    server, kept = tmp_path / "mysqld", tmp_path / "kept"
+    server.touch()
+    words = ["patch", "prove", "--stock", str(server), "--patched", str(server), "--keep", str(kept)]
+    assert get_command(app).main(words, standalone_mode=False) == 130
+    assert Proof.model_validate_json((kept / "proof.json").read_text()) == first
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

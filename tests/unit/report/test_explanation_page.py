@@ -29,6 +29,16 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body)))
 
 
+def test_a_confidence_is_never_rounded_up_to_certainty(tmp_path: Path) -> None:
+    found = explanation(tmp_path)
+    load = found.loads[0]
+    assert load.kernel
+    sure = load.model_copy(update={"confidence": 0.99967, "kernel": load.kernel.model_copy(update={"confidence": 0.99967})})
+    text = text_of(render(found.model_copy(update={"loads": (sure,)}), tmp_path))
+    assert "ratio (99.96 %)" in text and "intervals of 99.96 % confidence" in text
+    assert "intervals are of 99.96 % confidence" in text and "100.0 %" not in text
+
+
 def test_the_page_answers_in_order(tmp_path: Path) -> None:
     text = text_of(render(explanation(tmp_path), tmp_path))
     answers = [
@@ -52,7 +62,7 @@ def test_the_page_answers_in_order(tmp_path: Path) -> None:
         "60,000 0 -60,000 19.5 0.00",
         "90,000 60,000 20.5 1.00",
         "Why: time in the kernel",
-        "intervals are of 97.5% confidence. Both servers have the same kernel",
+        "intervals are of 97.5 % confidence. Both servers have the same kernel",
         "network sendto, ppoll 20.00 → 14.00 0.70 (0.63 to 0.77) 1.00 → 1.00 1.00 (0.90 to 1.10)",
         "10.00 → 7.00 0.70 (0.63 to 0.77) cheaper calls wake-ups",
         "fewer calls, costlier calls other",

@@ -151,4 +151,4 @@ def test_a_report_says_which_lead_in_the_pilot_chose_and_why(why: str, said: str
 
 def test_a_width_that_is_not_known_is_no_percentage() -> None:
     reached = Reached(asked=0.01, expected=0.01, reached=1e9, first_stage=6, trials=6)
-    assert words.reached_sentence(reached).endswith("6 were measured in all, and no interval of the headline is known")
+    assert words.reached_sentence(reached).endswith("6 were measured in all, and not every interval of the headline is known")

@@ -69,6 +69,19 @@ def test_a_trace_without_exchanges_counts_nothing(tmp_path: Path) -> None:
     assert count_traffic(exported(tmp_path, [])) == Traffic(connections=1)
 
 
+def test_counting_downloads_no_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = exported(tmp_path, PREPARED_TWICE)
+    connect, asked = duckdb.connect, []
+
+    def noted(**given: Any) -> duckdb.DuckDBPyConnection:
+        asked.append(given)
+        return connect(**given)
+
+    monkeypatch.setattr(duckdb, "connect", noted)
+    count_traffic(trace)
+    assert asked == [{"config": {"autoinstall_known_extensions": "false"}}] * 2
+
+
 def test_what_only_connecting_takes_is_taken_off(tmp_path: Path) -> None:
     found = count_traffic(exported(tmp_path, PREPARED_TWICE))
     login = Traffic(packets_sent=1, bytes_sent=5, exchanges={"quit": 1}, connections=1)

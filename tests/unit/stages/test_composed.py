@@ -15,18 +15,27 @@ from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Out
 from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.instructions import count as counting
+from upshift.instructions import perf_stat
+from upshift.instructions.executed import Executed
+from upshift.instructions.model import Count
+from upshift.instructions.tools import Tool
+from upshift.measure.variant import Variant
 from upshift.profile import hotness
 from upshift.profile import training as trainings
 from upshift.profile.model import Gated, HotFunction, HotSet, Profile
 from upshift.profile.places import Places
-from upshift.server import instance
+from upshift.server import instance, mysql, nesting, postgres
+from upshift.server.kind import Program
 from upshift.source.model import Source
-from upshift.stages import hot_set, post_link, training
+from upshift.stages import count, data, hot_set, layout, post_link, training, verify
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
 from upshift.stages.lab import Lab
-from upshift.stages.work import Stock, Trained
+from upshift.stages.post_link import PostLinked
+from upshift.stages.work import Measuring, Stock, Trained
 from upshift.values import content_hash
+from upshift.verify import hardening
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
@@ -36,6 +45,16 @@ POST_LINK = {1: "5c1eae61a8105a70"}
 """What ``post_link.VERSION`` stands for."""
 TRAIN = {2: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
+COUNT = {1: "0626c5f8fd8c416b"}
+"""What ``count.VERSION`` stands for."""
+DATA = {2: "69e4325454b2c05d"}
+"""What ``data.VERSION`` stands for."""
+CHANGED_DATA = {1: "e92775cfcd14c609"}
+"""What ``data.CHANGED_VERSION`` stands for."""
+LAYOUT = {2: "8bda24e5d56b5412"}
+"""What ``layout.VERSION`` stands for."""
+VERIFY = {5: "382d5598f0b34ec4"}
+"""What ``verify.VERSION`` stands for."""
 RAISE = "raise VERSION, and write the new hash beside it"
 
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
@@ -63,6 +82,9 @@ SAMPLES = "server 7 PERF_RECORD_MMAP2 7/7: [0x5500000000(0x1000) @ 0x800 fe:01 5
     "server 7 cpu-clock:u:  5500000010 (tree/server)\n" * 600
 )
 BRANCHES = "1 main 0 1 main 0 0 600\n"
+COUNTS = "events: Ir\nfn=(1) main\n0 1\ntotals: 1\n"
+STATISTICS = "program-wide dynostats\n 1 : executed instructions\n 1 : all function calls\n 1 : taken branches\n"
+TESTED = "[100%] main.1st  w1  [ pass ]  6\nCompleted: All 1 tests were successful.\n"
 
 
 class Machine(FakeShell):
@@ -70,6 +92,9 @@ class Machine(FakeShell):
 
     def __init__(self) -> None:
         leaves = {
+            " dump": Output(effect=lambda command: self._dumped(command.argv)),
+            "-dyno-stats": Output(STATISTICS),
+            "mysql-test-run.pl": Output(TESTED, effect=lambda command: self._tested(command.env["MTR_BINDIR"])),
             "-t commands": Output(COMMANDS),
             "-Wl,-Map=": Output(effect=lambda command: self._linked(command.argv)),
             "perf script": Output(SAMPLES.replace("tree/server", str(Path("tree/server").resolve()))),
@@ -81,6 +106,7 @@ class Machine(FakeShell):
         super().__init__(leaves)
         self._counts = ""
         self._pids = itertools.count(1)
+        self._dumps = itertools.count(1)
         self.said: list[str] = []
 
     def run(self, command: Any, **named: Any) -> Any:
@@ -94,7 +120,7 @@ class Machine(FakeShell):
         for variable, name in (("LLVM_PROFILE_FILE", "{}"), ("GCOV_PREFIX", "{}/counters/objects/a.gcda")):
             if where := command.env.get(variable):
                 self._write(Path(name.format(where).replace("%p", str(pid))), "counters")
-        server = "server" in command.argv[0]
+        server = "server" in command.argv[0] or "setarch" in command.argv
         if server and self._counts:
             self._write(Path(f"{self._counts}.{pid}.fdata"), BRANCHES)
         for file in (part for option, part in itertools.pairwise(command.argv) if option == "-o"):
@@ -110,6 +136,16 @@ class Machine(FakeShell):
         self._made(argv)
         (option,) = (part for part in argv if part.startswith("--instrumentation-file="))
         self._counts = option.removeprefix("--instrumentation-file=")
+
+    def _dumped(self, argv: tuple[str, ...]) -> None:
+        (option,) = (part for part in argv if part.startswith("--vgdb-prefix="))
+        folder = Path(option.removeprefix("--vgdb-prefix=")).parent
+        self._write(folder / f"counts.{next(self._dumps)}-01", COUNTS)
+
+    def _tested(self, shadow: str) -> None:
+        server = Path(shadow, "runtime_output_directory", "mysqld")
+        log = f"[Server] {server} (mysqld 9.7.4) starting as process 7\n"
+        self._write(Path(shadow, "mysql-test", "var", "log", "mysqld.1.err"), log)
 
     def _made(self, argv: tuple[str, ...]) -> None:
         self._write(Path(argv[argv.index("-o") + 1]), "made")
@@ -128,7 +164,7 @@ def fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("tree/server").write_text("plain")
     monkeypatch.setattr(instance, "time", FakeClock())
     # One after the other: commands come in their order.
-    monkeypatch.setattr(Places, "for_workloads", lambda _kind, _workloads: Places([(2, 3)]))
+    monkeypatch.setattr(Places, "for_workloads", lambda *_given, **_named: Places([(2, 3)]))
     seconds = itertools.accumulate(itertools.cycle((1.0, 0.5, 1.0, 2.0)))
     monkeypatch.setattr(trainings, "cpu_s", lambda _pid: next(seconds))
     monkeypatch.setattr(hotness, "_segments", lambda _server: [(0x800, 0x800, 0x1000)])
@@ -151,19 +187,20 @@ class Composed:
         self.versions: set[int] = set()
         self._commands: list[list[str]] = []
 
-    def lab(self) -> Lab:
-        shell = Machine()
+    def lab(self, kind: Any = None) -> Lab:
+        shell = self.machine = Machine()
         bench = Workbench(Path("stage"), shell, Path("log"), FakeProgress())
 
         def run(_name: str, _output: type, action: Callable[[Workbench], Any], *, version: int, **_given: Any) -> Any:
             self.versions.add(version)
             made = action(bench)
-            said = (re.sub(r"/[^\s=]*/upshift-\w+/s\.sock", "/run/s.sock", line) for line in shell.said)
+            here = str(Path.cwd())
+            said = (re.sub(r"/[^\s=]*/upshift-\w+", "/run", line).replace(here, "") for line in shell.said)
             # Asked twice, ninja says the same.
             self._commands.append(list(dict.fromkeys(said)))
             return made
 
-        kind = FakeKind(queries=iter(range(0, 100_000, 1000)))
+        kind = kind or FakeKind(queries=iter(range(0, 100_000, 1000)))
         made: Any = SimpleNamespace(
             stages=SimpleNamespace(run=run), kind=kind, kind_of=lambda _program: kind, shell=shell, jobs=2
         )
@@ -206,6 +243,110 @@ def test_other_commands_that_train_a_profile_are_another_version(composed: Compo
         training.train_profile(composed.lab(), SOURCE, Recipe(), instrumented, WORKLOADS, FILLED, first, seconds=2)
     assert composed.versions == {training.VERSION}
     assert composed.hash() == TRAIN[training.VERSION], RAISE
+
+
+def test_other_commands_that_count_are_another_version(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = {"command": ("load", "{transactions}", "{socket}"), "transactions": 100}
+    workload = Workload.model_validate({**WORKLOADS[0].model_dump(), "fixed": fixed})
+    measuring = Measuring.model_construct(train_on=(workload,), hold_out=())
+    arms = (Variant(name="plain", program=Program(kind="fake", binary=Path("tree/server"))),)
+    tools = {source: Tool(source=source, version="1") for source in ("perf stat", "callgrind")}
+    monkeypatch.setattr(count, "find_tool", lambda _shell, by_function: tools["callgrind" if by_function else "perf stat"])
+    monkeypatch.setattr(count, "find_bolt", lambda _shell: Tool(source="bolt", version="1", toolchain=toolchain()))
+    monkeypatch.setattr(counting, "time", FakeClock())
+    made = Count(arm="plain", workload="a", instructions_per_query=1, calls_per_query=None, queries=1)
+    monkeypatch.setattr(counting, "slope", lambda *_given, **_named: made)
+    for name, does in {"_await_counting": None, "_commands": (), "read": (Executed(1),)}.items():
+        monkeypatch.setattr(perf_stat, name, lambda _given, does=does: does)
+    for how in ({}, {"by_function": True}, {"by_function": True, "simulate": True}, {"by_bolt": True}):
+        found = count.count_instructions(composed.lab(), arms, {"plain": FILLED}, measuring, **how)
+        assert found.counts == (made,), found.not_counted
+    assert composed.versions == {count.VERSION}
+    assert composed.hash() == COUNT[count.VERSION], RAISE
+
+
+class Answers:
+    """A connection of either client library: it notes statements, and knows one table."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+        self.description = ()
+
+    def __enter__(self) -> Answers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing."""
+
+    def cursor(self) -> Answers:
+        return self
+
+    def execute(self, statement: str | bytes, given: object = ()) -> None:
+        self._said.append(f"{statement!r} {given}")
+
+    def fetchall(self) -> list[tuple[str, str]]:
+        return [("db", "t")]
+
+    def nextset(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def kinds(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The kinds as they are; their servers answer at once and do nothing by themselves."""
+    for library in ("pymysql", "psycopg"):
+        monkeypatch.setattr(f"{library}.connect", lambda **_named: Answers(composed.machine.said))
+    monkeypatch.setattr(mysql, "_is_root", lambda: False)
+    monkeypatch.setattr(postgres, "_as_postgres", tuple)
+    found: dict[str, Any] = {"mysql": mysql.MySQL(), "postgres": postgres.PostgreSQL()}
+    for each in found.values():
+        monkeypatch.setattr(each, "ready", lambda _socket: True)
+        monkeypatch.setattr(each, "quiet", lambda _socket: True)
+    Path("tree/initdb").touch()
+    return found
+
+
+def test_other_commands_that_fill_data_are_another_version(composed: Composed, kinds: dict[str, Any]) -> None:
+    for name, kind in kinds.items():
+        program = Program(kind=name, binary=Path("tree/server"))
+        data.fill_data(composed.lab(kind), program, WORKLOADS, settings={"a": "b"})
+    assert composed.versions == {data.VERSION}
+    assert composed.hash() == DATA[data.VERSION], RAISE
+
+
+def test_other_commands_that_change_data_are_another_version(composed: Composed, kinds: dict[str, Any]) -> None:
+    sql = Path("change.sql")
+    sql.write_text("CREATE INDEX a ON t (b);")
+    for name, kind in kinds.items():
+        program = Program(kind=name, binary=Path("tree/server"))
+        data.change_data(composed.lab(kind), program, FILLED, (sql,), WORKLOADS, {"a": "b"})
+    assert composed.versions == {data.CHANGED_VERSION}
+    assert composed.hash() == CHANGED_DATA[data.CHANGED_VERSION], RAISE
+
+
+def test_another_command_that_lays_out_is_another_version(composed: Composed) -> None:
+    Path("stage/server").write_text("linked")
+    layout.lay_out(composed.lab(), plain(), 2)
+    assert composed.versions == {layout.VERSION}
+    assert content_hash(Path("stage/build.ninja").read_text())[:16] == LAYOUT[layout.VERSION], RAISE
+
+
+def test_another_test_of_a_server_is_another_version(
+    composed: Composed, kinds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("runtime_output_directory", "mysql-test"):
+        Path("tree", folder).mkdir()
+    monkeypatch.setattr(hardening, "examine", lambda _server: {"PIE": "yes"})
+
+    def takes(_socket: Path, statement: str) -> bool:
+        composed.machine.said.append(f"{statement[:40]} {len(statement)}")
+        return len(statement) < 10_000
+
+    monkeypatch.setattr(nesting, "_takes", takes)
+    linked = PostLinked(build=plain(), applied="bolt", reason="")
+    verify.verify(composed.lab(kinds["mysql"]), SOURCE, plain(), plain(), linked, "short", None)
+    assert composed.versions == {verify.VERSION}
+    assert composed.hash() == VERIFY[verify.VERSION], RAISE
 
 
 def profile() -> Profile:

@@ -24,11 +24,12 @@ from upshift.profile.model import Gated, HotFunction, HotSet, Profile, Provenanc
 from upshift.server.kind import Program
 from upshift.shell import Command
 from upshift.source.model import Source
-from upshift.stages import builds, count, data, hot_set, layout, measure, post_link, training, verify
+from upshift.stages import builds, count, data, hot_set, layout, measure, patching, post_link, training, verify
 from upshift.stages.builds import Instrumented
 from upshift.stages.data import Filled
 from upshift.stages.keys import workloads_key
 from upshift.stages.lab import Lab
+from upshift.stages.patching import PatchedBuild
 from upshift.stages.post_link import PostLinked
 from upshift.stages.work import Measuring, Trained
 from upshift.toolchain.model import Toolchain
@@ -125,6 +126,7 @@ PLAIN = Build(
     objects=1,
 )
 SOURCE = Source(kind="fake", version="1", origin="", sha256="0", verified="", path=Path("/source"))
+RECIPE = Recipe()
 HOT_SET = HotSet(method="perf", objects=(), coverage=1, all_objects=1, samples=1000, functions=())
 DONE = PostLinked(build=PLAIN, applied="bolt 22", reason="")
 
@@ -213,16 +215,18 @@ def test_a_workload_s_files_are_known_wherever_they_are_named(tmp_path: Path, mo
     assert len(set(keys)) == len(keys)
 
 
-def built_keys(kind: FakeKind, profile: str = "0", relocations: bool = True, **tools: str) -> list[str]:
+def built_keys(
+    kind: FakeKind, profile: str = "0", relocations: bool = True, recipe: Recipe = RECIPE, **tools: str
+) -> list[str]:
     stages = Recorder(PLAIN)
     lab = lab_with(stages, kind=kind)
     gcc, clang = (Toolchain.model_validate({**toolchain(family).model_dump(), **tools}) for family in ("gcc", "clang"))
-    builds.build_plain(lab, SOURCE, Recipe(), gcc, relocations=relocations)
-    builds.build_instrumented(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET)
+    builds.build_plain(lab, SOURCE, recipe, gcc, relocations=relocations)
+    builds.build_instrumented(lab, SOURCE, recipe, clang, PLAIN, HOT_SET)
     provenance = Provenance.model_construct(source_sha256=PLAIN.source_sha256)
     trained = Profile.model_construct(kind="ir", path=Path("/profile"), sha256=profile, provenance=provenance)
     gated = Gated.model_construct(profile=trained)
-    builds.build_optimised(lab, SOURCE, Recipe(), clang, PLAIN, HOT_SET, gated, None)
+    builds.build_optimised(lab, SOURCE, recipe, clang, PLAIN, HOT_SET, gated, None)
     return [key for _name, key in stages.keys]
 
 
@@ -238,6 +242,26 @@ def test_builds_follow_their_commands() -> None:
     assert not {plain, instrumented, optimised} & set(built_keys(FakeKind(headers={"sql": ("a.h",)})))
     same_plain, same_instrumented, other = built_keys(FakeKind(), profile="1")
     assert (same_plain, same_instrumented) == (plain, instrumented) and other != optimised
+
+
+@pytest.mark.parametrize(
+    ("recipe", "same"),
+    [
+        (Recipe(flags=("-march=native",)), False),
+        (Recipe(link_flags=("-Wl,-mllvm,-mcpu=native",)), False),
+        (Recipe(options={"CMAKE_CXX_FLAGS": "-mtune=native -O2"}), False),
+        (Recipe(flags=("-march=x86-64-v3",)), True),
+    ],
+)
+def test_builds_for_the_machine_s_own_processor_follow_it(recipe: Recipe, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched, built = SOURCE.model_copy(update={"patches": ("a",)}), PLAIN.model_copy(update={"recipe": recipe})
+    made = []
+    for model in ("Xeon", "EPYC"):
+        monkeypatch.setattr("upshift.stages.keys.cpu_model", lambda model=model: model)
+        stages = Recorder(PatchedBuild(build=PLAIN))
+        patching.build_patched(lab_with(stages), SOURCE, patched, built, relocations=True)
+        made.append([*built_keys(FakeKind(), recipe=recipe), stages.keys[0][1]])
+    assert [one == other for one, other in zip(*made, strict=True)] == [same] * 4
 
 
 def test_builds_follow_the_contents_of_compilers_and_development_files() -> None:
@@ -401,7 +425,9 @@ def test_a_count_is_kept_until_something_that_it_depends_on_changes(monkeypatch:
     ]
     driver.write_text("load 2")
     others.append(counting_key(monkeypatch, load))
-    assert len({first, *others}) == 6
+    monkeypatch.setattr(count, "cpu_model", lambda: "another")
+    others.append(counting_key(monkeypatch, load))
+    assert len({first, *others}) == 7
 
 
 class Runner:
