@@ -26,6 +26,12 @@ class Output:
     effect: Effect | None = None
 
 
+def half_a_copy(command: Command) -> None:
+    """What a ``cp`` leaves that a full disk, or Ctrl-C, ends."""
+    (target := Path(command.argv[-1])).mkdir(parents=True)
+    (target / "ibdata").write_text("ro")
+
+
 @dataclass
 class FakeProcess:
     """A background command. It ends with ``ends_with`` at a signal, or after ``polls_before_end`` looks at it."""
