@@ -175,6 +175,7 @@ class FakeKind:
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"
+    client_environment: Mapping[str, str] = field(default_factory=dict)
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True
     is_quiet: bool = True
