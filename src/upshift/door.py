@@ -15,6 +15,7 @@ from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
+_ELF = b"\x7fELF"
 
 
 def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
@@ -23,9 +24,10 @@ def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
 
 
 def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -> Mapping[str, str]:
-    """Each server's version. Raises UsageError when one does not start: a library that is missing shows here."""
+    """Each server's version. Raises UsageError for a script, and when one does not start: a missing library shows here."""
     found = {}
     for name, server in servers.items():
+        _refuse_script(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
         except CommandFailed as error:
@@ -33,6 +35,16 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
             hint = "it must run where it lies: try it with --version"
             raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
+
+
+def _refuse_script(name: str, server: Path) -> None:
+    """What is kept of a server is kept by its contents, and a script's do not say which server it starts."""
+    with server.open("rb") as file:
+        if file.read(len(_ELF)) != _ELF:
+            raise UsageError(
+                f"{name}: {server} is no ELF executable: a script does not say which server it starts",
+                "name the server itself; what a script sets goes into a variant's `environment` and `under`",
+            )
 
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:

@@ -373,6 +373,18 @@ def test_a_server_of_another_version_takes_a_stage_more(
     assert plan.refuse_unstartable(servers) == stages
 
 
+def test_a_script_in_the_place_of_a_server_is_refused(tmp_path: Path) -> None:
+    """Its contents stay as they are when the server that it starts is another one: what is kept by them would be that one's."""
+    script = tmp_path / "mysqld"
+    script.write_text('#!/bin/sh\nLD_PRELOAD=/lib/libjemalloc.so.2 /usr/sbin/mysqld "$@"\n')
+    script.chmod(0o755)
+    variant = Variant(name="mine", program=Program(kind="mysql", binary=script))
+    for refused in (lambda: plan.refuse_unstartable((variant,)), lambda: prepared(baseline=str(script))):
+        with pytest.raises(UsageError, match=f"{script} is no ELF executable") as caught:
+            refused()
+        assert "`environment` and `under`" in caught.value.hint
+
+
 def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def install(*_given: object) -> None:
         raise AssertionError("installed")
