@@ -43,6 +43,15 @@ def obtain(spec: str | None, *, kind: SourceKind, cache: Path, shell: Shell, say
     raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
 
 
+def refuse_changed(source: Source) -> None:
+    """Raises SourceError where a directory is no longer the source that it was; takes seconds, as it reads all files."""
+    if _tree_sha256(source.path) != source.sha256:
+        raise SourceError(
+            f"the source {source.path} has changed while it was used",
+            "leave it as it is until the command ends, or name a copy; then start again",
+        )
+
+
 def _from_apt(kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
     if shutil.which("apt-get") is None:
         raise SourceError("this machine has no apt to get MySQL's source from", "give --source a directory or a tarball")
