@@ -16,6 +16,8 @@ from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
 _ELF = b"\x7fELF"
+OF_SERVERS = ("GLIBC_TUNABLES", "LD_BIND_NOW", "LD_PRELOAD")
+_OF_ALLOCATORS = ("MALLOC_", "MIMALLOC_", "TCMALLOC_")
 
 
 def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
@@ -74,6 +76,18 @@ def refuse_environment(kind: SourceKind, environment: Mapping[str, str]) -> None
         raise UsageError(
             f"the environment has {', '.join(found)}, which would change the build without appearing in any command",
             f"unset {' '.join(found)}; set flags, link_flags and options in a recipe instead",
+        )
+
+
+def refuse_server_environment(environment: Mapping[str, str]) -> None:
+    """Raises UsageError when a variable would change the servers that are started: no key would tell. A variant that has the
+    same one replaces it, and would differ from the others in more than it says.
+    """
+    known = (name for name in environment if name in OF_SERVERS or name.startswith(_OF_ALLOCATORS))
+    if found := sorted(name for name in known if environment[name]):
+        raise UsageError(
+            f"the environment has {', '.join(found)}, which would change each server without appearing in any command",
+            f"unset {' '.join(found)}; to measure a server with it, write it into a variant's `environment`",
         )
 
 
