@@ -15,6 +15,9 @@ from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
+_ELF = b"\x7fELF"
+OF_SERVERS = ("GLIBC_TUNABLES", "LD_BIND_NOW", "LD_PRELOAD")
+_OF_ALLOCATORS = ("MALLOC_", "MIMALLOC_", "TCMALLOC_")
 
 
 def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
@@ -23,9 +26,10 @@ def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
 
 
 def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -> Mapping[str, str]:
-    """Each server's version. Raises UsageError when one does not start: a library that is missing shows here."""
+    """Each server's version. Raises UsageError for a script, and when one does not start: a missing library shows here."""
     found = {}
     for name, server in servers.items():
+        _refuse_script(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
         except CommandFailed as error:
@@ -33,6 +37,16 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
             hint = "run it with --version to see why"
             raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
+
+
+def _refuse_script(name: str, server: Path) -> None:
+    """What is kept of a server is kept by its contents, and a script's do not say which server it starts."""
+    with server.open("rb") as file:
+        if file.read(len(_ELF)) != _ELF:
+            raise UsageError(
+                f"{name}: {server} is no ELF executable: a script does not say which server it starts",
+                "name the server itself; what a script sets goes into a variant's `environment` and `under`",
+            )
 
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:
@@ -62,6 +76,18 @@ def refuse_environment(kind: SourceKind, environment: Mapping[str, str]) -> None
         raise UsageError(
             f"the environment has {', '.join(found)}, which would change the build without appearing in any command",
             f"unset {' '.join(found)}; set flags, link_flags and options in a recipe instead",
+        )
+
+
+def refuse_server_environment(environment: Mapping[str, str]) -> None:
+    """Raises UsageError when a variable would change the servers that are started: no key would tell. A variant that has the
+    same one replaces it, and would differ from the others in more than it says.
+    """
+    known = (name for name in environment if name in OF_SERVERS or name.startswith(_OF_ALLOCATORS))
+    if found := sorted(name for name in known if environment[name]):
+        raise UsageError(
+            f"the environment has {', '.join(found)}, which would change each server without appearing in any command",
+            f"unset {' '.join(found)}; to measure a server with it, write it into a variant's `environment`",
         )
 
 

@@ -17,6 +17,7 @@ from upshift.door import (
     refuse_environment,
     refuse_many_connections,
     refuse_missing_programs,
+    refuse_server_environment,
     refuse_source,
     refuse_unknown_tests,
     versions_of,
@@ -68,6 +69,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         _refuse_weights(recipe, train_on)
         kind = default_kind()
         refuse_environment(kind, os.environ)
+        refuse_server_environment(os.environ)
         refuse_source(kind, options.source)
         refuse_parts(kind, options.service)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
@@ -116,6 +118,7 @@ def prepare_measuring(
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
     """
+    refuse_server_environment(os.environ)
     shell = SystemShell()
     try:
         for variant in variants:

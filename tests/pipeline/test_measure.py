@@ -170,7 +170,7 @@ def test_a_duet_on_too_few_cpus_is_refused(cli: Cli, plain: Path, today: Path) -
 
 def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: Cli, plain: Path, tmp_path: Path) -> None:
     broken = tmp_path / "smallserver"
-    broken.write_text("#!/no/such/interpreter\n")
+    broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
     before = cli.runs()
     done = cli("measure", f"plain={plain}", f"today={broken}", "--workload", workload("mix"), "--no-install")

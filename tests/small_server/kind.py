@@ -41,6 +41,7 @@ class SmallServer:
     build_variables: tuple[str, ...] = ()
     thread_pool: Mapping[str, str] = {}
     database = "small"
+    client_environment: Mapping[str, str] = {}
     suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 
     def recognise(self, tree: Path) -> str | None:

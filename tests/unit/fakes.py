@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,23 @@ class Output:
     text: str = ""
     returncode: int = 0
     effect: Effect | None = None
+
+
+def half_a_copy(command: Command) -> None:
+    """What a ``cp`` leaves that a full disk, or Ctrl-C, ends."""
+    (target := Path(command.argv[-1])).mkdir(parents=True)
+    (target / "ibdata").write_text("ro")
+
+
+@contextlib.contextmanager
+def another_run(cache: Path) -> Iterator[None]:
+    """What a command of another process does to the cache."""
+    cache.mkdir(exist_ok=True)
+    with (cache / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write("4711")
+        file.flush()
+        yield
 
 
 @dataclass
@@ -169,6 +188,7 @@ class FakeKind:
     build_variables: tuple[str, ...] = ("SERVER_S_OWN",)
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"
+    client_environment: Mapping[str, str] = field(default_factory=dict)
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True
     is_quiet: bool = True

@@ -22,7 +22,7 @@ def card(
     from upshift.card.program import measure_card
     from upshift.card.rows import machine_facts
     from upshift.machine import describe_machine
-    from upshift.native.programs import build_card, card_is_built
+    from upshift.native.programs import build_card, building, card_is_built
     from upshift.paths import cache_dir
     from upshift.report.card import show_card, show_facts
     from upshift.shell import SystemShell
@@ -31,7 +31,9 @@ def card(
     shell = SystemShell()
     try:
         if not card_is_built():
-            ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
+            with building():
+                ensure_packages("native", allow_install=not no_install, shell=shell, say=console.say)
+                build_card(shell, say=console.say)
         program = build_card(shell, say=console.say)
         if folder is None:
             folder = cache_dir()

@@ -186,7 +186,7 @@ def measure_finding(
     from upshift.check.prove import find_binary, find_finding, told, variants_of
     from upshift.cli.dry_run import show
     from upshift.cli.outcome import show_outcome
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.stages.names import Stage
@@ -198,10 +198,11 @@ def measure_finding(
     if dry_run:
         show(options, (Stage.DATA, Stage.MEASURE, Stage.INSTRUCTIONS), as_json=as_json)
         return
-    stages = refuse_unstartable(variants)
-    measuring = prepare_measuring(options, variants, allow_install=allow_install, say=console.say)
-    with session("check", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-        result = measure_variants(at_work.lab, measuring, variants)
+    with locked():
+        stages = refuse_unstartable(variants)
+        measuring = prepare_measuring(options, variants, allow_install=allow_install, say=console.say)
+        with session("check", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+            result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=as_json)
     for line in told(id, result.experiment.comparisons):
         console.say(line)

@@ -28,7 +28,7 @@ def count(
     from json import dumps
 
     from upshift import console
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool
     from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, find_bolt, find_tool
@@ -46,11 +46,12 @@ def count(
         raise MissingTool(NOTHING_COUNTS, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
     variants = find_variants(arms)
     options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
-    # Measuring, and the machine's card, are none of its stages.
-    stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))
-    measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
-    with session("count", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-        found = count_variants(at_work.lab, measuring, variants, by_bolt=by == "bolt")
+    with locked():
+        # Measuring, and the machine's card, are none of its stages.
+        stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))
+        measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
+        with session("count", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+            found = count_variants(at_work.lab, measuring, variants, by_bolt=by == "bolt")
     if not found.counts:
         raise CountFailed("nothing was counted: " + "; ".join(found.not_counted), f"logs are in {at_work.run.path}")
     if json:

@@ -54,7 +54,7 @@ def explain(
     """Explain why one server takes less CPU time than another: where, by which functions, and how their code changed."""
     from upshift import console, pipeline
     from upshift.cli.dry_run import show_estimates
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.estimate import explaining
     from upshift.explain.door import asked, nothing_differs
     from upshift.options import Options
@@ -78,20 +78,21 @@ def explain(
     if dry_run:
         show_estimates(explaining(options, seconds, counts=counts, simulate=simulate), as_json=json)
         return
-    prepared = prepare_explaining(
-        options,
-        named,
-        seconds=seconds,
-        counts=counts,
-        simulate=simulate,
-        functions=tuple(function or ()),
-        allow_install=not no_install,
-        say=console.say,
-    )
-    stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.CARD, Stage.EXPLAIN)) + counts
     how = {"seconds": seconds, "counts": counts, "simulate": simulate, "functions": function or []}
-    with session("explain", {**options.model_dump(mode="json"), **how}, stages=stages, jobs=0) as at_work:
-        explanation = pipeline.explain(at_work.lab, prepared)
+    with locked():
+        prepared = prepare_explaining(
+            options,
+            named,
+            seconds=seconds,
+            counts=counts,
+            simulate=simulate,
+            functions=tuple(function or ()),
+            allow_install=not no_install,
+            say=console.say,
+        )
+        stages = 0 if nothing_differs(named.pair) else len((Stage.DATA, Stage.CARD, Stage.EXPLAIN)) + counts
+        with session("explain", {**options.model_dump(mode="json"), **how}, stages=stages, jobs=0) as at_work:
+            explanation = pipeline.explain(at_work.lab, prepared)
     if json:
         console.result_json(explanation.model_dump_json(indent=2))
         return

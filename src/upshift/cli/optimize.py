@@ -121,7 +121,7 @@ def optimize(
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import options_of, typed
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare, recipe_of, refuse_pointless
     from upshift.server.kinds import default_kind
@@ -169,11 +169,13 @@ def optimize(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install, say=console.say)
     # The report is none of those that run and are timed; a server in use may need data of its own.
     announced = len(stages) - 1 + (options.baseline is not None)
-    with session("optimize", options.model_dump(mode="json"), stages=announced, jobs=options.jobs, resume=resume) as at_work:
-        result: Result = pipeline.optimize(at_work.lab, work)
+    kept = options.model_dump(mode="json")
+    with locked():
+        work = prepare(options, allow_install=not no_install, say=console.say)
+        with session("optimize", kept, stages=announced, jobs=options.jobs, resume=resume) as at_work:
+            result: Result = pipeline.optimize(at_work.lab, work)
     show_outcome(result, at_work.run, as_json=json)
     code = exit_code(result, fail_below, margin)
     if code:

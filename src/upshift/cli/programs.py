@@ -62,11 +62,13 @@ def _become(program: str, name: str, arguments: list[str]) -> None:
 
 def built_programs(shell: Shell, *, allow_install: bool, say: Callable[[str], None]) -> Path:
     """The folder of the programs in crates/, built when need be. Raises what installing and building do."""
-    from upshift.native.programs import build_programs, programs_are_built
+    from upshift.native.programs import build_programs, building, programs_are_built
     from upshift.toolchain.system import ensure_packages
 
     if not programs_are_built():
-        ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+        with building():
+            ensure_packages("native", allow_install=allow_install, shell=shell, say=say)
+            build_programs(shell, say=say)
     return build_programs(shell, say=say)
 
 

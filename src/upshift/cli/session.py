@@ -1,4 +1,4 @@
-"""What every working command shares: the run directory, the shell, the lock on the cache, and their orderly end."""
+"""What every working command shares: the lock on the cache, the run directory, the shell, and their orderly end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upshift.build.whole import default_jobs
 from upshift.console import ConsoleProgress
 from upshift.paths import cache_dir
 from upshift.run.directory import Manifest, RunDirectory
-from upshift.run.lock import exclusive
+from upshift.run.lock import exclusive, holding
 from upshift.run.stages import Stages
 from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
@@ -31,10 +31,21 @@ class Session:
 
 
 @contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Hold the cache for a command from before it prepares, which installs, compiles and reads a whole source: nobody measures
+    beside that. Raises CacheBusy.
+    """
+    with exclusive(cache_dir()):
+        yield
+
+
+@contextlib.contextmanager
 def session(verb: str, options: dict[str, Any], *, stages: int, jobs: int, resume: str | None = None) -> Iterator[Session]:
-    """Lock the cache, open (or resume) a run directory, and stop every process of ours at the end, whatever the reason."""
+    """Open (or resume) a run directory, and stop every process of ours at the end, whatever the reason; the cache is held, as
+    from ``locked``.
+    """
     cache = cache_dir()
-    with exclusive(cache):
+    with holding(cache):
         run = RunDirectory.open(resume, (verb,)) if resume else RunDirectory.create(verb, _manifest(options))
         shell = SystemShell(run.commands_log)
         progress = ConsoleProgress(stages)

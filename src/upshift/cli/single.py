@@ -37,7 +37,7 @@ def build(
     from upshift.build.recipe import find_recipe
     from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare, recipe_of
     from upshift.stages.names import building_stages
@@ -57,9 +57,10 @@ def build(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install, say=console.say)
-    with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
-        made = pipeline.build(at_work.lab, work)
+    with locked():
+        work = prepare(options, allow_install=not no_install, say=console.say)
+        with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
+            made = pipeline.build(at_work.lab, work)
     if json:
         console.result_json(made.model_dump_json(indent=2))
     else:
@@ -82,7 +83,7 @@ def train(
     from upshift.build.recipe import find_recipe
     from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare, recipe_of
     from upshift.stages.names import training_stages
@@ -102,9 +103,10 @@ def train(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
-    work = prepare(options, allow_install=not no_install, say=console.say)
-    with session("train", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
-        trained = pipeline.train(at_work.lab, work)
+    with locked():
+        work = prepare(options, allow_install=not no_install, say=console.say)
+        with session("train", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
+            trained = pipeline.train(at_work.lab, work)
     if json:
         console.result_json(trained.gated.model_dump_json(indent=2))
     else:
@@ -153,7 +155,7 @@ def measure(
     from upshift.cli.dry_run import show_estimates
     from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.errors import UsageError
     from upshift.estimate import estimate
     from upshift.measure.duet import refuse_other_numbers
@@ -189,10 +191,11 @@ def measure(
     if dry_run:
         show_estimates(estimate(options, measuring_stages(), variants=variants), as_json=json)
         return
-    stages = refuse_unstartable(variants)
-    measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
-    with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
-        result = measure_variants(at_work.lab, measuring, variants)
+    with locked():
+        stages = refuse_unstartable(variants)
+        measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
+        with session("measure", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
+            result = measure_variants(at_work.lab, measuring, variants)
     show_outcome(result, at_work.run, as_json=json)
 
 

@@ -132,11 +132,9 @@ def _source(statements: Path, address: Address, *, allow_install: bool) -> Sourc
     """The statements of a file of SQL, of a trace, or of a folder that a trace was exported to."""
     from upshift import console
     from upshift.cli import programs
-    from upshift.native.programs import build_programs, programs_are_built
     from upshift.shell import SystemShell
     from upshift.stack.examining import exported
     from upshift.stack.plans.source import read_export, read_file
-    from upshift.toolchain.system import ensure_packages
 
     if statements.suffix == ".sql":
         return read_file(statements, address.family)
@@ -145,9 +143,7 @@ def _source(statements: Path, address: Address, *, allow_install: bool) -> Sourc
     shell = SystemShell()
 
     def program() -> Path:
-        if not programs_are_built():
-            ensure_packages("native", allow_install=allow_install, shell=shell, say=console.say)
-        return build_programs(shell, say=console.say) / programs.STACK
+        return programs.built_programs(shell, allow_install=allow_install, say=console.say) / programs.STACK
 
     try:
         with exported(shell, program, statements, say=console.say) as folder:

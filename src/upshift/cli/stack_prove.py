@@ -111,6 +111,7 @@ def prove(
     from upshift.cli.check import options_of
     from upshift.cli.dry_run import show_estimates
     from upshift.cli.programs import STACK, built_programs
+    from upshift.cli.session import locked
     from upshift.errors import UsageError
     from upshift.shell import SystemShell
     from upshift.stack.change import read_given
@@ -149,7 +150,7 @@ def prove(
             options = measuring(evidence, options_of([str(trace.with_suffix(".toml"))], *how))
             show_estimates(_estimates(options, variants, evidence, before), as_json=json)
             return
-        with scratch("prove-") as folder:
+        with locked(), scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
             workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))

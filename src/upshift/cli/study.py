@@ -33,7 +33,7 @@ def study(
 ) -> None:
     """Measure what each of several factors does, alone and together with the others, and confirm the best set."""
     from upshift import pipeline
-    from upshift.cli.session import session
+    from upshift.cli.session import locked, session
     from upshift.study.file import find_study
 
     asked = _within(find_study(name), budget, resume)
@@ -43,10 +43,11 @@ def study(
 
         show_plan(asked, plan, as_json=json)
         return
-    measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
     kept = {"budget": budget, "study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
-    with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
-        result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
+    with locked():
+        measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
+        with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
+            result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
     show_study(result, at_work.run, as_json=json)
 
 

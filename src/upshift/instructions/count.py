@@ -57,13 +57,13 @@ def count(
     if instrumented:
         twice = count_twice(*(shell, kind, arm, workload, template, folder), instrumented=instrumented, cpus=cpus, log=log)
         return slope(arm.name, workload.name, *twice)
-    data = copy(shell, template, folder / "data")
     steady = kind.repeatable()
 
     def load(server: RunningServer, many: int) -> None:
         load_fixed(shell, kind, arm, workload, server, many, cpus=cpus, log=log)
 
     try:
+        data = copy(shell, template, folder / "data")
         with running(
             *(shell, kind, arm.program, data),
             log=log,

@@ -48,8 +48,8 @@ class ServerBench:
     def arm(self, arm: Variant, trial: int) -> Iterator[RunningServer]:
         """A fresh server on its own copy of the data; killed, and its folder removed, at the end."""
         folder = self._folder / f"trial-{trial}-{arm.file_name}"
-        data = copy(self._shell, self._templates[arm.name], folder / "data")
         try:
+            data = copy(self._shell, self._templates[arm.name], folder / "data")
             with running(
                 self._shell,
                 self._kind_of(arm.program),

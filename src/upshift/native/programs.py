@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from upshift.errors import CommandFailed, MissingTool, UpshiftError, UsageError
+from upshift.errors import CacheBusy, CommandFailed, MissingTool, UpshiftError, UsageError
 from upshift.paths import CHECKOUT, cache_dir
+from upshift.run.lock import holding
 from upshift.shell import Command, Shell
 
 RUST_OLDEST = (1, 85)
@@ -28,7 +30,8 @@ _BUILD_TIMEOUT_S = 3600.0
 def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
     """Bring the programs up to date and return their folder; cargo does not run when they are.
 
-    Raises MissingTool without a new enough cargo, UpshiftError when the build fails; UsageError where ``$UPSHIFT_PROGRAMS``
+    Raises MissingTool without a new enough cargo, UpshiftError when the build fails, CacheBusy when another run works in the
+    cache; UsageError where ``$UPSHIFT_PROGRAMS``
     names a folder without them.
     """
     folder = programs_dir()
@@ -80,14 +83,26 @@ def _is_built(name: str) -> bool:
     return _up_to_date((name,)) or programs_are_built()
 
 
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """Hold the cache, unless this process does: another run may measure with the programs in it. Raises CacheBusy."""
+    with contextlib.ExitStack() as lock:
+        try:
+            lock.enter_context(holding(cache_dir()))
+        except CacheBusy as error:
+            raise CacheBusy(f"{error.message}, and may use the programs that would be built there", error.hint) from error
+        yield
+
+
 def _build(shell: Shell, built: tuple[str, ...], *what: str) -> None:
     wanted = _sources_sha256()
-    try:
-        shell.run(cargo("build", "--release", *what), timeout_s=_BUILD_TIMEOUT_S)
-    except CommandFailed as error:
-        raise UpshiftError(f"cargo could not build crates/: {error.message}", "its own message is above") from error
-    programs_dir().mkdir(parents=True, exist_ok=True)
-    _stamp(built).write_text(wanted)
+    with building():
+        try:
+            shell.run(cargo("build", "--release", *what), timeout_s=_BUILD_TIMEOUT_S)
+        except CommandFailed as error:
+            raise UpshiftError(f"cargo could not build crates/: {error.message}", "its own message is above") from error
+        programs_dir().mkdir(parents=True, exist_ok=True)
+        _stamp(built).write_text(wanted)
 
 
 def _up_to_date(built: tuple[str, ...]) -> bool:

@@ -44,7 +44,7 @@ def refuse_switches(kind: ServerKind, name: str, settings: Iterable[str], server
 
 
 def _holds(server: Path, word: str) -> bool:
-    """Whether an executable holds the name of a variable; a script may start any server."""
+    """Whether an executable holds the name of a variable. A file that is none is refused for that, not for this."""
     with server.open("rb") as file:
         if file.read(4) != b"\x7fELF":
             return True

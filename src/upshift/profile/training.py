@@ -121,9 +121,10 @@ def _train_one(
     samples: Path | None,
 ) -> Trained:
     log = bench.log.with_name(f"{bench.log.stem}-{workload.name}.log")
-    data = copy(bench.shell, template, bench.folder / f"data-{workload.name}")
-    started = time.monotonic()
+    data = bench.folder / f"data-{workload.name}"
     try:
+        copy(bench.shell, template, data)
+        started = time.monotonic()
         with running(
             bench.shell, kind, program, data, log=log, settings=workload.settings, environment=environment, cpus=cpus
         ) as server:

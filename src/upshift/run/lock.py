@@ -10,10 +10,13 @@ from pathlib import Path
 
 from upshift.errors import CacheBusy
 
+_held: set[Path] = set()
+"""The caches that this process holds."""
+
 
 @contextlib.contextmanager
 def exclusive(cache: Path) -> Iterator[None]:
-    """Hold the cache. The kernel lets go when the process ends, however it ends. Raises CacheBusy."""
+    """Hold the cache. The kernel lets go when the process ends, however it ends. Raises CacheBusy, also within itself."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("a+") as file:
         try:
@@ -27,4 +30,15 @@ def exclusive(cache: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
+        _held.add(cache)
+        try:
+            yield
+        finally:
+            _held.remove(cache)
+
+
+@contextlib.contextmanager
+def holding(cache: Path) -> Iterator[None]:
+    """``exclusive``; nothing where this process holds the cache already."""
+    with contextlib.nullcontext() if cache in _held else exclusive(cache):
         yield

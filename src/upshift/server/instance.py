@@ -146,6 +146,7 @@ def running(
         kind.forget(socket)
         if process is not None:
             _drop(process, command.drop_signal)
+            process.stop()  # With what it started: a command before the server may have ended without it.
         shutil.rmtree(home, ignore_errors=True)
 
 

@@ -99,6 +99,8 @@ class ServerKind(Protocol):
     """Settings that name what the server writes: their values are no absolute paths."""
     database: str
     """The database that workloads fill and use; ``prepare`` leaves it there."""
+    client_environment: Mapping[str, str]
+    """What its clients are started with: the servers that Upshift makes have no password, and users' own may."""
 
     def packaged(self) -> Path | None:
         """The executable of the newest package of it that is installed; None: there is none."""

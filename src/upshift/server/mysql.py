@@ -58,6 +58,7 @@ class MySQL:
     build_variables: tuple[str, ...] = building.VARIABLES
     thread_pool: Mapping[str, str] = THREAD_POOL
     database = "upshift"
+    client_environment: Mapping[str, str] = {"MYSQL_PWD": ""}
 
     def __init__(self) -> None:
         self._kept: dict[Path, asking.Connection] = {}

@@ -88,6 +88,7 @@ class PostgreSQL:
     reserved: tuple[str, ...] = _RESERVED
     written: tuple[str, ...] = _WRITTEN
     database = "upshift"
+    client_environment: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._kept: dict[Path, psycopg.Connection[Any]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import lzma
@@ -42,6 +43,15 @@ def obtain(spec: str | None, *, kind: SourceKind, cache: Path, shell: Shell, say
     raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
 
 
+def refuse_changed(source: Source) -> None:
+    """Raises SourceError where a directory is no longer the source that it was; takes seconds, as it reads all files."""
+    if _tree_sha256(source.path) != source.sha256:
+        raise SourceError(
+            f"the source {source.path} has changed while it was used",
+            "leave it as it is until the command ends, or name a copy; then start again",
+        )
+
+
 def _from_apt(kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:
     if shutil.which("apt-get") is None:
         raise SourceError("this machine has no apt to get MySQL's source from", "give --source a directory or a tarball")
@@ -53,14 +63,13 @@ def _from_apt(kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], 
     sha256 = file_sha256(delivered.file)
     unpacked = cache / "sources" / f"{delivered.file.stem}-{sha256[:12]}"
     if not _as_unpacked(unpacked):
-        partial = _partial(unpacked, delivered.file.stat().st_size)
-        shell.run(Command(("dpkg-deb", "-x", str(delivered.file), str(partial / "deb"))), log=log)
-        tarballs = sorted((partial / "deb" / "usr" / "src").rglob("*.tar.*"))
-        if not tarballs:
-            raise SourceError(f"{delivered.file.name} holds no source tarball", "give --source a directory or a tarball")
-        shell.run(Command(("tar", "-xf", str(tarballs[0]), "-C", str(partial))), log=log)
-        shutil.rmtree(partial / "deb")
-        _keep(partial, unpacked)
+        with _partial(unpacked, delivered.file.stat().st_size) as partial:
+            shell.run(Command(("dpkg-deb", "-x", str(delivered.file), str(partial / "deb"))), log=log)
+            tarballs = sorted((partial / "deb" / "usr" / "src").rglob("*.tar.*"))
+            if not tarballs:
+                raise SourceError(f"{delivered.file.name} holds no source tarball", "give --source a directory or a tarball")
+            shell.run(Command(("tar", "-xf", str(tarballs[0]), "-C", str(partial))), log=log)
+            shutil.rmtree(partial / "deb")
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
@@ -69,11 +78,10 @@ def _from_dsc(kind: SourceKind, delivered: Delivered, cache: Path, origin: str, 
     unpacked = cache / "sources" / f"{delivered.file.stem}-{sha256[:12]}"
     if not _as_unpacked(unpacked):
         beside = delivered.file.parent.glob(f"{delivered.package}_*.tar.*")
-        partial = _partial(unpacked, max((file.stat().st_size for file in beside), default=0))
-        # apt has checked the .dsc against the signed index; dpkg-source checks the files against the .dsc. Its --no-check
-        # would skip that too. It only warns where it lacks the key of the .dsc's own signature.
-        shell.run(Command(("dpkg-source", "-x", str(delivered.file), str(partial / "tree"))), log=log)
-        _keep(partial, unpacked)
+        with _partial(unpacked, max((file.stat().st_size for file in beside), default=0)) as partial:
+            # apt has checked the .dsc against the signed index; dpkg-source checks the files against the .dsc. Its --no-check
+            # would skip that too. It only warns where it lacks the key of the .dsc's own signature.
+            shell.run(Command(("dpkg-source", "-x", str(delivered.file), str(partial / "tree"))), log=log)
     return _recognised(kind, _single(unpacked), origin, sha256, "apt signature")
 
 
@@ -82,13 +90,8 @@ def _from_tarball(kind: SourceKind, tarball: Path, cache: Path, shell: Shell, lo
     verified = vouched(tarball, sha256, shell)
     unpacked = cache / "sources" / f"{tarball.name.split('.tar')[0]}-{sha256[:12]}"
     if not _as_unpacked(unpacked):
-        partial = _partial(unpacked, tarball.stat().st_size)
-        try:
+        with _partial(unpacked, tarball.stat().st_size) as partial:
             _extract(tarball, partial, shell, log)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        _keep(partial, unpacked)
     return _recognised(kind, _single(unpacked), f"tarball: {tarball.name}", sha256, verified)
 
 
@@ -159,18 +162,17 @@ def _as_unpacked(unpacked: Path) -> bool:
     return noted.is_file() and noted.read_text() == fingerprint(unpacked)
 
 
-def _keep(partial: Path, unpacked: Path) -> None:
-    shutil.rmtree(unpacked, ignore_errors=True)
-    partial.rename(unpacked)
-    _noted(unpacked).write_text(fingerprint(unpacked) or "")
-
-
 def _noted(unpacked: Path) -> Path:
     """Beside the folder, which holds what the archive did and no more."""
     return unpacked.with_name(unpacked.name + ".fingerprint")
 
 
-def _partial(unpacked: Path, archive_bytes: int) -> Path:
+@contextlib.contextmanager
+def _partial(unpacked: Path, archive_bytes: int) -> Iterator[Path]:
+    """A folder to unpack into, which becomes ``unpacked`` at the end; after a failure nothing is left of it.
+
+    Raises NotEnoughRoom for an archive of so many bytes.
+    """
     unpacked.parent.mkdir(parents=True, exist_ok=True)
     needed_bytes = archive_bytes * _UNPACK_FACTOR
     free_bytes = shutil.disk_usage(unpacked.parent).free
@@ -181,8 +183,14 @@ def _partial(unpacked: Path, archive_bytes: int) -> Path:
         )
     partial = unpacked.with_name(unpacked.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    return partial
+    try:
+        partial.mkdir()
+        yield partial
+        shutil.rmtree(unpacked, ignore_errors=True)
+        partial.rename(unpacked)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    _noted(unpacked).write_text(fingerprint(unpacked) or "")
 
 
 def _single(folder: Path) -> Path:

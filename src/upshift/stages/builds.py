@@ -16,6 +16,7 @@ from upshift.source.model import Source
 from upshift.stages.keys import SOMEWHERE, configured, headers_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
+from upshift.stages.source import unchanged
 from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -42,7 +43,8 @@ def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, 
 
     def action(bench: Workbench) -> Build:
         extra = lto_flags(lab, recipe)
-        return build_whole(bench, lab.kind, source, shared, toolchain, extra=extra, relocations=relocations, jobs=lab.jobs)
+        with unchanged(lab, bench, source):
+            return build_whole(bench, lab.kind, source, shared, toolchain, extra=extra, relocations=relocations, jobs=lab.jobs)
 
     inputs = {
         "source": source,
@@ -71,7 +73,8 @@ def build_instrumented(
         else:
             # Link-time optimisation too, so that the inlining is that of the optimised build.
             extra = flags.instrument_again(recipe.toolchain, first.path, counters) + lto_flags(lab, recipe)
-        made = build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, jobs=lab.jobs)
+        with unchanged(lab, bench, source):
+            made = build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, jobs=lab.jobs)
         parsed = bitcode.folder_of(bench.folder)
         return Instrumented(
             build=made, counters=counters, objects=objects_folder(bench), parsed=parsed if parsed.is_dir() else None
@@ -121,7 +124,8 @@ def build_optimised(
             if gated.profile.kind == "gcc":
                 profile = gcc.place(profile, objects_folder(bench), bench.folder / "counters")
             extra = flags.use(recipe.toolchain, profile) + extra
-        return build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed=parsed, jobs=lab.jobs)
+        with unchanged(lab, bench, source):
+            return build_hot(bench, lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed=parsed, jobs=lab.jobs)
 
     inputs = {
         "recipe": shared,

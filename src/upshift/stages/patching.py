@@ -16,6 +16,7 @@ from upshift.stages.builds import build_plain
 from upshift.stages.keys import headers_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
+from upshift.stages.source import unchanged
 from upshift.values import Value, content_hash
 from upshift.workbench import Workbench
 
@@ -33,10 +34,11 @@ def patch_source(lab: Lab, source: Source, patches: Sequence[Patch]) -> Source:
         return source
 
     def action(bench: Workbench) -> Source:
-        fitted = refuse_unfit(bench.shell, patches, source.path, source.version)
         target = bench.folder / "source"
-        # What lies in the cache stays as it is; a folder of the user's own may be written to.
-        copy_patched(source.path, target, fitted, share=source.path.is_relative_to(lab.cache))
+        with unchanged(lab, bench, source):
+            fitted = refuse_unfit(bench.shell, patches, source.path, source.version)
+            # What lies in the cache stays as it is; a folder of the user's own may be written to.
+            copy_patched(source.path, target, fitted, share=source.path.is_relative_to(lab.cache))
         names = tuple(each.name for each in patches)
         return Source(
             kind=source.kind,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from upshift.errors import SourceError
 from upshift.run.directory import write_json
-from upshift.source.fetch import obtain
+from upshift.source.fetch import obtain, refuse_changed
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
@@ -26,6 +29,24 @@ def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
     source = lab.stages.run(Stage.SOURCE, Source, action, inputs=inputs, keep=False)
     _refuse_another(lab.run.path / "source.json", source)
     return source
+
+
+@contextlib.contextmanager
+def unchanged(lab: Lab, bench: Workbench, source: Source) -> Iterator[None]:
+    """Around what reads a source, which is known by its hash: a directory is the user's, who may switch to another branch.
+
+    Raises SourceError when it has changed. Then what was made of it goes, from which an interrupted build would go on.
+    """
+    try:
+        yield
+    finally:
+        if not source.path.is_relative_to(lab.cache):  # What lies there is Upshift's own.
+            try:
+                refuse_changed(source)
+            except SourceError:
+                shutil.rmtree(bench.folder)
+                bench.folder.mkdir()
+                raise
 
 
 def _refuse_another(began_with: Path, source: Source) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,7 +58,7 @@ def verify(
             bench.progress.note(warning)
             return _verified(lab, bench, source, plain, optimised, "", suite, (*weaker, warning))
 
-    in_use = _protections(baseline)
+    in_use = hardening.examine(baseline) if baseline else {}
     inputs = {
         "plain": plain,
         "optimised": optimised,
@@ -125,13 +124,6 @@ def _nesting(lab: Lab, bench: Workbench, source: Source, plain: Build, server: P
         return lab.kind.nesting(lab.kind.program(source.path, plain.tree, server), data, bench)
     finally:
         shutil.rmtree(data, ignore_errors=True)
-
-
-def _protections(baseline: Path | None) -> dict[str, str]:
-    """Of the server in use; none are known of a script that starts one."""
-    with contextlib.suppress(VerifyFailed):
-        return hardening.examine(baseline) if baseline else {}
-    return {}
 
 
 def _weaker_than(in_use: dict[str, str], plain: Build) -> tuple[str, ...]:

@@ -296,7 +296,7 @@ def _command(
         "seed": str(seed),
         "transactions": str(transactions),
     }
-    return Command(tuple(part.format_map(values) for part in template), cpus=cpus)
+    return Command(tuple(part.format_map(values) for part in template), env=kind.client_environment, cpus=cpus)
 
 
 def _read_nothing(_output: str, _paused: int = 0) -> LoadReport:

@@ -17,7 +17,7 @@ import typer
 from upshift import __version__, console, errors, interrupts, plan, shell
 from upshift.cli import app as cli_app
 from upshift.cli.outcome import exit_code
-from upshift.cli.session import session
+from upshift.cli.session import locked, session
 from upshift.errors import CacheBusy, LoadFailed, UpshiftError
 from upshift.measure.model import Comparison, Experiment, Plan
 from upshift.options import Options
@@ -283,7 +283,7 @@ def test_a_session_makes_a_run_and_leaves_no_process(tmp_path: Path, monkeypatch
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
     with interrupts.handled(), pytest.raises(KeyboardInterrupt), session("train", {"jobs": 2}, stages=1, jobs=2) as at_work:
         process = at_work.shell.spawn(Command(("sleep", "100")), log=at_work.run.log("x"))
-        with pytest.raises(CacheBusy), session("train", {}, stages=1, jobs=2):
+        with pytest.raises(CacheBusy), locked():
             raise AssertionError("two runs on one cache")
         os.kill(os.getpid(), signal.SIGTERM)
     assert process.poll() is not None

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, toolchain
+from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, half_a_copy, toolchain
 
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.build.steps import archive_members
-from upshift.errors import LoadFailed, ProfileRefused, ServerFailed
+from upshift.errors import CommandFailed, LoadFailed, ProfileRefused, ServerFailed
 from upshift.profile import hotness, training
 from upshift.profile.hotness import (
     Counted,
@@ -377,6 +377,14 @@ def test_an_instrumented_server_that_crashes_at_its_end_leaves_no_profile(tmp_pa
             seconds=2,
             environment=lambda _each: {},
         )
+
+
+def test_a_copy_that_fails_leaves_no_half_of_the_data(tmp_path: Path) -> None:
+    room = Class(tmp_path, [])
+    room.shell.outputs["cp -a"] = Output("cp: No space left on device", 1, half_a_copy)
+    with pytest.raises(CommandFailed):
+        train(room.bench, FakeKind(), room.program, room.template, workloads("a"), seconds=2, environment=lambda _each: {})
+    assert list(tmp_path.glob("data*")) == []
 
 
 def test_a_full_disk_is_told_before_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

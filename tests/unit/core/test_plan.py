@@ -16,6 +16,7 @@ from fakes import DiskUsage, FakeShell, Output, toolchain
 
 from upshift import plan
 from upshift.build.recipe import find_recipe
+from upshift.door import OF_SERVERS
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
 from upshift.measure.quality import find_flags
 from upshift.measure.variant import Surroundings, Variant
@@ -37,7 +38,13 @@ class Memory:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two CPUs, plenty of room, all tools, MySQL, and a cache of its own."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
-    for name in ("UPSHIFT_SERVER_KIND", "UPSHIFT_NEEDED_DISK_BYTES", "UPSHIFT_NEEDED_MEMORY_BYTES", "UPSHIFT_PERF"):
+    for name in (
+        "UPSHIFT_SERVER_KIND",
+        "UPSHIFT_NEEDED_DISK_BYTES",
+        "UPSHIFT_NEEDED_MEMORY_BYTES",
+        "UPSHIFT_PERF",
+        *OF_SERVERS,
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(PLENTY))
@@ -137,6 +144,29 @@ def test_a_variable_that_no_key_would_know_is_refused_where_something_is_built(
     assert caught.value.hint.startswith(f"unset {name};")
     monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
     assert prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
+
+
+@pytest.mark.parametrize(
+    "name", ["LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_CONF", "TCMALLOC_SAMPLE_PARAMETER"]
+)
+def test_a_variable_that_servers_would_inherit_is_refused_where_they_are_measured_or_trained(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variant whose text moves has an LD_PRELOAD of its own: it alone would be without the allocator of the shell."""
+
+    def measuring() -> object:
+        return prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
+
+    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: pytest.fail("installed"))
+    monkeypatch.setenv(name, "/usr/lib/libjemalloc.so")
+    for refused in (prepared, measuring):
+        with pytest.raises(UsageError, match=f"the environment has {name}, which would change each server") as caught:
+            refused()
+        assert caught.value.hint.startswith(f"unset {name}; ") and "a variant's `environment`" in caught.value.hint
+        assert caught.value.exit_code == 2
+    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
+    monkeypatch.setenv(name, "")
+    assert prepared() and measuring(), "empty, it changes nothing"
 
 
 def test_all_variables_that_are_refused_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,6 +408,18 @@ def test_a_server_of_another_version_takes_a_stage_more(
     servers = tuple(Variant(name=name, program=Program(kind="mysql", binary=Path("/mysqld"))) for name in ("a", "b", "c"))
     monkeypatch.setattr(plan, "versions_of", lambda _shell, _kind, named: dict(zip(named, versions, strict=True)))
     assert plan.refuse_unstartable(servers) == stages
+
+
+def test_a_script_in_the_place_of_a_server_is_refused(tmp_path: Path) -> None:
+    """Its contents stay as they are when the server that it starts is another one: what is kept by them would be that one's."""
+    script = tmp_path / "mysqld"
+    script.write_text('#!/bin/sh\nLD_PRELOAD=/lib/libjemalloc.so.2 /usr/sbin/mysqld "$@"\n')
+    script.chmod(0o755)
+    variant = Variant(name="mine", program=Program(kind="mysql", binary=script))
+    for refused in (lambda: plan.refuse_unstartable((variant,)), lambda: prepared(baseline=str(script))):
+        with pytest.raises(UsageError, match=f"{script} is no ELF executable") as caught:
+            refused()
+        assert "`environment` and `under`" in caught.value.hint
 
 
 def test_nothing_is_installed_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

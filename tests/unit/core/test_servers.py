@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
@@ -181,6 +184,28 @@ def test_a_real_server_is_gone_after_its_time(tmp_path: Path, log: Path, monkeyp
         assert server.process.poll() is None
     assert server.process.poll() == -15
     shell.close()
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_script_s_server_is_gone_with_the_script(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, cleanly: bool
+) -> None:
+    """Without ``exec`` in it, the server is a process of its own, which would run beside the next trial's."""
+    started = tmp_path / "pid"
+
+    class Scripted(FakeKind):
+        def start(self, program: Program, data: Path, socket: Path, settings: object) -> Command:
+            return Command(("sh", "-c", f"sleep 100 & echo $! >{started}.new; mv {started}.new {started}; wait"))
+
+        def ready(self, socket: Path) -> bool:
+            return started.is_file()
+
+    monkeypatch.setattr(instance, "time", time)
+    refused = pytest.raises(ServerFailed, match="SIGTERM") if cleanly else contextlib.nullcontext()
+    with refused, running(SystemShell(), Scripted(), PROGRAM, tmp_path, log=log, cleanly=cleanly):
+        sleeping = psutil.Process(int(started.read_text()))
+    with contextlib.suppress(psutil.NoSuchProcess):  # nobody may wait for it
+        assert sleeping.status() == psutil.STATUS_ZOMBIE
 
 
 def test_waiting_for_quiet(tmp_path: Path, log: Path) -> None:

@@ -14,11 +14,12 @@ from fakes import FakeClock, FakeKind, FakeProcess, FakeShell, Output
 from upshift.errors import LoadFailed, ServerFailed, WorkloadError
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
+from upshift.server.mysql import MySQL
 from upshift.shell import SystemShell
 from upshift.workload import driver
-from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_load
+from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_fixed, run_load
 from upshift.workload.library import find_workload, read_workload, shipped_workloads
-from upshift.workload.model import Workload
+from upshift.workload.model import FixedCommand, Workload
 
 GOOD = 'fill = { command = ["fill"] }\nload = { command = ["load"] }\n'
 
@@ -151,6 +152,24 @@ def test_placeholders_of_a_fill(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ended())
     fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
     assert bench.shell.ran[0].argv == ("fill", "db", "/srv/bin")
+
+
+def test_no_client_gets_the_password_of_the_server_in_use(tmp_path: Path) -> None:
+    """Who checks or traces it with MYSQL_PWD has that in the environment; a server that Upshift starts would refuse it."""
+    assert MySQL().client_environment == {"MYSQL_PWD": ""}
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    bench.kind.client_environment = MySQL().client_environment
+    counted = FixedCommand(command=("load", "{transactions}"), transactions=10)
+    fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
+    bench.run(workload())
+    run_fixed(
+        *(bench.shell, bench.kind, workload().model_copy(update={"fixed": counted}), bench.server),
+        transactions=10,
+        cpus=(1,),
+        log=bench.log,
+        timeout_s=9,
+    )
+    assert [each.env for each in (*bench.shell.ran, *bench.shell.spawned)] == [{"MYSQL_PWD": ""}] * 3
 
 
 def test_a_fill_that_fails(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output
+from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, half_a_copy
 
-from upshift.errors import CountFailed, LoadFailed
+from upshift.errors import CommandFailed, CountFailed, LoadFailed
 from upshift.instructions import count, experiment
 from upshift.instructions.executed import Cost, Executed, Function
 from upshift.instructions.experiment import count_all
@@ -109,6 +109,12 @@ def test_the_server_is_killed_as_nobody_needs_its_data(tmp_path: Path) -> None:
     process = FakeProcess()
     counted(Counting(processes=iter((process,))), tmp_path, arm(), workload())
     assert process.signals == [9]
+
+
+def test_a_copy_that_fails_leaves_no_half_of_the_data(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed):
+        counted(FakeShell({"cp -a": Output("cp: No space left on device", 1, half_a_copy)}), tmp_path, arm(), workload())
+    assert not (tmp_path / "own").exists()
 
 
 @pytest.mark.parametrize(

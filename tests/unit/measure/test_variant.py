@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from fake_bench import plan
-from fakes import FakeKind, FakeProcess, FakeShell
+from fakes import FakeKind, FakeProcess, FakeShell, Output, half_a_copy
 
-from upshift.errors import NotEnoughRoom, ServerFailed, UsageError
+from upshift.errors import CommandFailed, NotEnoughRoom, ServerFailed, UsageError
 from upshift.measure.model import Load
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Surroundings, Tier, Variant, find_variant
@@ -186,6 +186,16 @@ def test_a_server_that_does_not_start_is_named_by_its_arm(tmp_path: Path) -> Non
     bench = bench_with(FakeShell(processes=iter([FakeProcess(code=1)])), tmp_path)
     with pytest.raises(ServerFailed, match="arm 'a/tuned': the server did not start"), bench.arm(TUNED, trial=0):
         pass
+
+
+def test_a_copy_that_fails_leaves_no_half_of_the_data(tmp_path: Path) -> None:
+    (template := tmp_path / "template").mkdir()
+    shell = FakeShell({"cp -a": Output("cp: No space left on device", 1, half_a_copy)})
+    bench = bench_with(shell, tmp_path)
+    bench._templates = {TUNED.name: template}
+    with pytest.raises(CommandFailed), bench.arm(TUNED, trial=0):
+        raise AssertionError("it never ran")
+    assert list(tmp_path.iterdir()) == [template]
 
 
 def test_of_several_servers_the_one_that_died_is_named(tmp_path: Path) -> None:

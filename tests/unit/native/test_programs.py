@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fakes import another_run
 
-from upshift.errors import CommandFailed, MissingTool, UpshiftError, UsageError
+from upshift.errors import CacheBusy, CommandFailed, MissingTool, UpshiftError, UsageError
 from upshift.native import programs
+from upshift.run.lock import exclusive
 from upshift.shell import Command, Completed
 
 
@@ -164,3 +166,15 @@ def test_a_missing_or_old_cargo_is_named_before_anything_is_built(version: str |
 def test_a_failed_build_is_an_error_with_cargos_words() -> None:
     with pytest.raises(UpshiftError, match="cargo build failed"):
         programs.build_programs(Machine(breaks=True), say=lambda _: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("build", [programs.build_programs, programs.build_card, programs.build_huge_text])
+def test_nothing_is_built_where_another_run_may_measure_with_it(cache: Path, build: Callable[..., Path]) -> None:
+    """A second checkout with other sources shares the cache, and its programs replace the first one's."""
+    machine = Machine()
+    with another_run(cache), pytest.raises(CacheBusy, match=r"process 4711\) works in .* may use the programs") as caught:
+        build(machine, say=lambda _: None)
+    assert machine.built == [] and "UPSHIFT_CACHE" in caught.value.hint
+    with exclusive(cache):
+        build(machine, say=lambda _: None)
+    assert len(machine.built) == 1

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes import FakeShell, Output
+from fakes import FakeShell, Output, half_a_copy
 
 from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
 from upshift.server.mysql import MySQL
@@ -227,6 +227,25 @@ def test_a_debs_tarball_is_unpacked(get: Getter, tmp_path: Path, monkeypatch: py
     found = get(None, FakeShell({"dpkg-deb -x": Output(effect=unpack), "tar -xf": Output(effect=unpack_inner)}))
     assert (found.version, found.verified, found.origin) == ("9.7.4", "apt signature", "apt: mysql-source 9.7.4-2")
     assert get.said == ["source apt: mysql-source 9.7.4-2"]
+
+
+@pytest.mark.parametrize(
+    ("package", "program"), [("mysql-source_9.7.4-2_amd64.deb", "dpkg-deb -x"), ("mysql-9.7_9.7.4.dsc", "dpkg-source -x")]
+)
+@pytest.mark.parametrize("error", [CommandFailed("the disk is full"), KeyboardInterrupt()])
+def test_a_package_that_was_not_unpacked_to_its_end_leaves_nothing(
+    get: Getter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, program: str, error: BaseException
+) -> None:
+    def unpack(command: Command) -> None:
+        half_a_copy(command)
+        raise error
+
+    (tmp_path / package).write_bytes(b"package")
+    monkeypatch.setattr(shutil, "which", lambda _program: "/usr/bin/apt-get")
+    monkeypatch.setattr(fetch, "newest_mysql", lambda *_args: apt.Delivered("mysql", "9.7.4-2", tmp_path / package))
+    with pytest.raises(type(error)):
+        get(None, FakeShell({program: Output(effect=unpack)}))
+    assert list((get.cache / "sources").iterdir()) == []
 
 
 def test_a_machine_without_apt_is_told_what_to_give(get: Getter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import another_run
 from prove_examples import EQUAL, chatting, scanning
 
 from upshift.cli.app import main
@@ -63,6 +64,19 @@ def test_answers_that_differ_end_the_command_with_1(
     assert "answers differ, and nothing was measured" in " ".join(said.err.split())
     assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_replayed_beside_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fix.sql").write_text("CREATE INDEX by_name ON item (name)")
+    seen = scanning(tmp_path / "export")
+    monkeypatch.setattr("upshift.cli.stack_prove._replayed", lambda *_: pytest.fail("it works beside a measurement"))
+    given = ("--suspect", "P2", "--sql", str(tmp_path / "fix.sql"))
+    with another_run(tmp_path / "cache"):
+        assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
+        assert "another run (process 4711)" in " ".join(capsys.readouterr().err.split())
+        assert prove_command(monkeypatch, seen, tmp_path, *given, "--dry-run") == 0
 
 
 @pytest.mark.parametrize("first", [True, False])

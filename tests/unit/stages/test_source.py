@@ -1,17 +1,27 @@
-"""One run has one source."""
+"""One run has one source, and what is built is of the source that was hashed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import FakeKind
+from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 
-from upshift.errors import SourceError
+from upshift.build.model import Build
+from upshift.build.recipe import Recipe
+from upshift.errors import CommandFailed, SourceError
+from upshift.patches.fit import Fitted
+from upshift.patches.model import Patch
+from upshift.profile.model import HotSet
+from upshift.source.fetch import obtain
 from upshift.source.model import Source
+from upshift.stages import builds, patching
+from upshift.stages.lab import Lab
 from upshift.stages.source import get_source
+from upshift.workbench import Workbench
 
 
 def get(run: Path, version: str) -> Source:
@@ -25,3 +35,104 @@ def test_a_resumed_run_takes_no_other_source(tmp_path: Path) -> None:
     assert get(tmp_path, "9.7.4") == get(tmp_path, "9.7.4")
     with pytest.raises(SourceError, match=r"began with the source apt: 9\.7\.4, and now there is apt: 9\.7\.5"):
         get(tmp_path, "9.7.5")
+
+
+PLAIN = Build(
+    recipe=Recipe(name="plain"), toolchain=toolchain(), source_sha256="0", tree=Path("/tree"), server=Path("/tree/server"),
+    sha256="0", objects=1,
+)  # fmt: skip
+HOT_SET = HotSet.model_construct(objects=())
+PATCH = Patch(name="one", file="1.patch", what="", versions=">=1", text="x")
+
+
+def _plain(lab: Lab, source: Source) -> object:
+    return builds.build_plain(lab, source, Recipe(), toolchain(), relocations=True)
+
+
+def _instrumented(lab: Lab, source: Source) -> object:
+    return builds.build_instrumented(lab, source, Recipe(), toolchain(), PLAIN, HOT_SET)
+
+
+def _optimised(lab: Lab, source: Source) -> object:
+    return builds.build_optimised(lab, source, Recipe(), toolchain(), PLAIN, HOT_SET, None, None)
+
+
+def _patched(lab: Lab, source: Source) -> object:
+    return patching.patch_source(lab, source, (PATCH,))
+
+
+class Built:
+    """A room that reads the source, in which a user changes it meanwhile."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]) -> None:
+        self.tree = folder / "mine"
+        self.tree.mkdir()
+        (self.tree / "a.cc").write_text("int a;")
+        self.folder, self.cache, self.change = folder / "stage", folder / "cache", change
+        self.folder.mkdir()
+        for module, name in ((builds, "build_whole"), (builds, "build_hot"), (patching, "copy_patched")):
+            monkeypatch.setattr(module, name, self.make)
+        monkeypatch.setattr(patching, "refuse_unfit", lambda *_given: Fitted(fits=(), changed={}))
+
+    def make(self, *_given: object, **_named: object) -> Build:
+        (self.folder / "a.o").write_text("half of it")
+        self.change(self.tree)
+        return PLAIN
+
+    def lab(self) -> Lab:
+        def run(_name: str, _output: type, action: Any, **_given: object) -> object:
+            return action(Workbench(self.folder, FakeShell(), self.folder / "log", FakeProgress()))
+
+        lab: Any = SimpleNamespace(
+            stages=SimpleNamespace(run=run), kind=FakeKind(), cache=self.cache, jobs=1, shell=FakeShell()
+        )
+        return lab  # type: ignore[no-any-return]
+
+    def source(self) -> Source:
+        return obtain(
+            str(self.tree), kind=FakeKind(), cache=self.cache, shell=FakeShell(), say=print, log=self.folder.with_name("log")
+        )
+
+
+@pytest.mark.parametrize("stage", [_plain, _instrumented, _optimised, _patched])
+def test_a_directory_that_changes_while_it_is_built_makes_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: Callable[[Lab, Source], object]
+) -> None:
+    """As by `git switch`: plain and optimised server would come from two sources, and be kept as from the first."""
+    built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").write_text("int b;"))
+    with pytest.raises(SourceError, match="mine has changed while it was used") as caught:
+        stage(built.lab(), built.source())
+    assert caught.value.hint and list(built.folder.iterdir()) == [], "a build would go on from what there is"
+
+
+def test_a_build_that_fails_because_the_directory_changed_does_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def switch(tree: Path) -> None:
+        (tree / "a.cc").unlink()
+        raise CommandFailed("there is no a.cc")
+
+    built = Built(tmp_path, monkeypatch, switch)
+    with pytest.raises(SourceError, match="has changed"):
+        _optimised(built.lab(), built.source())
+    assert list(built.folder.iterdir()) == []
+
+
+def test_a_directory_that_stays_is_built_and_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").touch())
+    for stage in (_plain, _instrumented, _optimised, _patched):
+        assert stage(built.lab(), built.source())
+
+    def fail(_tree: Path) -> None:
+        raise CommandFailed("no memory")
+
+    built.change = fail
+    with pytest.raises(CommandFailed, match="no memory"):
+        _plain(built.lab(), built.source())
+    assert (built.folder / "a.o").is_file()
+
+
+def test_what_upshift_unpacked_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").write_text("int b;"))
+    built.cache = tmp_path
+    assert _plain(built.lab(), built.source()) == PLAIN.model_copy(update={"recipe": Recipe()})
