@@ -16,7 +16,7 @@ use crate::real;
 /// # Safety
 /// As the call that opened.
 unsafe fn after(fd: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: the open succeeded, so the path ends in a zero byte.
+    // SAFETY: where the open succeeded the kernel has read the path, up to its zero byte.
     unsafe {
         if fd >= 0 && process::named(path) {
             opened(fd, CStr::from_ptr(path), flags);
