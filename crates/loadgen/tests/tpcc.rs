@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -103,6 +104,7 @@ fn story(bench: &mut Bench) {
     runs(bench);
     any_warehouse(bench);
     one_statement(bench);
+    noted_by_another(bench);
     violated(bench);
     killed_client(bench);
     killed_server(bench);
@@ -206,6 +208,27 @@ fn one_statement(bench: &Bench) {
         bench.done(&["tpcc", "one", reads, "--autocommit", "--seconds", "0.3"]);
     }
     bench.holds("after single statements");
+}
+
+/// Payment adds its note to those of the payments that ended while it waited for the customer, not to those that it saw at its begin.
+fn noted_by_another(bench: &Bench) {
+    let statements = Path::new(env!("CARGO_MANIFEST_DIR")).join("statements/both");
+    let of_payment = |name: &str| {
+        let file = statements.join(format!("payment.{name}.sql"));
+        let sql = std::fs::read_to_string(file).expect("a statement");
+        let names = [":c_w_id", ":c_d_id", ":c_id", ":w_id", ":d_id"];
+        names.iter().fold(sql, |sql, name| sql.replace(name, "1"))
+    };
+    let login = || bench.server.connect("tpcc").expect("a login");
+    let (mut one, mut other) = (login(), login());
+    testserver::run(&mut *one, "BEGIN");
+    testserver::rows(&mut *one, &of_payment("district_select"));
+    let note = "UPDATE customer SET c_data = 'noted' WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1";
+    testserver::run(&mut *other, note);
+    testserver::rows(&mut *one, &of_payment("customer_select"));
+    let seen = testserver::one(&mut *one, &of_payment("customer_data_select"));
+    testserver::run(&mut *one, "ROLLBACK");
+    assert_eq!(seen, "noted");
 }
 
 /// A condition that does not hold is found.

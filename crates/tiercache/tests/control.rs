@@ -1,4 +1,4 @@
-//! A running tier answers what is asked through its statistics page, with and without a thread of its own for that.
+//! A running tier answers what is asked through its statistics page.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,28 +39,11 @@ fn tier(name: &str) -> (Tier, StatusPage) {
     (tier, StatusPage::attach(&path).expect("its page"))
 }
 
-/// As often as a thread may call before its turn comes for sure.
-fn tick(tier: &Tier) {
-    for _ in 0..100 {
-        tier.tick();
-    }
-}
-
 #[test]
-fn any_thread_answers_where_there_is_none_for_it() {
-    let (tier, page) = tier("tick");
-    let ticket = page.request(Request::Drop).expect("a request");
-    tick(&tier);
-    let answer = page.wait(ticket, Duration::ZERO);
-    assert_eq!(answer.as_deref(), Ok("3 pages left the tier"));
-}
-
-#[test]
-fn others_leave_it_to_the_thread_for_it_which_ends_with_the_tier() {
-    let (tier, page) = tier("thread");
+fn what_was_asked_is_done_until_the_tier_stops() {
+    let (tier, page) = tier("asked");
     assert!(tier.control());
     let ticket = page.request(Request::Drop).expect("a request");
-    tick(&tier);
     assert!(page.wait(ticket, Duration::ZERO).is_err());
     let ticket = page.request(Request::Drop).expect("a request");
     assert!(tier.control());
@@ -77,7 +60,7 @@ fn a_reader_sees_what_is_held_now() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !read.load(Ordering::Relaxed) {
-                tier.tick();
+                tier.control();
             }
         });
         let used = page.snapshot().used_pages;

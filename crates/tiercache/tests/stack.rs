@@ -69,7 +69,7 @@ fn uses(tier: &Tier, page: usize) -> usize {
             ));
             audit.map(|token| tier.audited(token, data, data));
         }
-        tier.tick();
+        tier.control();
     });
     assert_eq!(hits, 24, "{}", tier.config().medium);
     deep

@@ -205,13 +205,41 @@ fn release(file: &'static File, last: Option<Identity>) {
     }
 }
 
-/// Before a range of descriptors is closed.
-pub fn closing_range(first: usize, last: usize) {
-    if HIGHEST.load(Ordering::Relaxed) < first {
-        return;
+/// The data files that a range of descriptors stood for.
+pub struct Taken {
+    files: Vec<(&'static File, Option<Identity>)>,
+    /// A child took some out of its own table. It makes no list: after a fork there may be no memory to be had.
+    by_child: bool,
+}
+
+/// Before a range of descriptors is closed: takes them out of the array.
+pub fn closing_range(first: usize, last: usize) -> Taken {
+    let mut taken = Taken {
+        files: Vec::new(),
+        by_child: false,
+    };
+    let highest = HIGHEST.load(Ordering::Relaxed);
+    if highest < first {
+        return taken;
     }
-    for fd in first..=last.min(HIGHEST.load(Ordering::Relaxed)) {
-        closed(closing(fd as RawFd));
+    let in_child = matches!(process::side(), Side::Child);
+    for fd in (first..=last.min(highest)).map(|fd| fd as RawFd) {
+        taken.by_child |= in_child && file(fd).is_some();
+        taken.files.extend(closing(fd));
+    }
+    taken
+}
+
+/// After the range was closed, or was not: then some may be open still, and nobody watches them.
+pub fn closed_range(taken: Taken, all: bool) {
+    if !all && taken.by_child {
+        process::spoil();
+    }
+    for (file, last) in taken.files {
+        if !all {
+            lose_file(file);
+        }
+        closed(Some((file, last)));
     }
 }
 

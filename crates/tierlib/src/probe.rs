@@ -13,8 +13,8 @@ thread_local! {
     static READABLE: Cell<[usize; REMEMBERED]> = const { Cell::new([usize::MAX; REMEMBERED]) };
 }
 
-/// Whether all of the range can be read. Costs a system call for each page that this thread has not asked for lately; a
-/// page that was unmapped after that is taken for readable.
+/// Whether the kernel has no EFAULT for any page of the range. Costs a system call for each page that this thread has not asked for
+/// lately. No proof: a page that was unmapped after that is taken for readable, and so is each where the kernel's answer is another.
 pub fn is_readable<T>(start: *const T, count: usize) -> bool {
     let start = start as usize;
     let Some(end) = count

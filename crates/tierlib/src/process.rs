@@ -89,12 +89,12 @@ pub fn spoil() {
 /// Whether a rule names this path. False before the constructor ran, and while the tier opens.
 ///
 /// # Safety
-/// The path must be null or end in a zero byte.
+/// The path must be null, or the kernel must have found a file by it: a path that leads nowhere is the kernel's to refuse.
 pub unsafe fn named(path: *const libc::c_char) -> bool {
     if path.is_null() || INSIDE.with(Cell::get) {
         return false;
     }
-    // SAFETY: the caller's promise; the call itself has read the path by now or is about to.
+    // SAFETY: the kernel has read it up to its zero byte.
     let path = unsafe { CStr::from_ptr(path) };
     match CONFIG.get() {
         Some(Ok(config)) => config.rules.action(path.to_bytes()) != Action::Skip,

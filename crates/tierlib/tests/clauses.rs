@@ -5,7 +5,7 @@ mod common;
 use common::{counter, get, open, path, put, run};
 
 workers!(
-    c1_worker, c4_worker, c5_worker, c7_worker, c16_worker, c17_worker, c21_worker,
+    c1_worker, c2_worker, c4_worker, c5_worker, c7_worker, c16_worker, c17_worker, c21_worker,
 );
 
 #[test]
@@ -25,6 +25,42 @@ fn c1_worker() {
     let fd = open(&path("ib_logfile0"), libc::O_RDWR);
     put(fd, 1, 0);
     assert_eq!((get(fd, 0), get(data, 0)), (Ok(1), Ok(2)));
+}
+
+#[test]
+fn c2_a_failed_close_of_a_range_ends_the_caching_of_its_files() {
+    let text = run("c2_worker");
+    assert!(counter(&text, "bypass_unsupported") > 0, "{text}");
+    assert!(counter(&text, "bypass_forked") > 0, "{text}");
+}
+
+fn c2_worker() {
+    let others = open(&path("c2other.ibd"), libc::O_RDWR);
+    put(others, 5, 0);
+    assert_eq!(get(others, 0), Ok(5));
+    let fd = open(&path("c2.ibd"), libc::O_RDWR);
+    put(fd, 1, 0);
+    assert_eq!(get(fd, 0), Ok(1), "a hit");
+    // SAFETY: our own descriptors. No kernel knows this flag.
+    unsafe {
+        let (twin, unknown) = (libc::dup2(fd, 50), 1 << 7);
+        assert_eq!(libc::close_range(40, 60, unknown), -1);
+        assert_eq!(*libc::__errno_location(), libc::EINVAL);
+        put(twin, 2, 0);
+        assert_eq!(get(fd, 0), Ok(2), "what the open descriptor wrote");
+        assert_eq!(get(others, 0), Ok(5));
+        let twin = libc::dup2(others, 50);
+        let child = libc::fork();
+        if child == 0 {
+            let answer = libc::close_range(40, 60, unknown);
+            put(twin, 6, 0);
+            libc::_exit(i32::from(answer == 0));
+        }
+        let mut status = 1;
+        libc::waitpid(child, &raw mut status, 0);
+        assert_eq!(status, 0);
+        assert_eq!(get(others, 0), Ok(6), "what the child wrote");
+    }
 }
 
 #[test]

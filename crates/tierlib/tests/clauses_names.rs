@@ -15,6 +15,7 @@ workers!(
     reads_worker,
     changes_worker,
     descriptors_worker,
+    nowhere_worker,
 );
 
 unsafe extern "C" {
@@ -388,5 +389,52 @@ fn descriptors_worker() {
         let map = libc::mmap64(ptr::null_mut(), PAGE, both, libc::MAP_SHARED, fd, 0);
         map.cast::<u8>().write_volatile(4);
         assert_eq!(get(fd, 0), Ok(4), "it writes, too");
+    }
+}
+
+#[test]
+fn c13_paths_that_lead_nowhere_are_the_kernels_to_refuse() {
+    run("nowhere_worker");
+}
+
+fn nowhere_worker() {
+    let fd = open(&path("nowhere.ibd"), libc::O_RDWR);
+    put(fd, 1, 0);
+    assert_eq!(get(fd, 0), Ok(1));
+    type Call = unsafe fn(*const libc::c_char) -> bool;
+    let file = path("nowhere.ibd");
+    // SAFETY: the kernel refuses the address.
+    let calls: [(&str, Call); 8] = unsafe {
+        [
+            ("unlink", |at| libc::unlink(at) == 0),
+            ("remove", |at| libc::remove(at) == 0),
+            ("rename", |at| libc::rename(at, c"/".as_ptr()) == 0),
+            ("rename to", |at| libc::rename(c"/".as_ptr(), at) == 0),
+            ("link", |at| libc::link(at, c"/".as_ptr()) == 0),
+            ("truncate", |at| libc::truncate(at, 0) == 0),
+            ("open", |at| {
+                libc::open(at, libc::O_RDWR | libc::O_TRUNC) >= 0
+            }),
+            ("fopen", |at| !libc::fopen(at, c"w".as_ptr()).is_null()),
+        ]
+    };
+    let refused = |(name, call): &(&str, Call)| {
+        // SAFETY: as above, and errno is this thread's.
+        let (done, errno) = unsafe { (call(8 as *const libc::c_char), *libc::__errno_location()) };
+        assert!(!done && errno == libc::EFAULT, "{name}: {errno}");
+    };
+    calls.iter().for_each(refused);
+    // SAFETY: the child does nothing but these calls; what it says it says by its end.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            calls.iter().for_each(refused);
+            libc::_exit(0);
+        }
+        let mut status = 1;
+        libc::waitpid(child, &raw mut status, 0);
+        assert_eq!(status, 0);
+        assert_eq!(get(fd, 0), Ok(1), "served");
+        assert_eq!(libc::unlink(file.as_ptr()), 0);
     }
 }

@@ -1,11 +1,12 @@
-//! Numbers and texts as bytes: LEB128, zigzag before it for signed numbers.
+//! Numbers and texts as bytes, in captures and in the recordings of the load client: LEB128, zigzag before it for signed numbers.
 
 /// Bytes that are not what a trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a block has contents that no capture writes")]
-pub(crate) struct Malformed;
+#[error("a block has contents that no trace has")]
+pub struct Malformed;
 
-pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+/// LEB128: seven bits a byte, the lowest first.
+pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -13,32 +14,42 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
+/// A number that may be negative; small ones of both signs are short.
+pub fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_number(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
 /// A number that may be none: 0 for that, else one more.
-pub(crate) fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+pub fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     put_number(out, number.map_or(0, |number| number.saturating_add(1)));
 }
 
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Bytes after their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Takes bytes apart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+    /// The next one.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.0.split_first().ok_or(Malformed)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+    /// What [`put_number`] put there.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -50,40 +61,72 @@ impl<'a> Bytes<'a> {
         Err(Malformed)
     }
 
-    pub(crate) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
+    /// A number that fits into less.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
         T::try_from(self.number()?).map_err(|_| Malformed)
     }
 
-    pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
+    /// What [`put_signed`] put there.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn signed(&mut self) -> Result<i64, Malformed> {
         let number = self.number()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    pub(crate) fn option(&mut self) -> Result<Option<u64>, Malformed> {
+    /// What [`put_option`] put there.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn option(&mut self) -> Result<Option<u64>, Malformed> {
         Ok(self.number()?.checked_sub(1))
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    /// So many, as they are.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    /// What [`put_bytes`] put there.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.small()?;
         self.take(length)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
+    /// The same, as UTF-8.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn text(&mut self) -> Result<String, Malformed> {
         let bytes = self.bytes()?;
         String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    /// So many, as they are.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    pub(crate) fn flag(&mut self) -> Result<bool, Malformed> {
+    /// A byte that is 0 or 1.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),

@@ -2,7 +2,7 @@
 //!
 //! [`TraceWriter`] takes what [`wire::passive`] observed, from any thread; [`TraceReader`] gives it back as [`Record`]s.
 
-mod bytes;
+pub mod bytes;
 mod encode;
 mod error;
 mod file;

@@ -75,10 +75,10 @@ impl Dialect {
         match rest {
             [b'\'' | b'"', ..] => quoted(rest, self.backslash_escapes),
             [b'`', ..] => quoted(rest, false),
-            [b'#', ..] => through(rest, b"\n"),
+            [b'#', ..] => line_comment(Family::Mysql, rest),
             // Else it is a minus of a minus.
             [b'-', b'-', after @ ..] if after.first().is_none_or(|byte| *byte <= b' ') => {
-                through(rest, b"\n")
+                line_comment(Family::Mysql, rest)
             }
             [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] => 2,
             [b'/', b'*', inside @ ..] => 2 + through(inside, b"*/"),
@@ -91,10 +91,7 @@ impl Dialect {
             [b'\'', ..] => quoted(rest, self.backslash_escapes),
             [b'e' | b'E', string @ ..] if string.starts_with(b"'") => 1 + quoted(string, true),
             [b'"', ..] => quoted(rest, false),
-            [b'-', b'-', ..] => rest
-                .iter()
-                .position(|byte| matches!(byte, b'\n' | b'\r'))
-                .unwrap_or(rest.len()),
+            [b'-', b'-', ..] => line_comment(Family::Postgres, rest),
             [b'/', b'*', ..] => nested_comment(rest),
             [b'$', ..] => dollar_quoted(rest),
             _ => word(rest),
@@ -127,6 +124,14 @@ pub(crate) fn quoted(rest: &[u8], escapes: bool) -> usize {
         }
     }
     at
+}
+
+/// A comment that ends with its line: MySQL's lines end at a newline alone, PostgreSQL's at a carriage return, too.
+pub(crate) fn line_comment(family: Family, rest: &[u8]) -> usize {
+    let is_end = |byte: &u8| *byte == b'\n' || (*byte == b'\r' && family == Family::Postgres);
+    rest.iter()
+        .position(is_end)
+        .map_or(rest.len(), |position| position + 1)
 }
 
 pub(crate) fn through(rest: &[u8], end: &[u8]) -> usize {
@@ -202,6 +207,7 @@ mod tests {
             ("'\\'?' ?", "'\\'?' X"),
             ("`\\` ?", "`\\` X"),
             ("1 -- ?\n+ ?", "1 -- ?\n+ X"),
+            ("1 -- ?\r+ ? # ?\r?", "1 -- ?\r+ ? # ?\r?"),
             ("1--?, ?--\n?", "1--X, X--\nX"),
             ("1 # ?\n?", "1 # ?\nX"),
             ("/* /* ? */ ?", "/* /* ? */ X"),
@@ -230,6 +236,7 @@ mod tests {
             ("a=? AND b=?", "a=X AND b=X"),
             ("'?''?' || ?", "'?''?' || X"),
             ("\"?\" = ? --?\n+ ?", "\"?\" = X --?\n+ X"),
+            ("? --?\r+ ?", "X --?\r+ X"),
             ("/* ? /* ? */ ? */ ?", "/* ? /* ? */ ? */ X"),
             ("$$?$$, $x$ ? $ $x$, ?", "$$?$$, $x$ ? $ $x$, X"),
             ("$1, ?, $2, ?", "$1, X, $2, X"),
@@ -285,7 +292,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn only_question_marks_are_found(sql in "[?:a'\"`$/*#!EeM\\\\ é\n-]{0,24}", backslash_escapes: bool) {
+        fn only_question_marks_are_found(sql in "[?:a'\"`$/*#!EeM\\\\ é\n\r-]{0,24}", backslash_escapes: bool) {
             for family in [Family::Mysql, Family::Postgres] {
                 let mut last = None;
                 Dialect { family, backslash_escapes }.placeholders(&sql, |at| {

@@ -1,5 +1,8 @@
 //! What servers that are none are told: each says what it was given, over plain TCP, and keeps what it hears.
 
+#[path = "common/script.rs"]
+mod script;
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -11,6 +14,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use script::{CAPABILITIES, greeting, heard, packet};
 use testserver::Certificates;
 use wire::{Error, ServerUrl};
 
@@ -34,21 +38,6 @@ fn told(url: &str, says: &[Vec<u8>]) -> (Error, Vec<u8>) {
     attempt(url, port, server)
 }
 
-/// What is heard: one thing before each answer, and what comes behind the last.
-fn heard(mut stream: impl Read + Write, says: &[Vec<u8>]) -> Vec<u8> {
-    let mut heard = Vec::new();
-    for answer in says {
-        let mut buffer = [0; 4096];
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => return heard,
-            Ok(read) => heard.extend_from_slice(&buffer[..read]),
-        }
-        stream.write_all(answer).expect("said");
-    }
-    let _ = stream.read_to_end(&mut heard);
-    heard
-}
-
 fn attempt(url: &str, port: u16, server: JoinHandle<Vec<u8>>) -> (Error, Vec<u8>) {
     let url = url.replace("HOST", &format!("me:{PASSWORD}@127.0.0.1:{port}"));
     let error = wire::connect(&ServerUrl::parse(&url).expect("valid"));
@@ -61,28 +50,6 @@ fn attempt(url: &str, port: u16, server: JoinHandle<Vec<u8>>) -> (Error, Vec<u8>
 fn has(heard: &[u8], part: &[u8]) -> bool {
     heard.windows(part.len()).any(|window| window == part)
 }
-
-fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_le_bytes();
-    bytes[3] = number;
-    [&bytes[..], payload].concat()
-}
-
-/// A MySQL's first packet, with these capabilities.
-fn greeting(capabilities: u32) -> Vec<u8> {
-    let [low, high] = [capabilities as u16, (capabilities >> 16) as u16];
-    let mut payload = b"\x0a8.0.0\0\x01\0\0\0abcdefgh\0".to_vec();
-    payload.extend_from_slice(&low.to_le_bytes());
-    payload.extend_from_slice(&[45, 2, 0]);
-    payload.extend_from_slice(&high.to_le_bytes());
-    payload.push(21);
-    payload.extend_from_slice(&[0; 10]);
-    payload.extend_from_slice(b"ijklmnopqrst\0caching_sha2_password\0");
-    packet(0, &payload)
-}
-
-/// Protocol 4.1, authentication by plugins, no EOF packets.
-const CAPABILITIES: u32 = 0x8200 | 1 | 1 << 19 | 1 << 24;
 
 #[test]
 fn mysql_gets_no_password_for_a_key_of_its_own() {

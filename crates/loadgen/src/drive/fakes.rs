@@ -47,6 +47,8 @@ pub(crate) struct Faults {
     pub(crate) lost_every: u64,
     /// After so many statements it never answers again.
     pub(crate) silent_after: Option<u64>,
+    /// A refused statement cannot be closed: the server has hung up.
+    pub(crate) hangs_up: bool,
     /// So many logins after the first are refused: too many connections.
     pub(crate) full: u64,
     /// Ctrl-C is pressed when it was asked so many statements.
@@ -73,6 +75,8 @@ pub(crate) struct FakeServer {
     faults: Faults,
     asked: Arc<Asked>,
     counters: Counters,
+    /// The last statement was a deadlock.
+    refused: bool,
 }
 
 impl FakeServer {
@@ -95,7 +99,8 @@ impl FakeServer {
             std::thread::park();
         }
         let every = |times: u64| times > 0 && number.is_multiple_of(times);
-        if every(self.faults.deadlock_every) {
+        self.refused = every(self.faults.deadlock_every);
+        if self.refused {
             return Err(Error::Server {
                 code: 1213,
                 sqlstate: "40001".into(),
@@ -165,6 +170,9 @@ impl Connection for FakeServer {
         self.answer()
     }
     fn close(&mut self, _statement: Statement) -> Result<(), Error> {
+        if self.faults.hangs_up && self.refused {
+            return Err(Error::Io(std::io::ErrorKind::ConnectionReset.into()));
+        }
         Ok(())
     }
     fn load(
@@ -218,6 +226,7 @@ pub(crate) fn against(
                 faults,
                 asked,
                 counters: Counters::default(),
+                refused: false,
             }))
         }),
         statements: workload.statements().into(),

@@ -11,7 +11,7 @@ use super::run::Run;
 use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, finish};
 use crate::clock::{Clock, MonotonicClock};
 use crate::measure::{Collector, Names};
-use crate::session::{Isolation, Knobs, Session, StatementId, StatementSpec};
+use crate::session::{Isolation, Knobs, Protocol, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 /// Statements that a transaction sends one after the other, and how long it is typed.
@@ -83,6 +83,7 @@ const STALLS: Faults = Faults {
     deadlock_every: 0,
     lost_every: 0,
     silent_after: None,
+    hangs_up: false,
     full: 0,
     interrupted: None,
 };
@@ -160,6 +161,24 @@ fn deadlocks_are_retries_and_not_errors() {
     assert!(tally.retries >= 99, "{tally:?}");
     assert_eq!(finished.totals.errors["1213"].count, tally.retries);
     assert!(finished.failure.is_none());
+}
+
+#[test]
+fn a_refusal_is_told_although_the_close_behind_it_fails() {
+    let faults = Faults {
+        hangs_up: true,
+        ..deadlocks(10)
+    };
+    let knobs = Knobs {
+        protocol: Protocol::PreparePerRequest,
+        ..Knobs::default()
+    };
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(1));
+    let clock = Arc::new(FakeClock::default());
+    let (finished, _) = against(Plain::one(), faults, knobs, plan, clock);
+    let errors = finished.totals.errors;
+    assert!(errors["1213"].count >= 99, "{errors:?}");
+    assert_eq!(errors.len(), 1, "{errors:?}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The trace file: magic, version, then blocks. docs/reference/load.md describes it.
 
+use ::trace::bytes::{Bytes, Malformed, put_number};
 use serde::{Deserialize, Serialize};
 use wire::{Family, RowsWanted};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::codec::{Bytes, Malformed, put_number};
 use crate::session::{StatementSpec, Way};
 
 /// The first bytes of every trace.

@@ -329,13 +329,13 @@ impl Client for Player {
 
     /// Send the requests up to the first that fails; the others count as skipped.
     fn run(&mut self, session: &mut Session) -> Result<Outcome, Error> {
-        let Some(job) = self.job.take() else {
+        let Some(mut job) = self.job.take() else {
             return Ok(Outcome::Committed);
         };
         self.kept.clear();
         self.counted_otherwise = 0;
         let last = job.ordinal + job.steps.len() as u64 - 1;
-        let mut outcome = self.log_in(session, &job).map(|()| Outcome::Committed);
+        let mut outcome = self.log_in(session, &mut job).map(|()| Outcome::Committed);
         let mut pauses = Pauses::new(self.shared.choices.pace, session);
         for (ordinal, step) in (job.ordinal..).zip(&job.steps) {
             if outcome.is_err() {
@@ -398,9 +398,11 @@ impl Client for Player {
 
 impl Player {
     /// A connection of its own for each that was recorded, where that is asked for. The first has it already.
-    fn log_in(&mut self, session: &mut Session, job: &Job) -> Result<(), Error> {
+    fn log_in(&mut self, session: &mut Session, job: &mut Job) -> Result<(), Error> {
         let was_used = std::mem::replace(&mut self.is_used, true);
-        if was_used && job.is_first && self.shared.choices.reconnect {
+        // A transaction that is run again has its connection.
+        let is_first = std::mem::take(&mut job.is_first);
+        if was_used && is_first && self.shared.choices.reconnect {
             session.reconnect()?;
         }
         Ok(())
@@ -490,3 +492,6 @@ fn state(error: &Error) -> State {
         _ => State::Lost,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use ::trace::bytes::{Bytes, Malformed, put_number};
 use wire::{BatchWay, Done, Value};
 
-use super::codec::{Bytes, Malformed, put_number, put_values};
+use super::codec::{put_values, values};
 use crate::session::StatementId;
 
 const BEGIN: u8 = 0;
@@ -172,16 +173,14 @@ impl Event {
             RESET => Self::Reset,
             STATEMENT => Self::Statement {
                 id: statement_id(bytes, statements)?,
-                parameters: bytes.values()?,
+                parameters: values(bytes)?,
                 counts: counts(bytes)?,
             },
             BATCH => {
                 let id = statement_id(bytes, statements)?;
                 let way = *WAYS.get(usize::from(bytes.byte()?)).ok_or(Malformed)?;
                 let rows = bytes.number()?;
-                let rows = (0..rows)
-                    .map(|_| bytes.values())
-                    .collect::<Result<_, _>>()?;
+                let rows = (0..rows).map(|_| values(bytes)).collect::<Result<_, _>>()?;
                 let counts = counts(bytes)?;
                 Self::Batch {
                     id,
@@ -202,7 +201,7 @@ fn counts(bytes: &mut Bytes<'_>) -> Result<Counts, Malformed> {
 }
 
 fn statement_id(bytes: &mut Bytes<'_>, statements: usize) -> Result<StatementId, Malformed> {
-    let id = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    let id: u16 = bytes.small()?;
     if usize::from(id) < statements {
         Ok(StatementId(id))
     } else {

@@ -262,7 +262,7 @@ fn other_files_are_refused_with_what_they_are() {
         (Vec::new(), "is not a trace"),
         (b"UPSHTRCE".to_vec(), "is not a trace"),
         (meta_cut, "not a complete trace"),
-        (foreign, "contents that no recording writes"),
+        (foreign, "contents that no trace has"),
     ] {
         std::fs::write(&file.0, content).expect("writes");
         for allow_truncated in [false, true] {

@@ -5,9 +5,9 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::trace::bytes::{Bytes, Malformed};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::codec::{Bytes, Malformed};
 use super::format::{
     BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
 };
@@ -281,8 +281,8 @@ impl Head {
         number: u64,
         ordinal: u64,
     ) -> Result<Recorded<'a>, Malformed> {
-        let connection = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
-        let kind = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        let connection = bytes.small()?;
+        let kind: u16 = bytes.small()?;
         if usize::from(kind) >= self.kinds {
             return Err(Malformed);
         }
@@ -292,7 +292,7 @@ impl Head {
             .get(usize::from(bytes.byte()?))
             .ok_or(Malformed)?;
         let events = bytes.number()?;
-        let length = bytes.number()?;
+        let length = bytes.small()?;
         Ok(Recorded {
             number,
             after: (number - 1).checked_sub(overlapping).ok_or(Malformed)?,

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::codec::put_number;
+use ::trace::bytes::put_number;
+
 use super::format::{BLOCK_BYTES, BlockKind, Ending, MAGIC, Meta, VERSION, block};
 use super::tape::Tape;
 use crate::failure::Failure;

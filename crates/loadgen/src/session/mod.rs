@@ -160,8 +160,9 @@ impl Session {
                 let spec = &shared.statements[usize::from(id.0)];
                 let statement = connection.prepare_typed(&spec.sql, &spec.types)?;
                 let done = connection.execute(&statement, parameters, fetch, sink);
-                connection.close(statement)?;
-                done
+                // Of two errors the first says why.
+                let closed = connection.close(statement);
+                done.and_then(|done| closed.map(|()| done))
             }),
         }
     }

@@ -1,6 +1,5 @@
 //! Changes of a running tier, and what it publishes.
 
-use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,6 @@ use crate::status::Request;
 
 /// The table of files and what is held are brought up to date so often.
 const PUBLISHED_EVERY: Duration = Duration::from_secs(1);
-/// Without a control thread: one call in so many of a thread looks at the clock.
-const TICKS: u32 = 64;
 
 /// When control work was last done.
 pub(super) struct Control {
@@ -37,27 +34,10 @@ impl Tier {
     /// For a thread of its own (see `thread::start`) that calls it every 20 ms or so: a change may take long, and no query
     /// should wait for it. False once the tier has stopped.
     pub fn control(&self) -> bool {
-        self.controlled.store(true, Ordering::Relaxed);
         self.off.wakes(self.now_ns(), self.latency_ns_max());
         self.turn(&mut lock(&self.ticking));
         self.off.rests(self.now_ns());
         !self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// As `control`, from any thread, where there is no thread for it: now and then. Nothing where there is one.
-    #[inline]
-    pub fn tick(&self) {
-        thread_local!(static LEFT: Cell<u32> = const { Cell::new(0) });
-        if self.controlled.load(Ordering::Relaxed) {
-            return;
-        }
-        let left = LEFT.get();
-        LEFT.set(left.checked_sub(1).unwrap_or(TICKS));
-        if left == 0
-            && let Ok(mut control) = self.ticking.try_lock()
-        {
-            self.turn(&mut control);
-        }
     }
 
     fn turn(&self, control: &mut Control) {

@@ -78,8 +78,6 @@ pub struct Tier {
     size_bytes_max: u64,
     born: Instant,
     ticking: Mutex<Control>,
-    /// A thread calls `control`.
-    controlled: AtomicBool,
 }
 
 impl Tier {
@@ -145,7 +143,6 @@ impl Tier {
             size_bytes_max,
             born: Instant::now(),
             ticking: Mutex::new(Control::new()),
-            controlled: AtomicBool::new(false),
             config,
         };
         tier.take_back();

@@ -54,8 +54,10 @@ pub fn region_read(region: &Region, at: usize, dst: &mut [u8]) -> Result<(), Med
     {
         return Err(MediumError::Torn);
     }
-    // SAFETY: in bounds; dst is somebody else's memory. Another thread may write the source meanwhile: the
-    // caller's version check then throws the copy away, and bytes have no invalid values.
+    // SAFETY: in bounds; dst is somebody else's memory. Another thread may write the source meanwhile: the caller's version check then
+    // throws the copy away, and bytes have no invalid values. In Rust's memory model such a race is undefined behaviour all the same. What
+    // makes it right is only that a copy of a length unknown here becomes a call of memcpy, which does no worse than mix old and new bytes.
+    // By relaxed atomic words it would be defined, but compilers make no wide instructions of those, and this is the hit path.
     unsafe { std::ptr::copy_nonoverlapping(region.address().add(at), dst.as_mut_ptr(), dst.len()) };
     Ok(())
 }
@@ -69,7 +71,8 @@ pub fn region_write(region: &Region, at: usize, data: &[u8]) -> Result<(), Mediu
     {
         return Err(MediumError::Full);
     }
-    // SAFETY: in bounds; the index gave the slot to this thread alone, late readers throw their copy away.
+    // SAFETY: in bounds; the index gave the slot to this thread alone. Late readers race with it as said in region_read, and throw their
+    // copy away.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), region.address().add(at), data.len()) };
     Ok(())
 }

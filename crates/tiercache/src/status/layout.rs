@@ -1,6 +1,5 @@
 //! The bytes of the page. Change VERSION with every change here.
 
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -116,30 +115,30 @@ pub(crate) struct FileRow {
 #[repr(C)]
 pub(crate) struct Text {
     length: AtomicU64,
-    bytes: UnsafeCell<[u8; TEXT]>,
+    /// Its bytes in the machine's order.
+    words: [AtomicU64; TEXT / WORD],
 }
 
-// SAFETY: bytes are only copied in and out whole, by `set` and `get`; a torn copy is still bytes.
-unsafe impl Sync for Text {}
+const WORD: usize = size_of::<u64>();
 
 impl Text {
     pub(crate) fn set(&self, text: &[u8]) {
         let kept = &text[text.len().saturating_sub(TEXT)..];
         self.length.store(0, Ordering::Release);
-        // SAFETY: kept is at most TEXT bytes; the cell is in a live mapping.
-        unsafe {
-            std::ptr::copy_nonoverlapping(kept.as_ptr(), self.bytes.get().cast::<u8>(), kept.len())
-        };
+        for (word, part) in self.words.iter().zip(kept.chunks(WORD)) {
+            let mut bytes = [0; WORD];
+            bytes[..part.len()].copy_from_slice(part);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
         self.length.store(kept.len() as u64, Ordering::Release);
     }
 
     pub(crate) fn get(&self) -> String {
         let length = (self.length.load(Ordering::Acquire) as usize).min(TEXT);
         let mut copy = [0u8; TEXT];
-        // SAFETY: as in set.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.bytes.get().cast::<u8>(), copy.as_mut_ptr(), length)
-        };
+        for (part, word) in copy.chunks_exact_mut(WORD).zip(&self.words) {
+            part.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
         String::from_utf8_lossy(&copy[..length]).into_owned()
     }
 }
@@ -149,4 +148,23 @@ pub(crate) fn unix_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |elapsed| elapsed.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_any_length_is_read_as_it_was_set_or_by_its_end() {
+        let text = Text {
+            length: AtomicU64::new(0),
+            words: [const { AtomicU64::new(0) }; TEXT / WORD],
+        };
+        let letters: String = ('a'..='z').cycle().take(TEXT + 20).collect();
+        for length in (0..=TEXT + 20).rev() {
+            let set = &letters[..length];
+            text.set(set.as_bytes());
+            assert_eq!(text.get(), set[length.saturating_sub(TEXT)..]);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use libc::{c_char, c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use tiercache::Reason;
 
 use super::changing;
-use super::name::identity;
+use super::name::{behind, identity};
 use crate::descriptors::file;
 use crate::process::{self, Side, count_bypass};
 use crate::raw::keep_errno;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
 /// As `bracket`, for a file that is found by its name. Any path may lead to a data file: which file it is, its identity says.
 ///
 /// # Safety
-/// The path must be null or end in a zero byte.
+/// As `identity`.
 pub(super) unsafe fn by_name<T>(
     folder: c_int,
     path: *const c_char,
@@ -81,7 +81,7 @@ pub(super) unsafe fn by_name<T>(
         }
         Side::Child => {
             // SAFETY: the caller's promise. Another name of a data file is not seen in a child.
-            if unsafe { process::named(path) } {
+            if unsafe { behind(folder, path, true) }.is_some() {
                 process::spoil();
             }
             change()

@@ -27,15 +27,12 @@ pub(super) unsafe fn identity(
 /// Who is behind a name that a rule names; None for other names and without a tier.
 ///
 /// # Safety
-/// The path must be null or end in a zero byte.
-unsafe fn behind(folder: c_int, path: *const c_char) -> Option<Identity> {
-    // SAFETY: the caller's promise.
+/// As `identity`.
+pub(super) unsafe fn behind(folder: c_int, path: *const c_char, follow: bool) -> Option<Identity> {
+    // SAFETY: the caller's promise, and the kernel has read the path by the second call.
     unsafe {
-        if process::named(path) {
-            identity(folder, path, false)
-        } else {
-            None
-        }
+        let found = identity(folder, path, follow)?;
+        process::named(path).then_some(found)
     }
 }
 
@@ -55,7 +52,12 @@ fn gone(identity: Option<Identity>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    let (before, answer) = unsafe { (behind(folder, path), real::unlinkat(folder, path, flags)) };
+    let (before, answer) = unsafe {
+        (
+            behind(folder, path, false),
+            real::unlinkat(folder, path, flags),
+        )
+    };
     if answer == 0 {
         gone(before);
     }
@@ -79,7 +81,7 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    let (before, answer) = unsafe { (behind(libc::AT_FDCWD, path), real::remove(path)) };
+    let (before, answer) = unsafe { (behind(libc::AT_FDCWD, path, false), real::remove(path)) };
     if answer == 0 {
         gone(before);
     }
@@ -90,7 +92,7 @@ pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
 /// the second are not watched, and may write to it. `name` is one of the two that it has now.
 ///
 /// # Safety
-/// As `behind`, for all of them.
+/// The kernel has read all of them.
 unsafe fn changed_sides(
     old: *const c_char,
     new: *const c_char,
@@ -122,8 +124,8 @@ pub unsafe extern "C" fn renameat2(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        let replaced = behind(to, new);
-        let moved = behind(from, old);
+        let replaced = behind(to, new, false);
+        let moved = behind(from, old, false);
         let answer = if flags == 0 {
             real::renameat(from, old, to, new)
         } else {

@@ -6,8 +6,8 @@ use libc::{c_char, c_int, c_uint, mode_t};
 
 use super::change::by_name;
 use crate::descriptors::{
-    around_own, came_without_path, closed, closing, closing_range, duplicated, file, is_own,
-    lose_file, opened, opened_other,
+    around_own, came_without_path, closed, closed_range, closing, closing_range, duplicated, file,
+    is_own, lose_file, opened, opened_other,
 };
 use crate::process::{self, Side};
 use crate::raw::{keep_errno, kernel, set_errno};
@@ -16,7 +16,7 @@ use crate::real;
 /// # Safety
 /// As the call that opened.
 unsafe fn after(fd: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: the open succeeded, so the path ends in a zero byte.
+    // SAFETY: where the open succeeded the kernel has read the path, up to its zero byte.
     unsafe {
         if fd >= 0 && process::named(path) {
             opened(fd, CStr::from_ptr(path), flags);
@@ -140,13 +140,16 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-        closing_range(first as usize, last as usize);
-    }
-    around_own(first, last, |first, last| {
+    let closes = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
+    let taken = closes.then(|| keep_errno(|| closing_range(first as usize, last as usize)));
+    let answer = around_own(first, last, |first, last| {
         // SAFETY: the caller's promise.
         unsafe { real::close_range(first, last, flags) }
-    })
+    });
+    if let Some(taken) = taken {
+        keep_errno(|| closed_range(taken, answer == 0));
+    }
+    answer
 }
 
 /// C2 and C23.
@@ -156,13 +159,14 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closefrom(first: c_int) {
     let first = first.max(0) as c_uint;
-    closing_range(first as usize, usize::MAX);
     keep_errno(|| {
+        let taken = closing_range(first as usize, usize::MAX);
         // SAFETY: the caller's promise.
         let close = |first, last| unsafe { real::close_range(first, last, 0) };
         if around_own(first, c_uint::MAX, close) != 0 {
             close_each_from(first);
         }
+        closed_range(taken, true);
     });
 }
 

@@ -146,7 +146,7 @@ pub(super) unsafe fn each_part(
         return None;
     }
     let mut at = offset;
-    // SAFETY: so many parts can be read.
+    // SAFETY: the caller's promise; the probe found no EFAULT.
     for part in unsafe { slice::from_raw_parts(parts, count as usize) } {
         if !plausible(part.iov_base, part.iov_len, at) {
             return None;

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_uint, c_void, off_t, size_t};
 
+use super::name::behind;
 use crate::descriptors::{came_without_path, closed, closing, lose, writable};
 use crate::process::{self, Side};
 use crate::raw::keep_errno;
@@ -59,23 +60,21 @@ unsafe fn writes(mode: *const c_char) -> bool {
 }
 
 /// # Safety
-/// Both must be null or end in a zero byte.
+/// The mode must be null or end in a zero byte; the path is as for openat.
 unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
     // SAFETY: the caller's promise.
-    unsafe {
-        if path.is_null() || mode.is_null() || !process::named(path) {
+    let found = unsafe {
+        if path.is_null() || mode.is_null() || !writes(mode) {
             return;
         }
-        let writes = writes(mode);
-        match process::side() {
-            Side::Owner(tier) if writes => keep_errno(|| {
-                if let Ok(identity) = tiercache::Identity::of_path(CStr::from_ptr(path)) {
-                    files::never_cache(tier, &identity);
-                }
-            }),
-            Side::Child if writes => process::spoil(),
-            _ => {}
+        behind(libc::AT_FDCWD, path, true)
+    };
+    match (process::side(), found) {
+        (Side::Owner(tier), Some(identity)) => {
+            keep_errno(|| files::never_cache(tier, &identity));
         }
+        (Side::Child, Some(_)) => process::spoil(),
+        _ => {}
     }
 }
 

@@ -27,11 +27,17 @@ fn target(fd: c_int, offset: off_t, size: usize) -> Where {
     Where::At(offset as u64, size as u64)
 }
 
-/// Brackets a write. `data` is what the file holds there after full success, if it is in one piece.
-fn bracket(
+/// The most that the kernel writes at once, in bytes.
+const WRITE_BYTES_MAX: usize = 0x7fff_f000;
+
+/// Brackets a write. `data` is where that lies which the file holds there after full success, and its size, if it is in one piece.
+///
+/// # Safety
+/// Nobody changes what the kernel took from there until this returns.
+unsafe fn bracket(
     fd: c_int,
     target: Where,
-    data: Option<&[u8]>,
+    data: Option<(*const c_void, usize)>,
     write: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some((tier, id)) = keep_errno(|| changing(fd)) else {
@@ -44,9 +50,13 @@ fn bracket(
     };
     let token = keep_errno(|| tier.write_begin(id, offset, size));
     let answer = write();
-    let full =
-        data.filter(|data| matches!(target, Where::At(..)) && answer == data.len() as ssize_t);
-    keep_errno(|| tier.write_end(token, full));
+    let all = data.filter(|(start, size)| {
+        let whole = *size <= WRITE_BYTES_MAX && answer == *size as ssize_t;
+        whole && matches!(target, Where::At(..)) && !start.is_null()
+    });
+    // SAFETY: the kernel has read all of it; the rest is the caller's promise.
+    let content = all.map(|(start, size)| unsafe { slice::from_raw_parts(start.cast(), size) });
+    keep_errno(|| tier.write_end(token, content));
     answer
 }
 
@@ -65,13 +75,12 @@ pub unsafe extern "C" fn pwrite64(
         // SAFETY: the caller's promise.
         return unsafe { real::pwrite64(fd, data, size, offset) };
     }
-    // SAFETY: the caller gives size readable bytes; looked at only after the kernel took all of them.
-    let content = (!data.is_null() && size <= 0x7fff_f000)
-        .then(|| unsafe { slice::from_raw_parts(data.cast::<u8>(), size) });
     // SAFETY: the caller's promise.
-    bracket(fd, target(fd, offset, size), content, || unsafe {
-        real::pwrite64(fd, data, size, offset)
-    })
+    unsafe {
+        bracket(fd, target(fd, offset, size), Some((data, size)), || {
+            real::pwrite64(fd, data, size, offset)
+        })
+    }
 }
 
 /// As `pwrite64`.
@@ -94,7 +103,7 @@ fn total(parts: *const iovec, count: c_int) -> usize {
     if !(1..=1024).contains(&count) || !is_readable(parts, count as usize) {
         return 0;
     }
-    // SAFETY: so many parts can be read.
+    // SAFETY: the promise of the writes' callers; the probe found no EFAULT.
     let parts = unsafe { slice::from_raw_parts(parts, count as usize) };
     parts
         .iter()

@@ -6,7 +6,7 @@ use super::field::Fields;
 use super::packet::Packets;
 use crate::{ColumnDefinition, Error, RowSink};
 
-/// Definitions that are longer together are read anew each time, in bytes.
+/// Definitions that are longer together are read anew each time, and cannot be told where the server leaves them out, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Column definitions as they came last.
@@ -53,9 +53,18 @@ impl Definitions {
     }
 
     /// Hand on what is known, where the sink wants it.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] where it was too long to be kept: a result must not look as if it had no columns.
     pub(super) fn tell(&self, sink: &mut dyn RowSink) -> Result<(), Error> {
         if !sink.wants_columns() {
             return Ok(());
+        }
+        if self.packets.is_empty() && !self.columns.is_empty() {
+            return Err(Error::Protocol(format!(
+                "the definitions of {} columns take {KEPT_BYTES_MAX} bytes or more: use metadata=on for this statement",
+                self.columns.len()
+            )));
         }
         let mut rest = self.packets.as_slice();
         while let [low, middle, high, _number, after @ ..] = rest {

@@ -50,6 +50,7 @@ impl Results {
         sink: &mut dyn RowSink,
         done: &mut Done,
     ) -> Result<bool, Error> {
+        let mut is_load = false;
         loop {
             let payload = packets.read()?;
             match payload.first() {
@@ -62,10 +63,9 @@ impl Results {
                 Some(0xFF) => return Err(refusal(payload)),
                 Some(0xFB) => {
                     packets.reply(|_| {})?;
-                    settle(packets)?;
-                    return Err(Error::Unsupported(
-                        "LOAD DATA LOCAL as a statement".to_owned(),
-                    ));
+                    // The server answers the empty file, and runs what follows in the same text.
+                    is_load = true;
+                    continue;
                 }
                 _ => {
                     let mut header = Fields(payload);
@@ -74,9 +74,14 @@ impl Results {
                     // A statement's answer has room for so many.
                     let columns = u16::try_from(columns)
                         .map_err(|_| Error::Protocol(format!("a result of {columns} columns")))?;
+                    let sink = if is_load { &mut () } else { &mut *sink };
                     self.definitions(packets, encoding, columns, announced, sink)?;
                     self.rows(packets, encoding, columns, wanted, sink, done)?;
                 }
+            }
+            if is_load && self.status & MORE_RESULTS == 0 {
+                let why = "LOAD DATA LOCAL as a statement";
+                return Err(Error::Unsupported(why.to_owned()));
             }
             if self.status & MORE_RESULTS == 0 {
                 return Ok(self.status & (CURSOR_EXISTS | LAST_ROW_SENT) == CURSOR_EXISTS);

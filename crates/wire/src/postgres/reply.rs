@@ -137,9 +137,14 @@ impl Reader {
             return refused;
         }
         while let Ok(received) = channel.next() {
-            if received.tag == message::READY {
-                self.ready(received.body);
-                break;
+            match received.tag {
+                // The refusal ended the transaction that had changed it.
+                message::PARAMETER_STATUS => self.parameters.set(received.body),
+                message::READY => {
+                    self.ready(received.body);
+                    break;
+                }
+                _ => {}
             }
         }
         refused

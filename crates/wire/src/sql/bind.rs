@@ -183,6 +183,7 @@ fn number(text: &str) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::render;
+    use proptest::prelude::*;
 
     fn int(number: i64) -> Value {
         Value::Int(number)
@@ -255,6 +256,35 @@ mod tests {
             let (text, values) = bind_literals(family, sql.as_bytes()).expect("UTF-8");
             // A negative number comes in brackets.
             assert_eq!(render(family, &text, &values), sql.replace("-5", "(-5)"));
+        }
+    }
+
+    #[test]
+    fn a_comment_of_postgres_ends_at_a_carriage_return() {
+        let sql = "SELECT a -- x\rFROM t WHERE id = $1";
+        let (text, places) = positional(Family::Postgres, sql);
+        assert_eq!(text, "SELECT a -- x\rFROM t WHERE id = ?");
+        assert_eq!(places, [0]);
+        assert!(
+            positional(Family::Mysql, &sql.replace("$1", "?"))
+                .1
+                .is_empty()
+        );
+        let (text, values) =
+            bind_literals(Family::Postgres, b"SELECT a -- x\rFROM t WHERE id = 5").expect("UTF-8");
+        assert_eq!(text, "SELECT a -- x\rFROM t WHERE id = ?");
+        assert_eq!(values, [int(5)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn parameters_are_where_the_dialect_finds_them(sql in "[?a'\"`/* \n\r-]{0,24}") {
+            for family in [Family::Mysql, Family::Postgres] {
+                let mut count = 0;
+                Dialect::from(family).placeholders(&sql, |_| count += 1);
+                prop_assert_eq!(positional(family, &sql).1.len(), count, "{:?}", family);
+            }
         }
     }
 }

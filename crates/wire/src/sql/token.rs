@@ -1,6 +1,6 @@
 //! Words, literals and signs of a statement, for both grammars. Every byte belongs to one token, and none is refused.
 
-use crate::dialect::{dollar_quoted, nested_comment, quoted, through};
+use crate::dialect::{dollar_quoted, line_comment, nested_comment, quoted, through};
 use crate::{Dialect, Family};
 
 /// What a token is.
@@ -108,12 +108,13 @@ impl<'a> Tokens<'a> {
     /// Length of the comment that the rest begins with.
     fn comment(&self) -> Option<usize> {
         let rest = self.rest;
-        match (self.dialect.family, rest) {
-            (Family::Mysql, [b'#', ..]) => Some(through(rest, b"\n")),
+        let family = self.dialect.family;
+        match (family, rest) {
+            (Family::Mysql, [b'#', ..]) => Some(line_comment(family, rest)),
             // Else it is a minus of a minus.
             (Family::Mysql, [b'-', b'-', after @ ..]) => {
                 let is_comment = after.first().is_none_or(|byte| *byte <= b' ');
-                is_comment.then(|| through(rest, b"\n"))
+                is_comment.then(|| line_comment(family, rest))
             }
             // What MySQL runs is no comment: only its brackets are left out.
             (Family::Mysql, [b'/', b'*', b'!', inside @ ..]) => Some(3 + digits(inside).min(6)),
@@ -122,7 +123,7 @@ impl<'a> Tokens<'a> {
             }
             (Family::Mysql, [b'*', b'/', ..]) => Some(2),
             (Family::Mysql, [b'/', b'*', inside @ ..]) => Some(2 + through(inside, b"*/")),
-            (Family::Postgres, [b'-', b'-', ..]) => Some(through(rest, b"\n")),
+            (Family::Postgres, [b'-', b'-', ..]) => Some(line_comment(family, rest)),
             (Family::Postgres, [b'/', b'*', ..]) => Some(nested_comment(rest)),
             _ => None,
         }

@@ -125,6 +125,10 @@ fn refusals_leave_the_connection_usable(connection: &mut dyn Connection) {
         assert!(connection.prepare(sql).is_err());
     }
     assert_eq!(texts(connection, "SELECT 1")[0][0].as_deref(), Some("1"));
+    let load = "LOAD DATA LOCAL INFILE 'x' INTO TABLE t; SELECT 1; SELECT 2";
+    let error = connection.query(load, ALL, &mut ()).expect_err(load);
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert_eq!(texts(connection, "SELECT 1").len(), 1);
     texts(connection, "SET GLOBAL local_infile = 0");
     let mut rows = std::iter::once(vec![Value::Int(1000)]);
     let error = connection.load("t", &["id"], &mut rows).expect_err("off");

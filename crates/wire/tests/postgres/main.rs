@@ -74,6 +74,7 @@ fn everything_against_a_real_server() {
     captured::everything(&server);
     endings(&server, connection);
     literals(connection);
+    taken_back(connection);
 }
 
 fn logins(server: &Server) {
@@ -365,4 +366,28 @@ fn literals(connection: &mut dyn Connection) {
         assert_eq!(texts(connection, &rendered), rows.0);
         assert_eq!(rows.0[0][0].as_deref(), Some("it's a \\ \\' \n $$?$$ é"));
     }
+}
+
+/// A refusal takes back what its transaction has set, and the server says so behind it.
+fn taken_back(connection: &mut dyn Connection) {
+    let divide = connection.prepare("SELECT 1 / ?::int").expect("divide");
+    let set = |to| format!("SET standard_conforming_strings = {to}");
+    connection.query(&set("on"), ALL, &mut ()).expect("set");
+    for (prepared, size) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        connection.query("BEGIN", ALL, &mut ()).expect("begin");
+        connection.query(&set("off"), ALL, &mut ()).expect("set");
+        assert!(connection.dialect().backslash_escapes);
+        let fetch = Fetch { size, ..ALL };
+        let refused = match prepared {
+            true => connection.execute(&divide, &[Value::Int(0)], fetch, &mut ()),
+            false => connection.query("SELECT 1 / 0", fetch, &mut ()),
+        };
+        assert_eq!(sqlstate(refused), "22012");
+        assert!(!connection.dialect().backslash_escapes);
+        connection
+            .query("ROLLBACK", ALL, &mut ())
+            .expect("rollback");
+        assert!(!connection.dialect().backslash_escapes);
+    }
+    connection.close(divide).expect("close");
 }

@@ -123,7 +123,7 @@ impl Flows {
                 // What this side sent before stands before the gap.
                 own.pass_before(first, &mut passing(taker, number, side, at_ns));
             }
-            let out = &mut passing(taker, number, opposite(side), at_ns);
+            let out = &mut passing(taker, number, side.other(), at_ns);
             other.acked(ack, with_bytes, out);
         }
         let before = own.repeated;
@@ -251,13 +251,6 @@ impl Flow {
         }
         taker.end(self.number, at_ns, closed);
         self.ended = true;
-    }
-}
-
-fn opposite(side: Side) -> Side {
-    match side {
-        Side::Client => Side::Server,
-        Side::Server => Side::Client,
     }
 }
 

@@ -66,7 +66,7 @@ fn begin(context: usize, block: *mut Iocb) -> bool {
     // Its completion was reaped elsewhere.
     pending::replace(block);
     serve::restore(block as u64);
-    // SAFETY: it can be read, and the kernel has not seen it yet.
+    // SAFETY: the promise of io_submit's caller; the probe found no EFAULT, and the kernel has not seen the block yet.
     let request = unsafe { block.read_unaligned() };
     let fd = request.fd as c_int;
     if descriptors::file(fd).is_none() {
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn io_submit(context: usize, count: c_long, blocks: *mut *
     if count <= 0 || !is_readable(blocks, count as usize) {
         return straight(count as usize, blocks) as c_int;
     }
-    // SAFETY: so many pointers can be read.
+    // SAFETY: the caller's promise; the probe found no EFAULT.
     let all = unsafe { std::slice::from_raw_parts(blocks, count as usize) };
     let mut done = 0;
     for chunk in all.chunks(CHUNK) {

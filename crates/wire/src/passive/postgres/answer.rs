@@ -9,7 +9,6 @@ use crate::passive::{Exchange, Kind, Observed, ServerError, Verb, Why};
 use crate::postgres::message;
 
 const COPY_BOTH: u8 = b'W';
-const PORTAL_SUSPENDED: u8 = b's';
 const FUNCTION_RESULT: u8 = b'V';
 /// What is kept of other messages than rows: an error's SQLSTATE stands at its begin.
 const ANSWER_BYTES: usize = 1024;
@@ -88,7 +87,7 @@ impl Postgres {
                 exchange.results += 1;
                 self.executed(due.answer);
             }
-            PORTAL_SUSPENDED => {
+            message::PORTAL_SUSPENDED => {
                 exchange.cursor = true;
                 exchange.results += 1;
                 let portal = group.portal.clone().unwrap_or_default();
@@ -321,7 +320,7 @@ fn is_answer(tag: u8) -> bool {
             | message::PARAMETERS
             | message::PARAMETER_STATUS
             | message::PARSE_COMPLETE
-            | PORTAL_SUSPENDED
+            | message::PORTAL_SUSPENDED
             | message::READY
             | message::ROW_DESCRIPTION
             | FUNCTION_RESULT

@@ -1,0 +1,77 @@
+//! Recorded connections as connections of their own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::drive::Arrivals;
+use crate::drive::fakes::{Asked, FakeClock, Faults, against, plan};
+use crate::replay::tests::{Scratch, meta};
+use crate::replay::writer::Ended;
+use crate::replay::{Choices, Counts, Order, Pace, Replay, Tape, Trace, TraceWriter};
+use crate::session::{Knobs, StatementId};
+use crate::workload::TransactionKind;
+
+/// Two connections, each with two transactions of one statement between BEGIN and COMMIT.
+fn write(path: &Path) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(path, &meta(), stop).expect("creates");
+    for number in 0..4 {
+        let mut tape = Tape::default();
+        tape.begin();
+        tape.statement(StatementId(0), &[]);
+        tape.answered(Counts {
+            rows: 1,
+            affected: 0,
+        });
+        tape.commit();
+        let (connection, kind) = (number as u32 / 2, TransactionKind(0));
+        writer.add(connection, kind, number, number, Ended::Committed, &tape);
+    }
+    writer.finish().expect("writes");
+}
+
+/// What the server was asked by a replay on one connection, and how often a transaction was run again.
+fn replayed(name: &str, reconnect: bool, deadlock_every: u64) -> (Arc<Asked>, u64) {
+    let file = Scratch::new(name);
+    write(&file.0);
+    let trace = Arc::new(Trace::open(&file.0, false).expect("opens"));
+    let choices = Choices {
+        order: Order::Serial,
+        pace: Pace::Fast,
+        loops: None,
+        unordered: false,
+        lenient: false,
+        chatter: true,
+        reconnect,
+        follows: false,
+    };
+    let replay = Replay::new(&trace, wire::Family::Mysql, 1, choices).expect("replays");
+    let plan = plan(1, Arrivals::Closed, Duration::from_secs(60));
+    let faults = Faults {
+        deadlock_every,
+        ..Faults::default()
+    };
+    let clock = Arc::new(FakeClock::default());
+    let knobs = Knobs::default();
+    let (finished, asked) = against(Arc::new(replay), faults, knobs, plan, clock);
+    assert_eq!(finished.failure, None);
+    (asked, finished.totals.transactions[0].retries)
+}
+
+#[test]
+fn each_recorded_connection_logs_in_once() {
+    let (asked, _) = replayed("logins-one", false, 0);
+    assert_eq!(asked.logins.load(Ordering::SeqCst), 1);
+    let (asked, _) = replayed("logins-two", true, 0);
+    assert_eq!(asked.logins.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_transaction_that_is_run_again_keeps_its_connection() {
+    // The sixth statement is of the second connection's first transaction: two statements each, BEGIN among them.
+    let (asked, retries) = replayed("logins-again", true, 6);
+    assert_eq!((asked.logins.load(Ordering::SeqCst), retries), (2, 1));
+    assert_eq!(asked.commits.load(Ordering::SeqCst), 4);
+}
