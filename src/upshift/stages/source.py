@@ -9,6 +9,7 @@ from pathlib import Path
 
 from upshift.errors import SourceError
 from upshift.run.directory import write_json
+from upshift.run.fingerprint import fingerprint
 from upshift.source.fetch import obtain, refuse_changed
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
@@ -35,12 +36,20 @@ def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
 def unchanged(lab: Lab, bench: Workbench, source: Source) -> Iterator[None]:
     """Around what reads a source, which is known by its hash: a directory is the user's, who may switch to another branch.
 
-    Raises SourceError when it has changed. Then what was made of it goes, from which an interrupted build would go on.
+    Raises SourceError when it has changed. Then what was made of it goes, from which an interrupted build would go on. Ctrl-C
+    waits for the hash of the whole tree only where some file was touched.
     """
+    if source.path.is_relative_to(lab.cache):  # What lies there is Upshift's own.
+        yield
+        return
+    before, untouched = fingerprint(source.path), False
     try:
         yield
+    except KeyboardInterrupt:
+        untouched = fingerprint(source.path) == before
+        raise
     finally:
-        if not source.path.is_relative_to(lab.cache):  # What lies there is Upshift's own.
+        if not untouched:
             try:
                 refuse_changed(source)
             except SourceError:

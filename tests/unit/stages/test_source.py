@@ -19,6 +19,7 @@ from upshift.profile.model import HotSet
 from upshift.source.fetch import obtain
 from upshift.source.model import Source
 from upshift.stages import builds, patching
+from upshift.stages import source as of_source
 from upshift.stages.lab import Lab
 from upshift.stages.source import get_source
 from upshift.workbench import Workbench
@@ -136,3 +137,27 @@ def test_what_upshift_unpacked_is_not_read_again(tmp_path: Path, monkeypatch: py
     built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").write_text("int b;"))
     built.cache = tmp_path
     assert _plain(built.lab(), built.source()) == PLAIN.model_copy(update={"recipe": Recipe()})
+
+
+def test_ctrl_c_does_not_wait_for_the_hash_of_a_directory_that_nobody_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_tree: Path) -> None:
+        raise KeyboardInterrupt
+
+    built = Built(tmp_path, monkeypatch, interrupt)
+    source = built.source()
+    monkeypatch.setattr(of_source, "refuse_changed", lambda _source: pytest.fail("the tree is read"))
+    with pytest.raises(KeyboardInterrupt):
+        _plain(built.lab(), source)
+
+
+def test_ctrl_c_after_a_switch_leaves_nothing_to_go_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def switch(tree: Path) -> None:
+        (tree / "b.cc").write_text("int b;")
+        raise KeyboardInterrupt
+
+    built = Built(tmp_path, monkeypatch, switch)
+    with pytest.raises(SourceError, match="has changed"):
+        _plain(built.lab(), built.source())
+    assert list(built.folder.iterdir()) == []
