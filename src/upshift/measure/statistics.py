@@ -183,7 +183,12 @@ def geometric_mean(logs: Logs, confidence: float) -> Interval:
 def interval(mean: Estimate, confidence: float) -> Interval:
     """exp of the mean with Student's interval."""
     half = half_width(mean, confidence)
-    return Interval(math.exp(mean.mean), _exp(mean.mean - half), _exp(mean.mean + half))
+    return Interval(math.exp(mean.mean), bounded_exp(mean.mean - half), bounded_exp(mean.mean + half))
+
+
+def bounded_exp(log: float) -> float:
+    """exp, within what stands for unbounded."""
+    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))
 
 
 def half_width(mean: Estimate, confidence: float) -> float:
@@ -251,10 +256,6 @@ def _chance(at: Estimate) -> float:
     if at.error == 0:
         return float(at.mean == 0)
     return float(2 * stdtr(at.freedom, -abs(at.mean) / at.error))
-
-
-def _exp(log: float) -> float:
-    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))
 
 
 def _geometric(values: Sequence[float | None]) -> float | None:
