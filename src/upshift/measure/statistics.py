@@ -168,11 +168,14 @@ def estimate(logs: Logs, first_stage: int | None = None) -> Estimate:
 
 def common_confidence(compared: Iterable[Estimate]) -> float:
     """The confidence of all intervals and verdicts of a report, from the log-ratios of its comparisons."""
-    chances = sorted(_chance(mean) for mean in compared if math.isfinite(mean.error))
-    if not chances:
-        return 1 - LEVEL
-    found = max((number for number, chance in enumerate(chances, 1) if chance <= LEVEL * number / len(chances)), default=1)
-    return 1 - LEVEL * found / len(chances)
+    return joint_confidence(_chance(mean) for mean in compared if math.isfinite(mean.error))
+
+
+def joint_confidence(chances: Iterable[float]) -> float:
+    """The confidence of all intervals of a table, from their p-values, by Benjamini and Hochberg's procedure, see above."""
+    rising = sorted(chances)
+    found = max((number for number, each in enumerate(rising, 1) if each <= LEVEL * number / len(rising)), default=1)
+    return 1 - LEVEL * found / max(1, len(rising))
 
 
 def geometric_mean(logs: Logs, confidence: float) -> Interval:
