@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upshift.errors import LoadFailed, ProfileRefused
+from upshift.process import cpu_s
 from upshift.profile.hotness import record_command
 from upshift.profile.places import Places, Trainees
 from upshift.server.data import copy
@@ -28,8 +29,6 @@ _LEAST_FREE_BYTES = 200_000_000
 _ATTACH_TIMEOUT_S = 15.0
 # From perf's first event to its last: one for each thread that runs already.
 _ATTACHING_S = 0.5
-# What clock_getcpuclockid(3) returns on Linux: the process's number, inverted, above three bits, of which 2 is "time on a CPU".
-_CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,6 @@ def _train_one(
         raise LoadFailed(f"workload '{workload.name}' left the server idle: it used no CPU time", f"its log is {log}")
     duration_s = time.monotonic() - started
     return Trained(workload.name, workload.weight, duration_s, queries, used_s, server.pid, report.errors)
-
-
-def cpu_s(pid: int) -> float:
-    """CPU time of a process with all of its threads, also of those that have ended, to the nanosecond."""
-    return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
 
 
 def _load(
