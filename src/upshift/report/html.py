@@ -19,6 +19,7 @@ from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.record import StageRecord
 from upshift.stages.names import Stage
+from upshift.verify.hardening import weaker
 
 _HERE = Path(__file__).parent
 _REBUILDING = (
@@ -160,9 +161,8 @@ def _totals(stages: tuple[StageRecord, ...]) -> Mapping[str, Any]:
 
 
 def _lost_hardening(result: Result) -> bool:
-    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
     pairs = result.verify.hardening if result.verify else ()
-    return any(rank.get(after, 0) < rank.get(before, 0) for _name, before, after in pairs)
+    return any(weaker(before, after) for _name, before, after in pairs)
 
 
 def _scope(build: BuildSummary) -> str:
