@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from upshift.door import (
 )
 from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
-from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
 from upshift.measure.duet import assign_duet, refuse_odd_rounds, refuse_other_numbers
 from upshift.measure.model import Plan
@@ -41,12 +40,13 @@ from upshift.server.data import settings_of
 from upshift.server.instance import start_limit_s
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
-from upshift.shell import Command, Shell, SystemShell
+from upshift.shell import Shell, SystemShell
 from upshift.stages.explain import Explaining
 from upshift.stages.names import measuring_stages
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
 from upshift.toolchain.model import Family, Toolchain
+from upshift.toolchain.perf import sampling_event
 from upshift.toolchain.system import Purpose, ensure_packages
 from upshift.values import content_hash
 from upshift.workload.library import find_workload
@@ -386,7 +386,6 @@ def _identity(source: str | None) -> str:
 
 def _perf_samples(shell: Shell) -> bool:
     """Whether perf can sample user code by the CPU clock here."""
-    if os.environ.get("UPSHIFT_PERF") == "off" or shutil.which("perf") is None:
-        return False
-    probe = Command(("perf", "record", "-e", "cpu-clock:u", "-o", os.devnull, "--", "true"))
-    return shell.run(probe, check=False, timeout_s=20).returncode == 0
+    with contextlib.suppress(MissingTool):
+        return bool(sampling_event(shell, ("cpu-clock:u",)))
+    return False
