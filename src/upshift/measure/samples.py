@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
+from upshift.run.directory import write_json, write_text
 from upshift.values import content_hash, file_sha256
 
 _KEY = "experiment"
@@ -66,9 +67,8 @@ class Samples:
         counts = Counter((each.trial, each.arm) for each in found if not each.rejected)
         whole = tuple(each for each in found if all(counts[each.trial, arm] == slices_of_each for arm in arms))
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.partial.with_suffix(".new")
-        fresh.write_text("".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)]))
-        fresh.replace(self.partial)
+        lines = (self._header(), *(each.model_dump_json() for each in whole))
+        write_text(self.partial, "".join(line + "\n" for line in lines))
         return tuple(each for each in whole if each.arm in arms and not each.rejected)
 
     def add(self, sample: Slice) -> None:
@@ -99,9 +99,7 @@ class Samples:
         return None
 
     def keep_pilot(self, pilot: Pilot) -> None:
-        fresh = self._pilot.with_suffix(".new")
-        fresh.write_text(json.dumps({_KEY: self._experiment, **pilot.model_dump(mode="json")}) + "\n")
-        fresh.replace(self._pilot)
+        write_json(self._pilot, {_KEY: self._experiment, **pilot.model_dump(mode="json")})
 
     def _header(self) -> str:
         return json.dumps({_KEY: self._experiment})

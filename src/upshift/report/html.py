@@ -17,6 +17,7 @@ from upshift.measure.variant import Variant
 from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
+from upshift.run.directory import write_text
 from upshift.run.record import StageRecord
 from upshift.stages.names import Stage
 from upshift.verify.hardening import weaker
@@ -39,9 +40,7 @@ _FACTS: tuple[tuple[str, str, Metric], ...] = (
 
 def write_html(result: Result, path: Path) -> None:
     """Write the page for people; a reader never meets half of it."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(render(result), encoding="utf-8")
-    partial.replace(path)
+    write_text(path, render(result))
 
 
 def render(result: Result) -> str:
