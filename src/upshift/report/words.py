@@ -10,6 +10,7 @@ from upshift.measure.pilot import in_words
 from upshift.measure.placement import Seat
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 from upshift.measure.variant import Surroundings
+from upshift.run.record import duration as duration  # noqa: PLC0414  templates take it from here
 
 METRIC_NAMES: Mapping[Metric, str] = {
     "qps": "queries per second",
@@ -39,15 +40,6 @@ _HUGE = 100.0
 _FINE = 0.02
 """Intervals narrower than this get a third decimal."""
 _MOST_DECIMALS = 6
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def size(count_bytes: float) -> str:
