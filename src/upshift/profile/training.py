@@ -20,8 +20,9 @@ from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Process
 from upshift.workbench import Workbench
-from upshift.workload.driver import LoadReport, run_load
+from upshift.workload.driver import run_load
 from upshift.workload.model import Workload
+from upshift.workload.reports import LoadReport
 
 # Deadlocks and the like are a part of some workloads.
 _MOST_ERRORS = 0.01
