@@ -152,6 +152,7 @@ class RunDirectory:
 
 
 def runs_dir() -> Path:
+    """The folder of all runs, which may not be there yet. Raises UsageError where there is no home."""
     return cache_dir() / "runs"
 
 
