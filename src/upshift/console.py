@@ -12,7 +12,7 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
-from upshift.run.record import StageRecord
+from upshift.run.record import StageRecord, duration
 
 _REDRAW_S = 0.5
 _PLAIN_EVERY_S = 30.0
@@ -93,7 +93,7 @@ class ConsoleProgress:
             return
         spent_s = now - self._started
         share = done / total if total else 0.0
-        remaining = f", {_duration(spent_s / share - spent_s)} to go" if share > 0.02 else ""
+        remaining = f", {duration(spent_s / share - spent_s)} to go" if share > 0.02 else ""
         line = f"[{self._number}/{self._stages}] {self._name} {share:4.0%}{remaining}  {detail}"
         if redraws:
             err.file.write(f"\r\x1b[2K{line[: err.width - 1]}")
@@ -108,7 +108,7 @@ class ConsoleProgress:
 
     def stage_ended(self, record: StageRecord) -> None:
         self._clear()
-        how = "kept from an earlier run" if record.cached else f"{_duration(record.wall_s)}, {_duration(record.cpu_s)} CPU"
+        how = "kept from an earlier run" if record.cached else f"{duration(record.wall_s)}, {duration(record.cpu_s)} CPU"
         say(f"[{self._number}/{self._stages}] {record.name}: {how}")
 
     def _clear(self) -> None:
@@ -121,12 +121,3 @@ class ConsoleProgress:
 def _redraws() -> bool:
     """Whether stderr understands control codes. FORCE_COLOR makes a terminal of any file, and asks for colours alone."""
     return err.is_interactive and ("FORCE_COLOR" not in os.environ or err.file.isatty())
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

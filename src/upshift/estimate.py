@@ -16,9 +16,9 @@ from upshift.measure.slice import load_s
 from upshift.measure.turn import connect_s
 from upshift.measure.variant import Variant
 from upshift.options import Options
-from upshift.plan import arms_of, measuring_plan, recipe_of
 from upshift.profile.places import MOST_A_CPU
 from upshift.report.words import duet_sentence
+from upshift.resolve import arms_of, measuring_plan, recipe_of
 from upshift.stages.names import Stage
 from upshift.values import Value
 

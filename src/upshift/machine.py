@@ -27,6 +27,7 @@ class Machine(Value):
 
 
 def describe_machine() -> Machine:
+    """This machine, as this process may use it now."""
     return Machine(
         cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from upshift import needs
-from upshift.build.recipe import Recipe, find_recipe
+from upshift.build.recipe import Recipe
 from upshift.build.whole import headers_bytes
-from upshift.control_groups import least_quota_cpus
 from upshift.door import (
     data_format,
     refuse_environment,
@@ -24,35 +23,31 @@ from upshift.door import (
 )
 from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
-from upshift.explain.recording import sampling_event
 from upshift.explain.tools import find_tools
-from upshift.measure.duet import assign_duet, refuse_odd_rounds, refuse_other_numbers
-from upshift.measure.model import Plan
-from upshift.measure.pilot import PILOT_TURNS
-from upshift.measure.placement import assign, read_topology
-from upshift.measure.until import refuse_short_first_stage
+from upshift.measure.duet import refuse_other_numbers
 from upshift.measure.variant import Surroundings, Variant
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
-from upshift.options import LEAD_S, Options
+from upshift.options import Options
 from upshift.package.service import refuse_parts
-from upshift.patches.choose import patches_of, refuse_switches, resolved
+from upshift.patches.choose import patches_of, refuse_switches
 from upshift.patches.tree import refuse_unfit
+from upshift.resolve import arms_of, measuring_plan, plain_of, recipe_of
 from upshift.server.data import settings_of
 from upshift.server.instance import start_limit_s
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
-from upshift.shell import Command, Shell, SystemShell
+from upshift.shell import Shell, SystemShell
 from upshift.stages.explain import Explaining
 from upshift.stages.names import measuring_stages
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
-from upshift.toolchain.model import Family, Toolchain
+from upshift.toolchain.model import Toolchain
+from upshift.toolchain.perf import sampling_event
 from upshift.toolchain.system import Purpose, ensure_packages
 from upshift.values import content_hash
 from upshift.workload.library import find_workload
 from upshift.workload.model import Workload
 
-_DEFAULT_RECIPES: dict[Family, str] = {"clang": "max-clang", "gcc": "gcc-pgo-lto", "icx": "max-clang"}
 Say = Callable[[str], None]
 
 
@@ -215,61 +210,6 @@ def refuse_pointless(options: Options) -> None:
         )
 
 
-def arms_of(options: Options, recipe: Recipe) -> int:
-    """How many servers `optimize` measures: the plain and the optimised one, the patched one, and the one in use."""
-    return 2 + bool(options.baseline) + bool(recipe.patches)
-
-
-def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
-    """How the servers are measured; server and load get CPUs of their own, by the machine's topology. ``arms`` may name those
-    of a duet.
-
-    Raises UsageError where the machine, the arms or the rounds make a duet impossible, and for a first stage of one trial.
-    """
-    refuse_short_first_stage(options.until, options.trials)
-    allowed, topology = os.sched_getaffinity(0), read_topology()
-    if options.duet:
-        refuse_odd_rounds(options.rounds)
-    placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
-    return Plan(
-        trials=options.trials,
-        rounds=options.rounds,
-        slice_s=options.slice_s,
-        lead_s=LEAD_S if options.lead_s is None else options.lead_s,
-        pilot_turns=PILOT_TURNS if options.until is not None and options.lead_s is None else 0,
-        until=options.until,
-        budget_s=options.budget_s,
-        warmup_s=options.warmup_s,
-        seed=1,
-        headline_connections=max(options.connections),
-        server_cpus=placement.server_cpus,
-        client_cpus=placement.client_cpus,
-        quota_cpus=least_quota_cpus(),
-        placement=placement.words,
-        duet=placement.duet,
-    )
-
-
-def recipe_of(options: Options) -> Recipe:
-    """The recipe that the options name, with the toolchain, the scope and the patches that they ask for. Raises RecipeError."""
-    recipe = find_recipe(options.recipe or _DEFAULT_RECIPES[options.toolchain or "clang"])
-    toolchain = options.toolchain or recipe.toolchain
-    if "gcc" in (recipe.toolchain, toolchain) and recipe.toolchain != toolchain:
-        raise RecipeError(f"recipe '{recipe.name}' is for {recipe.toolchain}, not for {toolchain}", "leave --toolchain out")
-    recipe = recipe.model_copy(update={"toolchain": toolchain})
-    if options.scope:
-        recipe = recipe.model_copy(update={"scope": options.scope})
-    if options.patches:
-        recipe = recipe.model_copy(update={"patches": options.patches})
-    return resolved(default_kind(), recipe)
-
-
-def plain_of(recipe: Recipe) -> Recipe:
-    """What the recipe's server is compared with, and linked into: the same compiler and CMake options, nothing else."""
-    shared = ("toolchain", "version", "build_type", "options", "precompiled_headers")
-    return find_recipe("plain").model_copy(update={name: getattr(recipe, name) for name in shared})
-
-
 def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Workload, ...], tuple[Workload, ...]]:
     """Those that the options name, which are for servers of all ``kinds``."""
     train_on = tuple(find_workload(name) for name in options.workloads)
@@ -386,7 +326,6 @@ def _identity(source: str | None) -> str:
 
 def _perf_samples(shell: Shell) -> bool:
     """Whether perf can sample user code by the CPU clock here."""
-    if os.environ.get("UPSHIFT_PERF") == "off" or shutil.which("perf") is None:
-        return False
-    probe = Command(("perf", "record", "-e", "cpu-clock:u", "-o", os.devnull, "--", "true"))
-    return shell.run(probe, check=False, timeout_s=20).returncode == 0
+    with contextlib.suppress(MissingTool):
+        return bool(sampling_event(shell, ("cpu-clock:u",)))
+    return False

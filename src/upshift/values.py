@@ -39,6 +39,7 @@ def content_hash(value: Any) -> str:
 
 
 def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's contents, in hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -121,6 +121,7 @@ def recipe_file(name_or_path: str) -> Path:
 
 
 def read_recipe(file: Path) -> Recipe:
+    """The recipe in a file. Raises RecipeError when it cannot be read, or is none."""
     try:
         return Recipe.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
     except (OSError, UnicodeDecodeError) as error:

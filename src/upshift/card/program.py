@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from upshift.card.model import Card
-from upshift.errors import UpshiftError, UsageError
-from upshift.shell import Command, Completed, Shell
+from upshift.errors import UpshiftError
+from upshift.native.failure import failure_of
+from upshift.shell import Command, Shell
 
 LEAST_S, MOST_S = 5.0, 600.0
 """What the program takes: crates/machinecard/src/budget.rs."""
-_USAGE_ERROR = 2
 
 
 def measure_card(shell: Shell, program: Path, folder: Path, seconds: float) -> Card:
@@ -25,22 +24,10 @@ def measure_card(shell: Shell, program: Path, folder: Path, seconds: float) -> C
     # A disk that takes seconds for a write is what makes it last longer.
     done = shell.run(command, check=False, timeout_s=5 * min(MOST_S, seconds) + 60)
     if done.returncode != 0:
-        raise _failure(done)
+        raise failure_of(done, "measuring the machine")
     try:
         return Card.model_validate_json(done.stdout)
     except ValidationError as error:
         raise UpshiftError(
             f"{program.name} printed no machine card: {done.stdout[:200]}", "remove it: Upshift then builds it again"
         ) from error
-
-
-def _failure(done: Completed) -> UpshiftError:
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return UpshiftError(f"measuring the machine was ended by {name}", "memory may have run out, or the disk have hung")
-    said = {key: text for line in done.stdout.splitlines() for key, _, text in [line.partition(": ")]}
-    message = (
-        said.get("ERROR") or f"measuring the machine failed with exit code {done.returncode}: {done.stdout[-300:].strip()}"
-    )
-    kind = UsageError if done.returncode == _USAGE_ERROR else UpshiftError
-    return kind(message, said.get("hint", ""))

@@ -123,6 +123,7 @@ def code_pages(card: Card) -> tuple[Repeated, Repeated, Effect] | None:
 
 
 def system_call(card: Card) -> str:
+    """An empty one, in nanoseconds."""
     calls = card.system_call_ns
     if not calls:
         return ""
@@ -133,6 +134,7 @@ def system_call(card: Card) -> str:
 
 
 def wake_up(card: Card) -> str:
+    """Round trips between two threads, in microseconds, on one CPU and on two; whether one connection waits for them."""
     same, two = card.same_cpu_round_trip_us, card.two_cpus_round_trip_us
     if not same:
         return ""
@@ -150,6 +152,7 @@ def wake_up(card: Card) -> str:
 
 
 def context_switch(card: Card) -> str:
+    """One between threads on a CPU, in microseconds."""
     if not card.context_switch_us:
         return ""
     return (
@@ -159,6 +162,7 @@ def context_switch(card: Card) -> str:
 
 
 def disk_reads(card: Card) -> str:
+    """Reads of 4 KiB, in microseconds, and whether they are dear enough for a page cache."""
     p50, p99 = card.read_us_p50, card.read_us_p99
     if card.file_system in IN_MEMORY:
         return f"{card.folder} lies in memory ({card.file_system}): no disk was measured."
@@ -171,6 +175,7 @@ def disk_reads(card: Card) -> str:
 
 
 def commits(card: Card) -> str:
+    """Writes with fsync and fdatasync, in microseconds, and how many commits a second they leave to one connection."""
     file, data = card.fsync_us_p50, card.fdatasync_us_p50
     if not (file and data) or card.file_system in IN_MEMORY:
         return ""

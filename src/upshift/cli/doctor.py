@@ -23,7 +23,7 @@ def doctor(
     from upshift.build.whole import headers_bytes
     from upshift.needs import NEEDED_DISK_BYTES
     from upshift.options import Options
-    from upshift.plan import recipe_of
+    from upshift.resolve import recipe_of
     from upshift.shell import SystemShell
     from upshift.toolchain.doctor import examine
 

@@ -123,7 +123,8 @@ def optimize(
     from upshift.cli.resume import options_of, typed
     from upshift.cli.session import locked, session
     from upshift.options import Options
-    from upshift.plan import prepare, recipe_of, refuse_pointless
+    from upshift.plan import prepare, refuse_pointless
+    from upshift.resolve import recipe_of
     from upshift.server.kinds import default_kind
     from upshift.stages.check import address_of, is_checked
     from upshift.stages.names import Stage, all_stages

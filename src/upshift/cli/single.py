@@ -39,7 +39,8 @@ def build(
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import locked, session
     from upshift.options import Options
-    from upshift.plan import prepare, recipe_of
+    from upshift.plan import prepare
+    from upshift.resolve import recipe_of
     from upshift.stages.names import building_stages
 
     wanted = find_recipe(recipe)
@@ -85,7 +86,8 @@ def train(
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.session import locked, session
     from upshift.options import Options
-    from upshift.plan import prepare, recipe_of
+    from upshift.plan import prepare
+    from upshift.resolve import recipe_of
     from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)

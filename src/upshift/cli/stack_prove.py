@@ -237,8 +237,8 @@ def _refuse_missing(before: Path, binary: Path | None) -> None:
 def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, connections: int) -> Replayed:
     """The trace as a replay takes it. Raises UpshiftError for one that cannot be replayed."""
     from upshift import console
+    from upshift.native.failure import failure_of
     from upshift.shell import Command
-    from upshift.stack.examining import failure_of
     from upshift.stages.answers import Replayed
 
     replayable = folder / "replay.trace"
@@ -248,7 +248,7 @@ def _replayed(shell: Shell, programs: Path, folder: Path, trace: Path, connectio
         timeout_s=_IMPORT_TIMEOUT_S,
     )
     if done.returncode != 0:
-        raise failure_of(done)
+        raise failure_of(done, "the trace's program")
     for line in done.stdout.splitlines():
         if not line.startswith("next:"):
             console.say(line)

@@ -74,7 +74,7 @@ def _within(asked: Study, budget: str | None, resume: str | None) -> Study:
 
 
 def _planned(asked: Study) -> StudyPlan:
-    from upshift.plan import measuring_plan
+    from upshift.resolve import measuring_plan
     from upshift.server.data import settings_of
     from upshift.server.kinds import default_kind
     from upshift.study.plan import make_plan, refuse_missing_latency

@@ -16,7 +16,7 @@ from upshift.explain.kernel_time import kernel_time
 from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, KernelTime, Row
 from upshift.explain.names import demangled, source_name
-from upshift.explain.recording import Block, Event, Recorded, record
+from upshift.explain.recording import Block, Recorded, record
 from upshift.explain.rows import Sampled, noise, rows, sampled
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
@@ -24,6 +24,7 @@ from upshift.instructions.model import Count
 from upshift.measure.bench import Bench
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
+from upshift.toolchain.perf import Event
 from upshift.workbench import Workbench
 
 _CODE_ROWS = 200

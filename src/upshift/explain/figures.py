@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from upshift.explain import kernel
 from upshift.explain.intervals import log_ratios
 from upshift.explain.model import Change, ChangeMetric, Side, Slots
-from upshift.explain.recording import Block, Event
+from upshift.explain.recording import Block
 from upshift.explain.rows import Sampled
 from upshift.instructions.model import Count
 from upshift.measure.statistics import geometric_mean
+from upshift.toolchain.perf import Event
 
 CONFIDENCE = 0.95
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtri, stdtrit
 
-from upshift.measure.statistics import LEVEL, estimate
+from upshift.measure.statistics import estimate
 
 _LEAST_EXPECTED = 5
 _LEAST_TAIL, _MOST_TAIL = 1e-12, 0.4999
@@ -115,13 +115,6 @@ def _spread(counts: Counts, noise: Noise, tail: float) -> float:
     own = noise.dispersion * sum(1 / count for count in counts)
     wider = float(stdtrit(noise.freedom, tail) / ndtri(tail))
     return noise.dispersion * (1 + (wider * noise.shared_error) ** 2 / own)
-
-
-def common_confidence(chances: Iterable[float]) -> float:
-    """The confidence of all intervals of a table, by Benjamini and Hochberg's procedure; see ``upshift.measure.statistics``."""
-    rising = sorted(chances)
-    found = max((number for number, each in enumerate(rising, 1) if each <= LEVEL * number / len(rising)), default=1)
-    return 1 - LEVEL * found / max(1, len(rising))
 
 
 def dispersion(blocks: Sequence[Mapping[str, int]]) -> float:

@@ -14,7 +14,7 @@ from upshift.explain.calls import Round, Rounds, rate
 from upshift.explain.intervals import Counts, Ratio
 from upshift.explain.model import Figure, Group, KernelGroup, KernelTime, Verdict
 from upshift.explain.rows import Place, Sampled, noise
-from upshift.measure.statistics import MARGIN, geometric_mean
+from upshift.measure.statistics import MARGIN, geometric_mean, joint_confidence
 
 Limits = Callable[[float], Ratio]
 """A ratio with the limits of a confidence."""
@@ -41,7 +41,7 @@ def kernel_time(
     drafts = {group: each for group, each in drafts.items() if each}
     if not drafts:
         return None
-    confidence = intervals.common_confidence(_chance(each.limits) for own in drafts.values() for each in own.values())
+    confidence = joint_confidence(_chance(each.limits) for own in drafts.values() for each in own.values())
     made = []
     for group, own in drafts.items():
         names = [name for name in groups if groups[name] == group]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from upshift.errors import CommandFailed, LoadFailed, MissingTool
+from upshift.errors import CommandFailed, LoadFailed
 from upshift.explain import counting
 from upshift.explain.calls import Rounds
 from upshift.explain.counting import Counting
@@ -26,10 +24,10 @@ from upshift.measure.kernel import usage
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
 from upshift.process import of_threads
-from upshift.shell import Command, Process, Shell
+from upshift.shell import Command, Process
+from upshift.toolchain.perf import SAMPLE_HZ, Event
 from upshift.workbench import Workbench
 
-SAMPLE_HZ = 1999
 WARMUP_S = 4.0
 SHORTEST_S = 4.0
 """Of a server's samples: four blocks of a second."""
@@ -39,8 +37,6 @@ _READING_TIMEOUT_S = 600.0
 _ATTACHING_S = (ATTACH_S, 5 * ATTACH_S, 20 * ATTACH_S)
 """How long a load leaves perf to attach, the first time and when that was too short."""
 _SWITCHES = re.compile(r"^(non)?voluntary_ctxt_switches:\s+(\d+)$", re.M)
-
-Event = Literal["cpu-clock", "cpu-clock:u"]
 
 
 class Switches(NamedTuple):
@@ -78,29 +74,6 @@ class Recorded:
     slots: tuple[Slots, Slots] | None = None
     slots_lacking: str = ""
     """Why there are no slots."""
-
-
-def sampling_event(shell: Shell) -> Event:
-    """What perf can sample here: user code and the kernel, or user code alone.
-
-    Raises MissingTool without perf, where ``$UPSHIFT_PERF`` forbids it, or when perf may not sample.
-    """
-    if os.environ.get("UPSHIFT_PERF") == "off":
-        raise MissingTool("UPSHIFT_PERF=off forbids perf, and an explanation needs its samples", "unset UPSHIFT_PERF")
-    if shutil.which("perf") is None:
-        raise MissingTool(
-            "there is no perf, and an explanation needs its samples",
-            "install it (Debian: linux-perf, Ubuntu: linux-tools-generic)",
-        )
-    events: tuple[Event, ...] = ("cpu-clock", "cpu-clock:u")
-    for event in events:
-        probe = Command(("perf", "record", "-e", event, "-o", os.devnull, "--", "true"))
-        if shell.run(probe, check=False, timeout_s=20).returncode == 0:
-            return event
-    raise MissingTool(
-        "perf is not allowed to sample here",
-        "`sysctl kernel.perf_event_paranoid=2` lets it sample user code, 1 the kernel as well; a container needs CAP_PERFMON",
-    )
 
 
 def rounds_of(seconds: float) -> int:

@@ -15,6 +15,7 @@ from upshift.explain.names import source_name
 from upshift.explain.recording import Block
 from upshift.explain.script import Stack
 from upshift.explain.symbols import Groups
+from upshift.measure.statistics import joint_confidence
 
 FEWEST_SAMPLES = 30
 """Of both servers together, for a row of its own: with fewer, not even a halving could be told from chance."""
@@ -90,7 +91,7 @@ def rows(before: Sampled, after: Sampled, shown: Mapping[str, str]) -> tuple[tup
     merged = _merged(before, after)
     exposure = before.us_a_sample / after.us_a_sample
     common = noise(before, after)
-    confidence = intervals.common_confidence(intervals.chance(each.counts, exposure, common) for each in merged)
+    confidence = joint_confidence(intervals.chance(each.counts, exposure, common) for each in merged)
     found = [_row(each, before, after, exposure, common, confidence, shown) for each in merged]
     return tuple(sorted(found, key=lambda row: (row.functions > 1, -abs(row.difference_us), row.name))), confidence
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from upshift.explain.symbols import SymbolTable
 from upshift.shell import Command
+from upshift.toolchain.perf import Mappings
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
-_MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
 _FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
 # A module of the kernel has its name in brackets, or is a file; a few areas of user memory have such names, too.
 _IN_KERNEL = re.compile(r"^\[(?!unknown|vdso|vsyscall|vvar|heap|stack|anon|uprobes)|\.ko(?:\.\w+)?$|vmlinux$")
@@ -60,7 +60,7 @@ class Reader:
         self.samples = Samples()
         self._server = str(server)
         self._table = table
-        self._mapped: list[tuple[int, int, int]] = []
+        self._mapped = Mappings(server)
         self._stack: list[Frame] = []
         self._seen: dict[tuple[int, bool], Frame] = {}
 
@@ -70,10 +70,7 @@ class Reader:
             self._end()
         elif found := _FRAME.match(line):
             self._stack.append(self._frame(int(found[1], 16), found[2], found[3]))
-        elif (event := _MMAP.search(line)) and event[4].strip() == self._server:
-            start, size, offset = (int(event[number], 16) for number in (1, 2, 3))
-            self._mapped.append((start, start + size, offset))
-        elif "PERF_RECORD_LOST" in line and (lost := re.search(r"lost (\d+)", line)):
+        elif not self._mapped.line(line) and "PERF_RECORD_LOST" in line and (lost := re.search(r"lost (\d+)", line)):
             self.samples.lost += int(lost[1])
 
     def done(self) -> Samples:
@@ -96,8 +93,8 @@ class Reader:
 
     def _in_server(self, ip: int, caller: bool) -> Frame:
         # perf prints run-time addresses or offsets in the file, by its version and the fields asked for.
-        offset = next((ip - start + offset for start, end, offset in self._mapped if start <= ip < end), ip)
-        address = self._table.virtual(offset)
+        offset = self._mapped.offset(ip)
+        address = self._table.virtual(ip if offset is None else offset)
         if address is None:
             return Frame("", UNKNOWN, 0)
         # A call may be the last instruction of a function: what it returns to then lies in the next one.

@@ -12,6 +12,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from upshift.errors import UsageError
+from upshift.toolchain.perf import Segment, code_segments, virtual
 
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _FUNCTION, _INDIRECT = 2, 10  # STT_FUNC, STT_GNU_IFUNC in elf.h
@@ -30,10 +31,9 @@ class Part:
 class SymbolTable:
     """The functions of one executable by virtual address."""
 
-    def __init__(self, parts: list[Part], segments: list[tuple[int, int, int]], *, debug_information: bool = False) -> None:
+    def __init__(self, parts: list[Part], segments: list[Segment], *, debug_information: bool = False) -> None:
         self.parts = sorted(parts, key=lambda part: part.start)
         self.segments = segments
-        """(file offset, size in bytes, virtual address) of the executable code."""
         self.debug_information = debug_information
         self._starts = [part.start for part in self.parts]
 
@@ -44,21 +44,14 @@ class SymbolTable:
 
     def virtual(self, offset: int) -> int | None:
         """The virtual address of what lies at an offset of the file."""
-        for file_offset, size, virtual in self.segments:
-            if file_offset <= offset < file_offset + size:
-                return offset - file_offset + virtual
-        return None
+        return virtual(offset, self.segments)
 
 
 def read_symbols(server: Path, name: str) -> SymbolTable:
     """The symbol table of an executable. Raises UsageError when it was stripped; ``name`` is what the user calls it."""
     with server.open("rb") as file:
         elf = ELFFile(file)
-        segments = [
-            (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
-            for segment in elf.iter_segments()
-            if segment["p_type"] == "PT_LOAD" and segment["p_flags"] & 1
-        ]
+        segments = code_segments(elf)
         table, texts = elf.get_section_by_name(".symtab"), elf.get_section_by_name(".strtab")
         if table is None or texts is None:
             raise UsageError(

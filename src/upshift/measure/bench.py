@@ -8,7 +8,7 @@ from typing import Protocol
 
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
-from upshift.workload.driver import LoadReport
+from upshift.workload.reports import LoadReport
 
 
 class RunningArm(Protocol):

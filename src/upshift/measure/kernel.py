@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,15 +17,12 @@ from pathlib import Path
 import psutil
 
 from upshift.errors import ServerFailed
-from upshift.process import descendants, of_threads
+from upshift.process import cpu_s, descendants, of_threads
 
 _STAT = Path("/proc/stat")
 _COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """Of a CPU's line, in ticks (Linux's Documentation/filesystems/proc.rst)."""
 _BUSY = ("user", "nice", "system", "irq", "softirq")
-# What clock_getcpuclockid(3) returns on Linux: a process's number, inverted, above three bits of which 2 means
-# "nanoseconds on a CPU".
-_CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True)
@@ -57,18 +53,18 @@ def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
     Raises ServerFailed when there is no such process.
     """
     try:
-        total_ns, user_s, system_s, run_delay_ns = _of_process(pid)
+        total_s, user_s, system_s, run_delay_ns = _of_process(pid)
     except (OSError, psutil.NoSuchProcess) as error:
         raise ServerFailed(f"the server (process {pid}) is gone", "its log says why") from error
     for child in descendants(pid):
         with contextlib.suppress(OSError, psutil.NoSuchProcess):  # its parent has it among those that ended
-            child_ns, child_user_s, child_system_s, child_delay_ns = _of_process(child)
-            total_ns, run_delay_ns = total_ns + child_ns, run_delay_ns + child_delay_ns
+            child_s, child_user_s, child_system_s, child_delay_ns = _of_process(child)
+            total_s, run_delay_ns = total_s + child_s, run_delay_ns + child_delay_ns
             user_s, system_s = user_s + child_user_s, system_s + child_system_s
     machine = _of_cpus(cpus)
     swap = psutil.swap_memory()
     return Usage(
-        total_cpu_s=total_ns / 1e9,
+        total_cpu_s=total_s,
         user_cpu_s=user_s,
         system_cpu_s=system_s,
         run_delay_s=run_delay_ns / 1e9,
@@ -90,12 +86,11 @@ def _of_cpus(cpus: Collection[int]) -> dict[str, float]:
 
 
 def _of_process(pid: int) -> tuple[float, float, float, int]:
-    """Total in nanoseconds, user and system time in seconds, run delay in nanoseconds; with its children that have ended."""
-    total_ns = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
+    """Total, user and system time in seconds, run delay in nanoseconds; with its children that have ended."""
     times = psutil.Process(pid).cpu_times()
-    ended_ns = 1e9 * (times.children_user + times.children_system)
+    total_s = cpu_s(pid) + times.children_user + times.children_system
     user_s, system_s = times.user + times.children_user, times.system + times.children_system
-    return total_ns + ended_ns, user_s, system_s, _run_delay_ns(pid)
+    return total_s, user_s, system_s, _run_delay_ns(pid)
 
 
 def _run_delay_ns(pid: int) -> int:

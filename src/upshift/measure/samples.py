@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from pydantic import ValidationError
 
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
+from upshift.parquet import database, quoted
+from upshift.run.directory import write_json, write_text
 from upshift.values import content_hash, file_sha256
 
 _KEY = "experiment"
@@ -66,9 +67,8 @@ class Samples:
         counts = Counter((each.trial, each.arm) for each in found if not each.rejected)
         whole = tuple(each for each in found if all(counts[each.trial, arm] == slices_of_each for arm in arms))
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.partial.with_suffix(".new")
-        fresh.write_text("".join(line + "\n" for line in [self._header(), *(each.model_dump_json() for each in whole)]))
-        fresh.replace(self.partial)
+        lines = (self._header(), *(each.model_dump_json() for each in whole))
+        write_text(self.partial, "".join(line + "\n" for line in lines))
         return tuple(each for each in whole if each.arm in arms and not each.rejected)
 
     def add(self, sample: Slice) -> None:
@@ -79,11 +79,11 @@ class Samples:
         """Turn the partial file into Parquet and remove it."""
         columns = ", ".join(f"{name}: '{_sql_type(field.annotation)}'" for name, field in Slice.model_fields.items())
         fresh = self.parquet.with_suffix(".new")
-        with _database() as database:
-            database.execute(
-                f"COPY (SELECT * FROM read_json({_quoted(self.partial)}, format = 'newline_delimited', "
+        with database() as base:
+            base.execute(
+                f"COPY (SELECT * FROM read_json({quoted(self.partial)}, format = 'newline_delimited', "
                 f"columns = {{{columns}}}) WHERE trial IS NOT NULL) "
-                f"TO {_quoted(fresh)} (FORMAT parquet, KV_METADATA {{{_KEY}: '{self._experiment}'}})"
+                f"TO {quoted(fresh)} (FORMAT parquet, KV_METADATA {{{_KEY}: '{self._experiment}'}})"
             )
         fresh.replace(self.parquet)
         self.partial.unlink()
@@ -99,9 +99,7 @@ class Samples:
         return None
 
     def keep_pilot(self, pilot: Pilot) -> None:
-        fresh = self._pilot.with_suffix(".new")
-        fresh.write_text(json.dumps({_KEY: self._experiment, **pilot.model_dump(mode="json")}) + "\n")
-        fresh.replace(self._pilot)
+        write_json(self._pilot, {_KEY: self._experiment, **pilot.model_dump(mode="json")})
 
     def _header(self) -> str:
         return json.dumps({_KEY: self._experiment})
@@ -125,8 +123,8 @@ class Samples:
         # A partial file is newer: it started as a copy of all that the Parquet file held.
         if self.partial.is_file() or not self.parquet.is_file():
             return ()
-        with _database() as database:
-            metadata = database.execute(f"SELECT key, value FROM parquet_kv_metadata({_quoted(self.parquet)})").fetchall()
+        with database() as base:
+            metadata = base.execute(f"SELECT key, value FROM parquet_kv_metadata({quoted(self.parquet)})").fetchall()
             if (_KEY.encode(), self._experiment.encode()) in metadata:
                 return _read_all(self.parquet)
         _move_aside(self.parquet, self.parquet.stem, ".parquet")
@@ -140,26 +138,15 @@ def read_samples(parquet: Path) -> tuple[Slice, ...]:
 
 def _read_all(parquet: Path) -> tuple[Slice, ...]:
     """An older version's file may lack a column."""
-    with _database() as database:
-        has = {name for name, *_type in database.execute(f"DESCRIBE FROM read_parquet({_quoted(parquet)})").fetchall()}
+    with database() as base:
+        has = {name for name, *_type in base.execute(f"DESCRIBE FROM read_parquet({quoted(parquet)})").fetchall()}
         names = [name for name in Slice.model_fields if name in has]
-        rows = database.execute(
-            f"SELECT {', '.join(names)} FROM read_parquet({_quoted(parquet)}) ORDER BY started_s"
-        ).fetchall()
+        rows = base.execute(f"SELECT {', '.join(names)} FROM read_parquet({quoted(parquet)}) ORDER BY started_s").fetchall()
     return tuple(Slice.model_validate(dict(zip(names, row, strict=True))) for row in rows)
-
-
-def _database() -> duckdb.DuckDBPyConnection:
-    # An extension that is missing is an error, not a download.
-    return duckdb.connect(config={"autoinstall_known_extensions": "false"})
 
 
 def _sql_type(annotation: object) -> str:
     return _SQL_TYPES.get(annotation, "DOUBLE") if isinstance(annotation, type) else "DOUBLE"
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 def _move_aside(file: Path, stem: str, suffix: str) -> None:

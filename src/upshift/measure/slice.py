@@ -12,7 +12,7 @@ from upshift.measure.kernel import Usage
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.turn import Kept, Sample
-from upshift.workload.driver import LoadReport
+from upshift.workload.reports import LoadReport
 
 
 def load_s(plan: Plan, arms: int, connections: int) -> float:

@@ -168,11 +168,14 @@ def estimate(logs: Logs, first_stage: int | None = None) -> Estimate:
 
 def common_confidence(compared: Iterable[Estimate]) -> float:
     """The confidence of all intervals and verdicts of a report, from the log-ratios of its comparisons."""
-    chances = sorted(_chance(mean) for mean in compared if math.isfinite(mean.error))
-    if not chances:
-        return 1 - LEVEL
-    found = max((number for number, chance in enumerate(chances, 1) if chance <= LEVEL * number / len(chances)), default=1)
-    return 1 - LEVEL * found / len(chances)
+    return joint_confidence(_chance(mean) for mean in compared if math.isfinite(mean.error))
+
+
+def joint_confidence(chances: Iterable[float]) -> float:
+    """The confidence of all intervals of a table, from their p-values, by Benjamini and Hochberg's procedure, see above."""
+    rising = sorted(chances)
+    found = max((number for number, each in enumerate(rising, 1) if each <= LEVEL * number / len(rising)), default=1)
+    return 1 - LEVEL * found / max(1, len(rising))
 
 
 def geometric_mean(logs: Logs, confidence: float) -> Interval:
@@ -183,7 +186,12 @@ def geometric_mean(logs: Logs, confidence: float) -> Interval:
 def interval(mean: Estimate, confidence: float) -> Interval:
     """exp of the mean with Student's interval."""
     half = half_width(mean, confidence)
-    return Interval(math.exp(mean.mean), _exp(mean.mean - half), _exp(mean.mean + half))
+    return Interval(math.exp(mean.mean), bounded_exp(mean.mean - half), bounded_exp(mean.mean + half))
+
+
+def bounded_exp(log: float) -> float:
+    """exp, within what stands for unbounded."""
+    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))
 
 
 def half_width(mean: Estimate, confidence: float) -> float:
@@ -251,10 +259,6 @@ def _chance(at: Estimate) -> float:
     if at.error == 0:
         return float(at.mean == 0)
     return float(2 * stdtr(at.freedom, -abs(at.mean) / at.error))
-
-
-def _exp(log: float) -> float:
-    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))
 
 
 def _geometric(values: Sequence[float | None]) -> float | None:

@@ -14,7 +14,8 @@ from upshift.errors import LoadFailed
 from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm
 from upshift.measure.kernel import Usage
 from upshift.measure.schedule import Turns
-from upshift.workload.driver import LoadReport, whole_seconds
+from upshift.workload.driver import whole_seconds
+from upshift.workload.reports import LoadReport
 
 _START_S, _CONNECTION_S = 0.2, 0.008
 """How long a driver starts, and makes one of its connections. sysbench had 512 of them 0.7 s after its start on an idle server;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,12 @@ from upshift.profile.link_map import LinkMap, read_link_map
 from upshift.profile.model import HotFunction, HotObject, HotSet
 from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
+from upshift.toolchain.perf import SAMPLE_HZ, Mappings, Segment, code_segments, virtual
 
 COVERAGE = 0.995
 _FUNCTION_COVERAGE = 0.95
-SAMPLE_HZ = 1999
 # With fewer samples than this the tail of the hot set (0.5 %) would be a matter of two or three of them.
 _FEWEST_SAMPLES = 500
-
-_MMAP = re.compile(r"PERF_RECORD_MMAP2? .*\[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) .*\]: r-xp (.*)$")
 
 
 @dataclass(frozen=True)
@@ -83,21 +80,19 @@ def count_samples(shell: Shell, data: Path, server: Path, link_map: LinkMap) -> 
     return counted
 
 
-def attribute(lines: Iterable[str], server: Path, segments: list[tuple[int, int, int]], link_map: LinkMap) -> Counted:
-    """Samples of ``perf script`` to origins. ``segments`` are (file offset, size, virtual address) of the executable code."""
+def attribute(lines: Iterable[str], server: Path, segments: list[Segment], link_map: LinkMap) -> Counted:
+    """Samples of ``perf script`` to origins. ``segments`` are those of the server."""
     by_origin: Counter[str] = Counter()
     by_symbol: Counter[str] = Counter()
-    mapped: list[tuple[int, int, int]] = []
+    mapped = Mappings(server)
     for line in lines:
-        if event := _MMAP.search(line):
-            if event[4].strip() == str(server):
-                start, size, offset = (int(event[n], 16) for n in (1, 2, 3))
-                mapped.append((start, start + size, offset))
+        if mapped.line(line):
             continue
         before, in_server, _ = line.rpartition(f" ({server})")
         if not in_server:
             continue
-        address = _virtual(int(before.split()[-1], 16), mapped, segments)
+        offset = mapped.offset(int(before.split()[-1], 16))
+        address = virtual(offset, segments) if offset is not None else None
         origin = link_map.origin(address) if address is not None else None
         if origin is None or address is None:
             continue
@@ -201,24 +196,9 @@ def _hot_functions(counted: Counted) -> tuple[HotFunction, ...]:
     return tuple(found)
 
 
-def _segments(server: Path) -> list[tuple[int, int, int]]:
+def _segments(server: Path) -> list[Segment]:
     with server.open("rb") as file:
-        return [
-            (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
-            for segment in ELFFile(file).iter_segments()
-            if segment["p_type"] == "PT_LOAD" and segment["p_flags"] & 1
-        ]
-
-
-def _virtual(ip: int, mapped: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> int | None:
-    """A run-time address as the link map's virtual address."""
-    for start, end, offset in mapped:
-        if start <= ip < end:
-            in_file = ip - start + offset
-            for file_offset, size, virtual in segments:
-                if file_offset <= in_file < file_offset + size:
-                    return in_file - file_offset + virtual
-    return None
+        return code_segments(ELFFile(file))
 
 
 def merged(counted: Sequence[tuple[Counted, float]]) -> Counted:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upshift.errors import LoadFailed, ProfileRefused
+from upshift.process import cpu_s
 from upshift.profile.hotness import record_command
 from upshift.profile.places import Places, Trainees
 from upshift.server.data import copy
@@ -19,8 +20,9 @@ from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind
 from upshift.shell import Process
 from upshift.workbench import Workbench
-from upshift.workload.driver import LoadReport, run_load
+from upshift.workload.driver import run_load
 from upshift.workload.model import Workload
+from upshift.workload.reports import LoadReport
 
 # Deadlocks and the like are a part of some workloads.
 _MOST_ERRORS = 0.01
@@ -28,8 +30,6 @@ _LEAST_FREE_BYTES = 200_000_000
 _ATTACH_TIMEOUT_S = 15.0
 # From perf's first event to its last: one for each thread that runs already.
 _ATTACHING_S = 0.5
-# What clock_getcpuclockid(3) returns on Linux: the process's number, inverted, above three bits, of which 2 is "time on a CPU".
-_CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,6 @@ def _train_one(
         raise LoadFailed(f"workload '{workload.name}' left the server idle: it used no CPU time", f"its log is {log}")
     duration_s = time.monotonic() - started
     return Trained(workload.name, workload.weight, duration_s, queries, used_s, server.pid, report.errors)
-
-
-def cpu_s(pid: int) -> float:
-    """CPU time of a process with all of its threads, also of those that have ended, to the nanosecond."""
-    return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
 
 
 def _load(

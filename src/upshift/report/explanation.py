@@ -14,7 +14,7 @@ from upshift.card.sentences import sentences
 from upshift.explain import stacks
 from upshift.explain.model import Explained, Explanation
 from upshift.report import explained, explained_focus, explained_kernel, words
-from upshift.run.directory import write_json
+from upshift.run.directory import write_json, write_text
 
 EXPLANATION_FILE = "explanation.json"
 _HERE = Path(__file__).parent
@@ -25,10 +25,7 @@ _NARROWEST = 0.0005
 def publish(explanation: Explanation, folder: Path) -> None:
     """Write the JSON and the page into the folder that holds the explanation's stacks; a reader never meets half of either."""
     write_json(folder / EXPLANATION_FILE, explanation.model_dump(mode="json"))
-    page = folder / explained.PAGE_FILE
-    partial = page.with_suffix(".partial")
-    partial.write_text(render(explanation, folder), encoding="utf-8")
-    partial.replace(page)
+    write_text(folder / explained.PAGE_FILE, render(explanation, folder))
 
 
 def render(explanation: Explanation, folder: Path) -> str:

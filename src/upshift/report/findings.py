@@ -93,4 +93,5 @@ class Findings:
 
 
 def load_of(each: Comparison | Level | Flagged) -> Load:
+    """The load that a figure belongs to."""
     return Load(workload=each.workload, connections=each.connections, held_out=each.held_out)

@@ -17,8 +17,10 @@ from upshift.measure.variant import Variant
 from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
+from upshift.run.directory import write_text
 from upshift.run.record import StageRecord
 from upshift.stages.names import Stage
+from upshift.verify.hardening import weaker
 
 _HERE = Path(__file__).parent
 _REBUILDING = (
@@ -38,9 +40,7 @@ _FACTS: tuple[tuple[str, str, Metric], ...] = (
 
 def write_html(result: Result, path: Path) -> None:
     """Write the page for people; a reader never meets half of it."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(render(result), encoding="utf-8")
-    partial.replace(path)
+    write_text(path, render(result))
 
 
 def render(result: Result) -> str:
@@ -160,9 +160,8 @@ def _totals(stages: tuple[StageRecord, ...]) -> Mapping[str, Any]:
 
 
 def _lost_hardening(result: Result) -> bool:
-    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
     pairs = result.verify.hardening if result.verify else ()
-    return any(rank.get(after, 0) < rank.get(before, 0) for _name, before, after in pairs)
+    return any(weaker(before, after) for _name, before, after in pairs)
 
 
 def _scope(build: BuildSummary) -> str:

@@ -10,6 +10,7 @@ from upshift.measure.pilot import in_words
 from upshift.measure.placement import Seat
 from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
 from upshift.measure.variant import Surroundings
+from upshift.run.record import duration as duration  # noqa: PLC0414  templates take it from here
 
 METRIC_NAMES: Mapping[Metric, str] = {
     "qps": "queries per second",
@@ -41,16 +42,8 @@ _FINE = 0.02
 _MOST_DECIMALS = 6
 
 
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def size(count_bytes: float) -> str:
+    """Bytes as ``2.5 GB``, ``31 MB``, ``4 kB``, ``12 B``: powers of 1000."""
     for unit, scale, decimals in (("GB", 1e9, 1), ("MB", 1e6, 0), ("kB", 1e3, 0)):
         if count_bytes >= scale:
             return f"{count_bytes / scale:,.{decimals}f} {unit}"
@@ -65,6 +58,7 @@ def figure(value: float) -> str:
 
 
 def count(number: int, singular: str, plural: str = "") -> str:
+    """``1 trial``, ``1,200 trials``"""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
@@ -74,6 +68,7 @@ def opened(text: str) -> str:
 
 
 def cpus(numbers: tuple[int, ...]) -> str:
+    """``CPU 3``, ``CPUs 0–2, 6``; ``any CPU`` for none."""
     if not numbers:
         return "any CPU"
     return f"{'CPU' if len(numbers) == 1 else 'CPUs'} {_ranges(numbers)}"
@@ -85,6 +80,7 @@ def known(low: float, high: float) -> bool:
 
 
 def ratio(each: Comparison) -> str:
+    """Without a unit, such as ``1.34``, with as many decimals as its interval."""
     return _limit(each.ratio, _decimals(each))
 
 
@@ -117,6 +113,7 @@ def metric_name(metric: Metric, *, transactions: bool) -> str:
 
 
 def verdict_name(each: Comparison) -> str:
+    """``faster`` of throughput, ``better`` of other metrics."""
     return each.verdict if each.metric == "qps" else VERDICT_NAMES[each.verdict]
 
 

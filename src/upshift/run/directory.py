@@ -152,6 +152,7 @@ class RunDirectory:
 
 
 def runs_dir() -> Path:
+    """The folder of all runs, which may not be there yet. Raises UsageError where there is no home."""
     return cache_dir() / "runs"
 
 
@@ -177,6 +178,11 @@ def _run_folders() -> list[RunDirectory]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader, or a kill, never meets half of it."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as ``write_json`` does."""
     partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(json.dumps(value, indent=2) + "\n")
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 
 from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
-from upshift.shell import Command, Completed, Shell
+from upshift.native.failure import failure_of
+from upshift.shell import Command, Shell
 from upshift.stack.evidence import Evidence
 from upshift.stack.read import read_evidence
 from upshift.stack.scratch import scratch
 from upshift.stack.suspects.finding import count
 
-_USAGE_ERROR = 2
 _EXPORT_TIMEOUT_S = 3600.0
 _ROOM = 4
 """Bytes of disk for a byte of the trace. Exports of TPC-C have 1.1 to 1.7; the rest is for what does not fit into memory when
@@ -45,7 +44,7 @@ def exported(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Cal
             say(f"exporting {trace} ({size_bytes / 1e9:.1f} GB) to {folder}: this takes a while, the folder goes afterwards")
         done = shell.run(Command((command, "export", str(trace), str(folder))), check=False, timeout_s=_EXPORT_TIMEOUT_S)
         if done.returncode != 0:
-            raise failure_of(done)
+            raise failure_of(done, "the trace's program")
         try:
             yield folder
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
@@ -105,14 +104,3 @@ def _why_empty(evidence: Evidence) -> str:
     if unread:
         return f"its connections could not be read: {', '.join(sorted(unread)).replace('_', ' ')}"
     return "let the application work through the capture's address, then end the capture"
-
-
-def failure_of(done: Completed) -> UpshiftError:
-    """What a program of crates/ said when it failed, as an exception."""
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return UpshiftError(f"the trace's program was ended by {name}", "memory may have run out, or the disk be full")
-    said = {key: text for line in done.stdout.splitlines() for key, _, text in [line.partition(": ")]}
-    message = said.get("ERROR") or f"the trace's program failed with exit code {done.returncode}: {done.stdout[-300:].strip()}"
-    kind = UsageError if done.returncode == _USAGE_ERROR else UpshiftError
-    return kind(message, said.get("hint", ""))

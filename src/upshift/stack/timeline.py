@@ -7,6 +7,8 @@ from pathlib import Path
 
 import duckdb
 
+from upshift.parquet import database, quoted
+
 TRUSTED_ROUND_TRIPS = 20
 """A connection with fewer has no smallest round trip of its own: the trace's smallest stands in."""
 AGREE = 2
@@ -27,22 +29,17 @@ def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
 
     The caller closes it. Spills beside the export when memory is short.
     """
-    # An extension that is missing is an error, not a download.
-    database = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": str(folder / "spill")})
+    base = database(temp_directory=str(folder / "spill"))
     for name in ("exchanges", "sessions"):
-        database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(folder / f'{name}.parquet')})")
-    database.execute(_TIMELINE.format(at_once=str(read_facts(folder).get("family") == "postgres").lower()))
-    return database
+        base.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({quoted(folder / f'{name}.parquet')})")
+    base.execute(_TIMELINE.format(at_once=str(read_facts(folder).get("family") == "postgres").lower()))
+    return base
 
 
 def read_facts(folder: Path) -> dict[str, object]:
     """What ``trace.json`` says."""
     found: dict[str, object] = json.loads((folder / "trace.json").read_text())
     return found
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 # A request may be sent before the answer to the one before it has come: its time begins where that ended.

@@ -8,10 +8,10 @@ from pathlib import Path
 from upshift.measure.model import Plan
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
+from upshift.native.failure import failure_of
 from upshift.native.programs import programs_dir
 from upshift.shell import Command
 from upshift.stack.answers import Answers, read_answers
-from upshift.stack.examining import failure_of
 from upshift.stages.data import Filled
 from upshift.stages.keys import program_key
 from upshift.stages.lab import Lab
@@ -63,7 +63,7 @@ def compare_answers(
                 cpus = variant.client_cpus or plan.client_cpus
                 done = bench.shell.run(Command((*words, *options), cpus=cpus), check=False, timeout_s=_TIMEOUT_S)
             if done.returncode != 0:
-                raise failure_of(done)
+                raise failure_of(done, "the trace's program")
             return done.stdout
 
         told = sent(as_sent, 0, "--digest", first)

@@ -148,6 +148,7 @@ def _starts(lab: Lab, kept: Build) -> bool:
 
 
 def lto_flags(lab: Lab, recipe: Recipe) -> Flags:
+    """What the recipe's link-time optimisation adds, with as many jobs as the run has; nothing without it."""
     return _lto(recipe, jobs=lab.jobs)
 
 

@@ -10,7 +10,6 @@ from upshift.explain.door import Asked, nothing_differs
 from upshift.explain.explaining import Counts, Pair, explain
 from upshift.explain.model import Explained, Explanation
 from upshift.explain.origin import origin_of
-from upshift.explain.recording import Event, sampling_event
 from upshift.explain.tools import Tools, find_tools
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
@@ -26,6 +25,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.measure import templates, with_settings
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
+from upshift.toolchain.perf import Event, sampling_event
 from upshift.values import Value
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload

@@ -12,6 +12,7 @@ from upshift.stages.keys import servers_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.post_link import bolt_counts
+from upshift.toolchain.perf import SAMPLE_HZ
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
@@ -65,7 +66,7 @@ def find_hot_set(
         "data": filled.sha256,
         "seconds": seconds,
         "perf": use_perf,
-        "how": (hotness.SAMPLE_HZ, hotness.COVERAGE, lab.kind.opaque),
+        "how": (SAMPLE_HZ, hotness.COVERAGE, lab.kind.opaque),
     }
     action = from_perf if use_perf else from_bolt
     return lab.stages.run(Stage.HOT_SET, HotSet, action, inputs=inputs, version=VERSION)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-
 from upshift import __version__
 from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
 from upshift.measure.quality import of_parts
 from upshift.measure.variant import Variant
+from upshift.parquet import database, quoted
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
@@ -153,10 +152,10 @@ def _names(plan: StudyPlan, row: Row) -> tuple[str, ...]:
 
 def _join(parts: list[Path], target: Path) -> None:
     """All parts' slices in one file, with the part that each belongs to; trials are counted within a part."""
-    files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
+    files = ", ".join(map(quoted, parts))
     fresh = target.with_suffix(".new")
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+    with database() as base:
         named = "parse_filename(filename, true) AS part"
         rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true, union_by_name = true)"
-        database.execute(f"COPY ({rows}) TO '{str(fresh).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
+        base.execute(f"COPY ({rows}) TO {quoted(fresh)} (FORMAT parquet)")
     fresh.replace(target)

@@ -8,19 +8,15 @@ mixed with each other still give clear shares; pairs that the rows cannot tell a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from upshift.measure.model import Verdict
-from upshift.study.designs import Design, Row, signs
+from upshift.study.contrasts import Contrasts, Weights, contrasts_of, difference, with_level
+from upshift.study.designs import Design, Row
 from upshift.study.intervals import LEVEL, Effect, Spread, holm, spreads
 from upshift.values import Value
-
-Weights = np.ndarray
-_EXACT = 1e-9
 
 
 class FactorEffect(Value):
@@ -71,18 +67,6 @@ class Attribution(Value):
         return tuple(each for each in self.together if each.verdict in ("faster", "slower"))
 
 
-@dataclass
-class _Contrasts:
-    """Weights of rows, by what they tell."""
-
-    alone: dict[tuple[int, int], Weights] = field(default_factory=dict)
-    last: dict[tuple[int, int], Weights] = field(default_factory=dict)
-    share: dict[tuple[int, int], Weights] = field(default_factory=dict)
-    together: dict[tuple[Row, Row], Weights] = field(default_factory=dict)
-    shared: set[tuple[Row, Row]] = field(default_factory=set)
-    total: Weights | None = None
-
-
 def attribute(
     design: Design,
     measured: Sequence[Row],
@@ -97,7 +81,7 @@ def attribute(
     ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd`` and ``servers``
     are as for ``intervals.spreads``.
     """
-    contrasts = _contrasts(design, tuple(measured))
+    contrasts = contrasts_of(design, tuple(measured))
     known = _estimated(contrasts, values, known_sd, servers)
     levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
     # One at a time, a share has a part of what all together lack: that is no factor's own doing.
@@ -153,7 +137,7 @@ def steps(
     ]
     if not pairs:
         return ()
-    found = spreads(values, np.array([_difference(at, both, row) for _group, row, both in pairs]), servers=servers)
+    found = spreads(values, np.array([difference(at, both, row) for _group, row, both in pairs]), servers=servers)
     return tuple(
         Step(changed=_names(design, group), before=_names(design, row), effect=spread.effect(confidence))
         for (group, row, _both), spread in zip(pairs, found, strict=True)
@@ -161,7 +145,7 @@ def steps(
 
 
 def _estimated(
-    contrasts: _Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None
+    contrasts: Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None
 ) -> dict[tuple[str, object], Spread]:
     weights: dict[tuple[str, object], Weights] = {}
     for what in ("share", "together", "alone", "last"):
@@ -174,7 +158,7 @@ def _estimated(
 
 
 def _together(
-    design: Design, contrasts: _Contrasts, known: Mapping[tuple[str, object], Spread], higher_is_better: bool
+    design: Design, contrasts: Contrasts, known: Mapping[tuple[str, object], Spread], higher_is_better: bool
 ) -> tuple[tuple[Together, ...], float]:
     pairs = list(contrasts.together)
     estimates = [known["together", pair] for pair in pairs]
@@ -191,134 +175,9 @@ def _together(
     ), confidence
 
 
-def _contrasts(design: Design, measured: tuple[Row, ...]) -> _Contrasts:
-    at = {row: number for number, row in enumerate(measured)}
-    made = _Contrasts()
-    off = (0,) * len(design.factors)
-    if off not in at:
-        return made
-    _between_rows(design, at, off, made)
-    if design.kind == "one-at-a-time":
-        _missing_part(design, at, off, made)
-    elif design.kind == "steps":
-        _one_after_another(design, at, made)
-    elif design.kind == "grid":
-        _squares(at, off, made)
-        _main_effects(design, measured, made, pairs=False)
-    elif not design.two_levels:
-        _margins(design, measured, at, made)
-    else:
-        _main_effects(design, measured, made, pairs=design.pairs)
-    return made
-
-
-def _between_rows(design: Design, at: Mapping[Row, int], off: Row, made: _Contrasts) -> None:
-    """What rows that differ in one factor alone tell directly."""
-    on = tuple(1 for _ in off)
-    for number, factor in enumerate(design.factors):
-        for level in range(1, len(factor.levels)):
-            if (alone := _with(off, number, level)) in at:
-                made.alone[number, level] = _difference(at, alone, off)
-        if design.two_levels and on in at and (without := _with(on, number, 0)) in at:
-            made.last[number, 1] = _difference(at, on, without)
-    if design.two_levels and on in at:
-        made.total = _difference(at, on, off)
-
-
-def _missing_part(design: Design, at: Mapping[Row, int], off: Row, made: _Contrasts) -> None:
-    """One at a time: what all together do beyond the sum, in equal parts."""
-    if made.total is None or len(made.alone) < len(design.factors):
-        return
-    beyond = made.total - sum(made.alone.values())
-    made.share = {key: alone + beyond / len(design.factors) for key, alone in made.alone.items()}
-    on = tuple(1 for _ in off)
-    if len(design.factors) > 1:
-        made.together[on, off] = beyond
-
-
-def _one_after_another(design: Design, at: Mapping[Row, int], made: _Contrasts) -> None:
-    """Steps: each row against the one before it. They add up to the total whatever the factors do together."""
-    for number, (before, row) in enumerate(itertools.pairwise(design.rows)):
-        if before in at and row in at:
-            made.share[number, 1] = _difference(at, row, before)
-
-
-def _squares(at: Mapping[Row, int], off: Row, made: _Contrasts) -> None:
-    """A grid: every two groups of factors that stand in a row each, and in one together."""
-    rows = [row for row in at if row != off]
-    for first, second in itertools.combinations(rows, 2):
-        if not any(a and b for a, b in zip(first, second, strict=True)):
-            both = tuple(a or b for a, b in zip(first, second, strict=True))
-            if both in at:
-                made.together[first, second] = _difference(at, both, first) - _difference(at, second, off)
-
-
-def _margins(design: Design, measured: tuple[Row, ...], at: Mapping[Row, int], made: _Contrasts) -> None:
-    """A full design with more than two levels: means over all rows that have a level, less those that have it off."""
-    if set(measured) != set(design.rows):
-        return
-    rows = np.array(measured)
-
-    def mean(*chosen: tuple[int, int]) -> Weights:
-        inside = np.all([rows[:, number] == level for number, level in chosen], axis=0)
-        return np.asarray(inside / inside.sum())
-
-    levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
-    off = (0,) * len(design.factors)
-    for number, level in levels:
-        made.share[number, level] = mean((number, level)) - mean((number, 0))
-    for (i, a), (j, b) in itertools.combinations(levels, 2):
-        if i != j:
-            beyond = mean((i, a), (j, b)) - mean((i, a), (j, 0)) - mean((i, 0), (j, b)) + mean((i, 0), (j, 0))
-            made.together[_with(off, i, a), _with(off, j, b)] = beyond
-
-
-def _main_effects(design: Design, measured: tuple[Row, ...], made: _Contrasts, *, pairs: bool) -> None:
-    """Least squares on factors coded -1 and 1; of all solutions the shortest, which shares out what cannot be told apart."""
-    if not design.two_levels:
-        return
-    count = len(design.factors)
-    off = (0,) * count
-    columns = signs(measured)
-    named = list(itertools.combinations(range(count), 2)) if pairs else []
-    matrix = np.column_stack([np.ones(len(columns)), columns, *(columns[:, i] * columns[:, j] for i, j in named)])
-    solve = np.linalg.pinv(matrix)
-    seen = solve @ matrix
-    clear = [bool(np.allclose(seen[n], np.eye(len(seen))[n], atol=_EXACT)) for n in range(len(seen))]
-    pair_weights = {pair: 4 * solve[1 + count + n] for n, pair in enumerate(named)}
-    for pair, weights in pair_weights.items():
-        # A pair is one figure with others, or mixed with main effects when rows are missing: then it is not told at all.
-        mixed = np.abs(seen[1 + count + named.index(pair), : 1 + count]).max() > _EXACT
-        if not mixed:
-            key = (_with(off, pair[0], 1), _with(off, pair[1], 1))
-            made.together[key] = weights
-            if not clear[1 + count + named.index(pair)]:
-                made.shared.add(key)
-    shares = {number: 2 * solve[1 + number] for number in range(count) if clear[1 + number]}
-    for number, share in shares.items():
-        made.share[number, 1] = share
-        mine = [weights for pair, weights in pair_weights.items() if number in pair]
-        if pairs:
-            made.alone[number, 1] = share - sum(mine, np.zeros_like(share)) / 2
-            made.last[number, 1] = share + sum(mine, np.zeros_like(share)) / 2
-    if len(shares) == count and (pairs or design.kind == "plackett-burman"):
-        made.total = sum(shares.values(), np.zeros(len(columns)))
-
-
-def _difference(at: Mapping[Row, int], row: Row, other: Row) -> Weights:
-    weights = np.zeros(len(at))
-    weights[at[row]] += 1
-    weights[at[other]] -= 1
-    return weights
-
-
-def _with(row: Row, number: int, level: int) -> Row:
-    return (*row[:number], level, *row[number + 1 :])
-
-
 def _on(row: Row) -> set[int]:
     return {number for number, level in enumerate(row) if level}
 
 
 def _names(design: Design, row: Row) -> tuple[str, ...]:
-    return tuple(design.name(_with((0,) * len(row), number, level)) for number, level in enumerate(row) if level)
+    return tuple(design.name(with_level((0,) * len(row), number, level)) for number, level in enumerate(row) if level)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from upshift.build.recipe import Recipe
 from upshift.estimate import estimate
-from upshift.plan import plain_of
+from upshift.resolve import plain_of
 from upshift.stages.names import Stage, building_stages
 from upshift.study.file import Change, Study
 from upshift.study.plan import Arm

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import polygamma, stdtr, stdtrit
 
 from upshift.measure.model import Verdict
-from upshift.measure.statistics import MARGIN, UNBOUNDED_HIGH, UNBOUNDED_LOW
+from upshift.measure.statistics import MARGIN, bounded_exp
 from upshift.values import Value
 
 LEVEL = 0.01
@@ -58,8 +58,8 @@ class Spread(Value):
             half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error if self.error > 0 else 0.0
         return Effect(
             ratio=math.exp(self.log),
-            ci_low=_bounded(self.log - half),
-            ci_high=_bounded(self.log + half),
+            ci_low=bounded_exp(self.log - half),
+            ci_high=bounded_exp(self.log + half),
             chance=self.chance,
         )
 
@@ -158,7 +158,3 @@ def _trigamma_inverse(y: float) -> float:
         if -step / x < 1e-8:
             break
     return x
-
-
-def _bounded(log: float) -> float:
-    return UNBOUNDED_HIGH if log >= math.log(UNBOUNDED_HIGH) else max(UNBOUNDED_LOW, math.exp(log))

@@ -12,6 +12,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import Load
 from upshift.report import words
+from upshift.run.directory import write_text
 from upshift.study import wording
 from upshift.study.attribution import FactorEffect
 from upshift.study.losses import losses
@@ -27,9 +28,7 @@ _DEEPEST = 0.2
 
 def write_page(result: StudyResult, path: Path) -> None:
     """Write the page for people; a reader never meets half of it."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(render(result), encoding="utf-8")
-    partial.replace(path)
+    write_text(path, render(result))
 
 
 def render(result: StudyResult) -> str:

@@ -220,6 +220,7 @@ def arm_of(study: Study, plan: StudyPlan, row: Row | None) -> Arm | None:
 
 
 def variant_of(arm: Arm, program: Program) -> Variant:
+    """What is measured of an arm: the program that was built for it, or that it names, with all that surrounds it."""
     surroundings = {name: getattr(arm.change, name) for name in Surroundings.model_fields}
     return Variant(name=arm.name, program=program, **surroundings)
 

@@ -13,10 +13,11 @@ from upshift.study.result import Cell, Crossed, StudyResult
 
 def change(effect: Effect | None) -> str:
     """``-3.1 % (-4.0 to -2.2)``; a dash where the rows tell nothing."""
-    return f"{percent(effect.ratio)} ({limits(effect)})" if effect else "–"
+    return f"{change_percent(effect.ratio)} ({limits(effect)})" if effect else "–"
 
 
-def percent(ratio: float) -> str:
+def change_percent(ratio: float) -> str:
+    """``-3.1 %`` of 0.969."""
     return f"{100 * (ratio - 1):+.1f} %"
 
 
@@ -78,10 +79,12 @@ def luck_of_training(result: StudyResult) -> str:
 def together(each: Together) -> str:
     """What does not add up, in one sentence."""
     if not each.second:
-        return f"All of {', '.join(each.first)} together give {percent(each.effect.ratio)} beyond their sum"
+        return f"All of {', '.join(each.first)} together give {change_percent(each.effect.ratio)} beyond their sum"
     both = f"{'+'.join(each.first)} with {'+'.join(each.second)}"
     marked = ", an equal part of a figure that several pairs share" if each.shared else ""
-    return f"{both}: {percent(each.effect.ratio)} ({limits(each.effect)}) beyond what each does without the other{marked}"
+    return (
+        f"{both}: {change_percent(each.effect.ratio)} ({limits(each.effect)}) beyond what each does without the other{marked}"
+    )
 
 
 def judged_by(result: StudyResult) -> str:

@@ -17,6 +17,7 @@ _DF_BIND_NOW = 0x8
 _DF_1_NOW = 0x1
 _CET_IBT = 0x1
 _CET_SHSTK = 0x2
+_RANK = {"no": 0, "partial": 1, "yes": 2, "full": 2}
 
 
 def examine(binary: Path) -> dict[str, str]:
@@ -55,10 +56,14 @@ def compare(plain: dict[str, str], optimised: dict[str, str]) -> None:
 
 def lacking(one: dict[str, str], other: dict[str, str]) -> tuple[str, ...]:
     """The protections that ``one`` has and ``other`` has not, or has in part: ``RELRO (full -> partial)``."""
-    rank = {"no": 0, "partial": 1, "yes": 2, "full": 2}
     return tuple(
-        f"{name} ({before} -> {after})" for name, before in one.items() if rank[after := other.get(name, "no")] < rank[before]
+        f"{name} ({before} -> {after})" for name, before in one.items() if weaker(before, after := other.get(name, "no"))
     )
+
+
+def weaker(before: str, after: str) -> bool:
+    """Whether a protection's state ``after`` protects less; one that is not known is as none."""
+    return _RANK.get(after, 0) < _RANK.get(before, 0)
 
 
 def text_bytes(binary: Path) -> int:

@@ -34,6 +34,7 @@ def find_workload(name_or_path: str) -> Workload:
 
 
 def read_workload(file: Path) -> Workload:
+    """The workload in a file. Raises WorkloadError when it cannot be read, or is none."""
     try:
         return Workload.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
     except (OSError, UnicodeDecodeError) as error:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from upshift import console
-from upshift.console import ConsoleProgress, _duration
-from upshift.run.record import StageRecord
+from upshift.console import ConsoleProgress
+from upshift.run.record import StageRecord, duration
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_total_of_nothing_is_no_error(monkeypatch: pytest.MonkeyPatch, clock: 
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert _duration(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_results_are_on_stdout_and_all_else_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:

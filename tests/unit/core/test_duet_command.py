@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from upshift import plan
+from upshift import resolve
 from upshift.cli import app
 from upshift.errors import UsageError
 from upshift.measure.model import Plan
 from upshift.measure.placement import Position, Seat
 from upshift.measure.variant import Surroundings
 from upshift.options import Options
-from upshift.plan import measuring_plan
+from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.file import read_study
 from upshift.study.plan import StudyPlan, make_plan
@@ -32,7 +32,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def has(count: int) -> None:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(count)))
-        monkeypatch.setattr(plan, "read_topology", lambda: {cpu: Position(0, (cpu,)) for cpu in range(count)})
+        monkeypatch.setattr(resolve, "read_topology", lambda: {cpu: Position(0, (cpu,)) for cpu in range(count)})
 
     has(4)
     return has

@@ -30,8 +30,8 @@ from upshift.server import instance
 from upshift.server.kind import Program
 from upshift.shell import Command, SystemShell
 from upshift.workbench import Workbench
-from upshift.workload.driver import LoadReport
 from upshift.workload.model import Workload
+from upshift.workload.reports import LoadReport
 
 # As lld prints it: a static function of two objects, an archive's member, an empty section, and data.
 MAP = """             VMA              LMA     Size Align Out     In      Symbol

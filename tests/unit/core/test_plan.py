@@ -22,7 +22,8 @@ from upshift.measure.quality import find_flags
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
-from upshift.plan import measuring_plan, prepare, prepare_measuring, refuse_pointless
+from upshift.plan import prepare, prepare_measuring, refuse_pointless
+from upshift.resolve import measuring_plan
 from upshift.server.kind import Program
 from upshift.stages.work import Work
 
@@ -449,7 +450,7 @@ def test_server_and_load_have_their_own_cpus(
 
 
 def test_a_plan_knows_of_a_quota_below_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshift.plan.least_quota_cpus", lambda: 1.5)
+    monkeypatch.setattr("upshift.resolve.least_quota_cpus", lambda: 1.5)
     made = measuring_plan(Options())
     (flag,) = find_flags([], made)
     assert flag.name == "cpu-quota" and "2 CPUs were measured under a quota of 1.5" in flag.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upshift import plan
+from upshift import resolve
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.paths import CHECKOUT
 from upshift.values import content_hash
@@ -34,7 +34,7 @@ def test_other_training_tests_need_no_other_instrumented_server() -> None:
 
 
 def test_stock_gcc_is_what_vendor_pgo_starts_from() -> None:
-    start, stock = plan.plain_of(find_recipe("vendor-pgo")), find_recipe("stock-gcc")
+    start, stock = resolve.plain_of(find_recipe("vendor-pgo")), find_recipe("stock-gcc")
     assert content_hash(start.before_post_link()) == content_hash(stock.before_post_link())
 
 

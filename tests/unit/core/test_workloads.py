@@ -17,9 +17,10 @@ from upshift.server.kind import Program
 from upshift.server.mysql import MySQL
 from upshift.shell import SystemShell
 from upshift.workload import driver
-from upshift.workload.driver import begin_load, fill, read_json, read_sysbench, read_upshift_load, run_fixed, run_load
+from upshift.workload.driver import begin_load, fill, run_fixed, run_load
 from upshift.workload.library import find_workload, read_workload, shipped_workloads
 from upshift.workload.model import FixedCommand, Workload
+from upshift.workload.reports import LoadReport, read_json, read_sysbench, read_upshift_load
 
 GOOD = 'fill = { command = ["fill"] }\nload = { command = ["load"] }\n'
 
@@ -43,7 +44,7 @@ class Bench:
         program = Program(kind="fake", binary=Path("/srv/bin/server"))
         self.server = RunningServer(self.kind, program, self.process, Path("/run/s.sock"), folder / "server.log")
 
-    def run(self, made: Workload, seconds: float = 2.0) -> tuple[driver.LoadReport, int]:
+    def run(self, made: Workload, seconds: float = 2.0) -> tuple[LoadReport, int]:
         return run_load(self.shell, self.kind, made, self.server, seconds=seconds, cpus=(1,), log=self.log)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from upshift.explain.intervals import Counts, Noise, chance, common_confidence, dispersion, log_ratios, noise, ratio
+from upshift.explain.intervals import Counts, Noise, chance, dispersion, log_ratios, noise, ratio
+from upshift.measure.statistics import joint_confidence
 
 
 def test_the_limits_are_clopper_and_pearsons() -> None:
@@ -92,6 +93,6 @@ def test_with_nothing_to_find_nineteen_of_twenty_tables_find_nothing() -> None:
     found = 0
     for _table in range(400):
         counts = [Counts(int(before), int(after)) for before, after in draw.poisson(30, (60, 2))]
-        confidence = common_confidence(chance(each, 1.0) for each in counts)
+        confidence = joint_confidence(chance(each, 1.0) for each in counts)
         found += any(each.low > 1 or each.high < 1 for each in (ratio(each, 1.0, confidence) for each in counts))
     assert found <= 30

@@ -15,10 +15,11 @@ from fakes import FakeProcess, FakeProgress, FakeShell, Output
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
 from upshift.explain import recording
-from upshift.explain.recording import Block, Switches, record, recording_s, rounds_of, sampling_event, switches
+from upshift.explain.recording import Block, Switches, record, recording_s, rounds_of, switches
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.bench import RunningArm
 from upshift.measure.model import Load
+from upshift.toolchain.perf import sampling_event
 from upshift.workbench import Workbench
 
 LOAD = Load(workload="mix", connections=4, held_out=False)

@@ -13,7 +13,8 @@ from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.placement import Seat
 from upshift.measure.variant import Variant
 from upshift.server.kind import Program
-from upshift.workload.driver import LoadReport, whole_seconds
+from upshift.workload.driver import whole_seconds
+from upshift.workload.reports import LoadReport
 
 READS = Load(workload="reads", connections=8, held_out=False)
 WRITES = Load(workload="writes", connections=8, held_out=True)

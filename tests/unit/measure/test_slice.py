@@ -12,7 +12,8 @@ from upshift.measure.slice import load_s, measure_load
 from upshift.measure.turn import connect_s
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
 from upshift.options import Options
-from upshift.workload.driver import LoadReport, whole_seconds
+from upshift.workload.driver import whole_seconds
+from upshift.workload.reports import LoadReport
 
 A, B = arm("a"), arm("b")
 TURNS = Turns(load=READS, load_seed=42, turns=((A,), (B,), (B,), (A,)))

@@ -67,11 +67,6 @@ def test_more_trials_than_anyone_does() -> None:
     assert words.still_needed(each) == "more trials than are practical would be needed"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(2.44, "2.4 s"), (59.6, "60 s"), (61, "1 min 01 s"), (4260, "1 h 11 min")])
-def test_durations(seconds: float, said: str) -> None:
-    assert words.duration(seconds) == said
-
-
 def test_cpus_in_ranges() -> None:
     assert words.cpus((0, 1, 2, 6)) == "CPUs 0–2, 6"
     assert words.cpus((3,)) == "CPU 3"

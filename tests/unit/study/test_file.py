@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upshift.errors import NotEnoughRoom, UpshiftError, UsageError
-from upshift.plan import measuring_plan
+from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.file import Study, find_study, read_study
 from upshift.study.plan import StudyPlan, make_plan, refuse_missing_latency, refuse_missing_libraries

@@ -11,7 +11,7 @@ from upshift import plan
 from upshift.cli.study import _prepared
 from upshift.errors import UsageError
 from upshift.options import Options
-from upshift.plan import measuring_plan
+from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.stages.work import Work
 from upshift.study.file import Study, read_study

@@ -14,7 +14,7 @@ import pytest
 from upshift.cli.study_plan import show_plan
 from upshift.measure.model import Load, Metric
 from upshift.paths import CHECKOUT
-from upshift.plan import measuring_plan
+from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.attribution import FactorEffect, Together
 from upshift.study.builds import builds_of

@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from upshift.errors import UpshiftError
+from upshift.parquet import database
 from upshift.stack.driver_matrix.model import Traffic
 
 _TOTALS = """
@@ -25,7 +24,7 @@ def count_traffic(folder: Path) -> Traffic:
     whole = json.loads((folder / "trace.json").read_text())
     if not whole["whole"] or any(whole["gaps"].values()) or _unread(whole):
         raise UpshiftError(f"the trace lacks a part of the traffic: {whole}", f"it is in {folder}")
-    with _database() as base:
+    with database() as base:
         exchanges = str(folder / "exchanges.parquet")
         totals = base.execute(_TOTALS, [exchanges]).fetchone() or (0,) * 6
         kinds = base.execute(_EXCHANGES, [exchanges]).fetchall()
@@ -49,14 +48,9 @@ class Sessions:
 
 def read_sessions(folder: Path) -> Sessions:
     """Of an exported trace."""
-    with _database() as base:
+    with database() as base:
         found = base.execute(_SESSIONS, [str(folder / "sessions.parquet")]).fetchone() or (0, False, False)
     return Sessions(int(found[0]), bool(found[1]), bool(found[2]))
-
-
-def _database() -> duckdb.DuckDBPyConnection:
-    # An extension that is missing is an error, not a download.
-    return duckdb.connect(config={"autoinstall_known_extensions": "false"})
 
 
 def _unread(whole: dict[str, object]) -> bool:

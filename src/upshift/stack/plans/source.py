@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import duckdb
-
 from upshift.errors import UpshiftError, UsageError
+from upshift.parquet import database
 from upshift.stack.lacks import Log
 from upshift.stack.plans.model import Family
 from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
@@ -91,10 +90,10 @@ def read_export(folder: Path) -> Source:
         raise UpshiftError(
             "the trace is masked: its statements have no values", "capture without --mask, or name a file of SQL"
         )
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+    with database() as base:
         log = facts.get("log")
         untimed = log is not None and "answer_times" in Log.model_validate(log).lacks
-        rows = connection.execute(_DISTINCT, [str(folder / "exchanges.parquet"), untimed]).fetchall()
+        rows = base.execute(_DISTINCT, [str(folder / "exchanges.parquet"), untimed]).fetchall()
     if not rows:
         raise UpshiftError("the trace has no statement that has a plan", "`upshift stack dump` shows what it has")
     wanted = (
