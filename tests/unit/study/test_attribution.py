@@ -10,8 +10,8 @@ from simulated import SPREADS, factors, simulate, truth
 
 from upshift.study.attribution import Attribution, attribute
 from upshift.study.designs import Design, Factor, make_design
-from upshift.study.intervals import holm
-from upshift.study.power import half_width
+from upshift.study.intervals import LEVEL, holm
+from upshift.study.power import half_width, trials_for
 
 STUDIES = 300
 
@@ -92,6 +92,27 @@ def test_a_row_that_is_missing_takes_only_what_it_tells() -> None:
     found = attribute(design, [design.rows[n] for n in whole], values[:, whole], higher_is_better=True)
     assert [each.alone and round(each.alone.ratio, 6) for each in found.factors] == [1.1, 1.2]
     assert found.together == () and found.total is None
+
+
+@pytest.mark.parametrize("count", [4, 8, 11])
+def test_effects_of_two_percent_are_found_and_false_ones_are_not(count: int) -> None:
+    """With as many trials as the plan asks for to see 2 %; half of the factors do nothing."""
+    design = make_design("auto", factors(count))
+    real = count // 2
+    spread = SPREADS["calm"]
+    trials = trials_for(0.02, design, start_log_sd=spread["start_log_sd"], pair_log_sd=spread["pair_log_sd"], blocks=24)
+    chance = np.random.default_rng(count)
+    right, false, wrong = 0, 0, 0
+    true = truth(design, [0.02] * real + [0.0] * (count - real))
+    for _ in range(STUDIES):
+        verdicts = [each.verdict for each in attributed(design, simulate(chance, true, trials=trials)).factors]
+        right += sum(each == "faster" for each in verdicts[:real])
+        wrong += sum(each == "slower" for each in verdicts[:real])
+        false += any(each in ("faster", "slower") for each in verdicts[real:])
+    assert right >= 0.9 * STUDIES * real
+    assert wrong == 0
+    # Three standard errors of 300 studies above 1 in 100.
+    assert false / STUDIES <= LEVEL + 0.017
 
 
 def covers(chance: np.random.Generator, *, fresh_layouts: bool) -> float:
