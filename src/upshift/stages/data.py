@@ -15,7 +15,7 @@ from upshift.values import Value
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 2
+VERSION = 3
 """Raised when what fills data changes beside the workload's own command: no key holds it."""
 CHANGED_VERSION = 1
 """Raised when what changes data changes beside the statements."""

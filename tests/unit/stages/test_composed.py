@@ -47,7 +47,7 @@ TRAIN = {2: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
 COUNT = {1: "0626c5f8fd8c416b"}
 """What ``count.VERSION`` stands for."""
-DATA = {2: "69e4325454b2c05d"}
+DATA = {3: "7534ac831ff38567"}
 """What ``data.VERSION`` stands for."""
 CHANGED_DATA = {1: "e92775cfcd14c609"}
 """What ``data.CHANGED_VERSION`` stands for."""
