@@ -81,3 +81,20 @@ def test_a_patched_server_is_equal_to_stock_and_takes_every_short_path(tmp_path:
     # A storm with no request ahead, or on a debug build, would take none of these.
     assert storm.short_paths["Ps_pipeline_flush_used"] > 0
     assert storm.short_paths["Ps_metadata_cache_used"] > 0
+
+
+def test_a_patched_server_with_all_switches_off_is_stock(tmp_path: Path) -> None:
+    """Byte for byte, but for what allowed.toml says of the series as a whole; no statement takes a short path."""
+    switches = {each.variable: "OFF" for each in read_series(SERIES).patches if each.variable}
+    asked = Asked(
+        stock=server(MYSQLD),
+        patched=server(PATCHED_MYSQLD),
+        settings=switches,
+        statements=5_000,
+        minutes=0.1,
+        allow=SERIES / "allowed.toml",
+    )
+    proof = proven(asked, tmp_path)
+    assert proof.switches == switches
+    mix, random_statements, *_rest = proof.parts
+    assert not any(mix.short_paths.values()) and not any(random_statements.short_paths.values())
