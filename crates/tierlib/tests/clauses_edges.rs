@@ -168,10 +168,8 @@ fn c4_wrong_pointers_worker() {
             );
             assert_eq!(failed(libc::pwritev64(fd, nowhere, count, 0)), libc::EFAULT);
         }
-        assert_eq!(
-            failed(libc::pwrite64(fd, nowhere.cast(), PAGE, 0)),
-            libc::EFAULT
-        );
+        let written = libc::pwrite64(fd, nowhere.cast(), PAGE, 0);
+        assert_eq!(failed(written), libc::EFAULT);
         type Submit = unsafe extern "C" fn(usize, std::ffi::c_long, *mut *mut Block) -> c_int;
         let io_submit = aio::found::<Submit>(c"io_submit");
         assert_eq!(io_submit(context, 1, 16 as *mut *mut Block), -libc::EFAULT);
