@@ -15,13 +15,13 @@ _PIECE = re.compile(
     | '(?:[^']|'')*'                # a string
     | "(?:[^"]|"")*"                # a name
     | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$   # a function's body
-    | --[^\n]*                      # a comment
+    | --[^\n\r]*                    # a comment
     | /\*.*?\*/
     | (?P<end>;)
     """,
     re.X | re.S,
 )
-_NOTHING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/)*", re.S)
+_NOTHING = re.compile(r"(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/).)*\*/)*", re.S)
 
 
 def change(connection: psycopg.Connection[Any], sql: str) -> str | None:

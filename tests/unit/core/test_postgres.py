@@ -182,6 +182,7 @@ def test_a_connection_to_a_server_that_hangs_is_cut() -> None:
         ("/* a */ SELECT 1 /* b */;", ["/* a */ SELECT 1 /* b */"]),
         ("SELECT a LIKE'x\\';SELECT 2", ["SELECT a LIKE'x\\'", "SELECT 2"]),
         ("SELECT $1; SELECT $2", ["SELECT $1", "SELECT $2"]),
+        ("SELECT 1 -- one;\r; SELECT 2; -- end\r", ["SELECT 1 -- one;", "SELECT 2"]),
     ],
 )
 def test_statements_are_told_from_each_other(sql: str, found: list[str]) -> None:

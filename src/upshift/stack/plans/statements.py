@@ -20,7 +20,7 @@ _MYSQL = re.compile(
 )
 _POSTGRES = re.compile(
     r"""(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$)"""
-    r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<comment>--[^\n\r]*|/\*.*?\*/)"""
     r"""|(?P<placeholder>\$\d+)|(?P<end>;)|(?P<word>[A-Za-z_][\w$]*)|(?P<space>\s+)|(?P<other>.)""",
     re.S,
 )

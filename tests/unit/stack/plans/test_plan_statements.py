@@ -100,6 +100,7 @@ def test_parameters_stand_where_placeholders_are() -> None:
     assert placeholders(sql, "mysql") == 2
     assert filled(sql, [1, 2], "mysql", str).split() == ["SELECT", "'?'", ",", "1", "--", "?", ",", "2", "/*", "?", "*/"]
     assert filled("SELECT $2, $1, '$1'", ["a", "b"], "postgres", repr).split() == ["SELECT", "'b'", ",", "'a'", ",", "'$1'"]
+    assert filled("SELECT 1 -- $1\r, $1", [7], "postgres", str).split() == ["SELECT", "1", "--", "$1", ",", "7"]
     assert filled("SELECT $1$2", [1, 2], "postgres", str).split() == ["SELECT", "1", "2"]
     assert filled("SELECT 1", None, "mysql", str) == "SELECT 1"
 
