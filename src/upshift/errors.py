@@ -61,6 +61,10 @@ class SourceError(UpshiftError):
     pass
 
 
+class SourceChanged(SourceError):
+    """A source directory is another than when it was hashed."""
+
+
 class PatchRefused(UpshiftError):
     pass
 

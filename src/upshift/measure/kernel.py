@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -75,12 +76,13 @@ def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
 
 
 def _of_cpus(cpus: Collection[int]) -> dict[str, float]:
-    """Seconds by column, summed over ``cpus`` or all. By number: an offline CPU has no line, so that a line's place says
-    nothing.
+    """Seconds by column, summed over ``cpus``; over all where some of these have no line, as in a container whose lxcfs numbers
+    its own CPUs anew. By number: an offline CPU has no line, so that a line's place says nothing.
     """
     with _STAT.open() as file:
-        lines = [line.split() for line in file if line.startswith("cpu") and line[3].isdigit()]
-    counted = [map(int, ticks) for name, *ticks in lines if not cpus or int(name[3:]) in cpus]
+        lines = {int(name[3:]): ticks for name, *ticks in map(str.split, file) if re.fullmatch(r"cpu\d+", name)}
+    wanted = cpus if cpus and lines.keys() >= set(cpus) else lines
+    counted = [map(int, lines[cpu]) for cpu in wanted]
     ticks_a_s = os.sysconf("SC_CLK_TCK")
     return {name: sum(ticks) / ticks_a_s for name, *ticks in zip(_COLUMNS, *counted, strict=False)}
 

@@ -31,8 +31,7 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
     """Bring the programs up to date and return their folder; cargo does not run when they are.
 
     Raises MissingTool without a new enough cargo, UpshiftError when the build fails, CacheBusy when another run works in the
-    cache; UsageError where ``$UPSHIFT_PROGRAMS``
-    names a folder without them.
+    cache; UsageError where ``$UPSHIFT_PROGRAMS`` names a folder without them.
     """
     folder = programs_dir()
     _require_named("upshift-load", "upshift-stack")

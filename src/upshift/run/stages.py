@@ -78,7 +78,7 @@ class Stages:
             record, result = kept
             record = record.model_copy(update={"folder": folder.name})
             self._use(folder)
-            if not any(earlier.folder == folder.name for earlier in self._run.records()):
+            if not any(_same(earlier, record) for earlier in self._run.records()):
                 self._run.add_record(record)
             self._progress.stage_ended(record)
             return result
@@ -101,6 +101,11 @@ class Stages:
     def _use(self, folder: Path) -> None:
         if folder.parent == self._store:
             self._run.add_use(folder.name)
+
+
+def _same(earlier: StageRecord, record: StageRecord) -> bool:
+    """Whether the run has the record already; one of an earlier Upshift has no folder."""
+    return earlier.folder == record.folder if earlier.folder else earlier.name == record.name
 
 
 class _Saved(Value):
@@ -144,10 +149,18 @@ def _files(value: Any, below: tuple[Path, ...]) -> dict[str, str]:
 def _prepare(folder: Path, *, goes_on: bool) -> None:
     """The stage's folder, empty but for the account of earlier attempts unless the action goes on from what they left."""
     folder.mkdir(parents=True, exist_ok=True)
-    for entry in () if goes_on else folder.iterdir():
+    if not goes_on:
+        empty(folder)
+
+
+def empty(folder: Path) -> None:
+    """Remove what attempts left in a stage's folder, but for their account, which the meter of a stage that runs rewrites."""
+    for entry in folder.iterdir():
+        if entry.name.startswith(_SPENT):
+            continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
-        elif entry.name != _SPENT:
+        else:
             entry.unlink()
 
 

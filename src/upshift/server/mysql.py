@@ -38,7 +38,7 @@ _DATA_FILES = ("*/*.ibd",)
 
 
 class MySQL:
-    """MySQL 8.0 to 9.7, and Percona Server, which builds the same way."""
+    """MySQL 8.0.30 to 9.7, and Percona Server, which builds the same way."""
 
     name = "mysql"
     server_target = "mysqld"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
+from upshift.errors import CommandFailed, NotEnoughRoom, SourceChanged, SourceError
 from upshift.run.fingerprint import fingerprint
 from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
@@ -25,6 +25,7 @@ from upshift.values import file_sha256
 
 # Unpacked size over packed: 3 was seen with MySQL 9.7, where a .deb holds the tarball a second time while it is unpacked.
 _UNPACK_FACTOR = 8
+_NAMED = 3
 _ROOM_HINT = "free some space, or set UPSHIFT_CACHE to a folder on a larger disk"
 
 
@@ -43,13 +44,25 @@ def obtain(spec: str | None, *, kind: SourceKind, cache: Path, shell: Shell, say
     raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
 
 
-def refuse_changed(source: Source) -> None:
-    """Raises SourceError where a directory is no longer the source that it was; takes seconds, as it reads all files."""
-    if _tree_sha256(source.path) != source.sha256:
-        raise SourceError(
-            f"the source {source.path} has changed while it was used",
-            "leave it as it is until the command ends, or name a copy; then start again",
-        )
+def refuse_changed(source: Source, since_s: float) -> None:
+    """Raises SourceChanged where a directory is no longer the source that it was, and names files that were written since then
+    (seconds since the epoch); takes seconds, as it reads all files. Raises SourceError where it cannot be read.
+    """
+    if _tree_sha256(source.path) == source.sha256:
+        return
+    written = [os.path.relpath(file, source.path) for file in sorted(_files(source.path)) if _written_s(file) >= since_s]
+    more = ", ..." if len(written) > _NAMED else ""
+    raise SourceChanged(
+        f"the source {source.path} has changed while it was used: {', '.join(written[:_NAMED]) or 'files are gone'}{more}",
+        "leave it as it is until the command ends, files of an editor too, or name a copy; then start again",
+    )
+
+
+def _written_s(file: str) -> float:
+    try:
+        return os.lstat(file).st_ctime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _from_apt(kind: SourceKind, cache: Path, shell: Shell, say: Callable[[str], None], log: Path) -> Source:

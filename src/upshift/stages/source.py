@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from upshift.errors import SourceError
+from upshift.errors import SourceChanged, SourceError
 from upshift.run.directory import write_json
 from upshift.run.fingerprint import fingerprint
+from upshift.run.stages import empty
 from upshift.source.fetch import obtain, refuse_changed
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
@@ -36,13 +37,13 @@ def get_source(lab: Lab, spec: str | None, identity: str) -> Source:
 def unchanged(lab: Lab, bench: Workbench, source: Source) -> Iterator[None]:
     """Around what reads a source, which is known by its hash: a directory is the user's, who may switch to another branch.
 
-    Raises SourceError when it has changed. Then what was made of it goes, from which an interrupted build would go on. Ctrl-C
+    Raises SourceChanged when it has. Then what was made of it goes, from which an interrupted build would go on. Ctrl-C
     waits for the hash of the whole tree only where some file was touched.
     """
     if source.path.is_relative_to(lab.cache):  # What lies there is Upshift's own.
         yield
         return
-    before, untouched = fingerprint(source.path), False
+    began_s, before, untouched = time.time(), fingerprint(source.path), False
     try:
         yield
     except KeyboardInterrupt:
@@ -51,10 +52,9 @@ def unchanged(lab: Lab, bench: Workbench, source: Source) -> Iterator[None]:
     finally:
         if not untouched:
             try:
-                refuse_changed(source)
-            except SourceError:
-                shutil.rmtree(bench.folder)
-                bench.folder.mkdir()
+                refuse_changed(source, began_s)
+            except SourceChanged:
+                empty(bench.folder)
                 raise
 
 

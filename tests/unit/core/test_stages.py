@@ -131,6 +131,15 @@ def test_a_record_of_an_earlier_upshift_can_be_read(house: House) -> None:
     assert json.loads(run.records()[1].model_dump_json()) == lines[-1]
 
 
+def test_a_run_of_an_earlier_upshift_that_is_resumed_lists_a_stage_once(house: House) -> None:
+    first, run = house.run(), house.run()
+    house.stages(first).run("train", Made, house.action, inputs={})
+    told = {"name": "train", "wall_s": 1.0, "cpu_s": 1.0, "peak_memory_bytes": 1, "cached": False}
+    (run.path / "stages.jsonl").write_text(f"{json.dumps(told)}\n")
+    house.stages(run).run("train", Made, house.action, inputs={})
+    assert [each.wall_s for each in run.records()] == [1.0]
+
+
 def test_another_version_of_a_stage_runs_again(house: House) -> None:
     stages = house.stages(house.run())
     for version in (1, 2, 2):

@@ -228,6 +228,18 @@ def test_level_and_steal_are_said() -> None:
     assert "The hypervisor gave 0.4% of the CPUs' time to other machines" in text
 
 
+def test_a_plain_build_of_a_patched_source_is_counted_as_rebuilding() -> None:
+    """Where patches need a whole build, there are two; the plain build's time is that of the first."""
+    result = example()
+    plain = next(each for each in result.stages if each.name == "plain build")
+    again = plain.model_copy(update={"wall_s": 3600.0, "folder": "plain-build-2"})
+    alone = text_of(page_of(result))
+    both = text_of(page_of(result.model_copy(update={"stages": (*result.stages, again)})))
+    assert "and rebuilding took 1 h 09 min" in both and "1 h 09 min" not in alone
+    found = re.search(r"CPU of the plain build \([^)]*\)", alone)
+    assert found and found[0] in both
+
+
 def test_a_second_training_is_counted_as_rebuilding() -> None:
     result = example()
     again = result.stages[5].model_copy(update={"name": "second train", "wall_s": 3600.0})

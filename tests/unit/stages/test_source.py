@@ -16,6 +16,7 @@ from upshift.errors import CommandFailed, SourceError
 from upshift.patches.fit import Fitted
 from upshift.patches.model import Patch
 from upshift.profile.model import HotSet
+from upshift.source import fetch
 from upshift.source.fetch import obtain
 from upshift.source.model import Source
 from upshift.stages import builds, patching
@@ -103,7 +104,8 @@ def test_a_directory_that_changes_while_it_is_built_makes_no_server(
     built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").write_text("int b;"))
     with pytest.raises(SourceError, match="mine has changed while it was used") as caught:
         stage(built.lab(), built.source())
-    assert caught.value.hint and list(built.folder.iterdir()) == [], "a build would go on from what there is"
+    assert caught.value.hint and "a.cc" in caught.value.message
+    assert list(built.folder.iterdir()) == [], "a build would go on from what there is"
 
 
 def test_a_build_that_fails_because_the_directory_changed_does_not_go_on(
@@ -130,6 +132,30 @@ def test_a_directory_that_stays_is_built_and_goes_on_after_a_failure(tmp_path: P
     built.change = fail
     with pytest.raises(CommandFailed, match="no memory"):
         _plain(built.lab(), built.source())
+    assert (built.folder / "a.o").is_file()
+
+
+def test_the_account_of_a_stage_outlives_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its meter rewrites the account each second, also while the files go."""
+    built = Built(tmp_path, monkeypatch, lambda tree: (tree / "a.cc").write_text("int b;"))
+    (built.folder / "objects").mkdir()
+    for name in ("spent.json", "spent.json.partial"):
+        (built.folder / name).touch()
+    with pytest.raises(SourceError, match="has changed"):
+        _plain(built.lab(), built.source())
+    assert {file.name for file in built.folder.iterdir()} == {"spent.json", "spent.json.partial"}
+
+
+def test_a_directory_that_cannot_be_read_costs_no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Built(tmp_path, monkeypatch, lambda _tree: None)
+    source = built.source()
+
+    def unreadable(_tree: Path) -> str:
+        raise SourceError("a.cc cannot be read")
+
+    monkeypatch.setattr(fetch, "_tree_sha256", unreadable)
+    with pytest.raises(SourceError, match="cannot be read"):
+        _plain(built.lab(), source)
     assert (built.folder / "a.o").is_file()
 
 
