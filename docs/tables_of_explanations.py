@@ -48,6 +48,19 @@ def where(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", *parts, "", "", "")
 
 
+def kernel(result: dict[str, Any]) -> Iterator[str]:
+    """A row a reason for entering the kernel: its time, how often it is entered, what that costs, and what follows."""
+    (load,) = Explanation.model_validate(result).loads
+    assert load.kernel is not None
+    yield from table.head(
+        "reason", "µs a query", "after / before", "calls a query", "after / before", "µs a call", "after / before", "so"
+    )
+    for group in load.kernel.groups:
+        figures = (group.us, group.calls, group.us_a_call)
+        pairs = (text for each in figures for text in (in_kernel.two_of(each), in_kernel.ratio_of(each)))
+        yield table.row(in_kernel.GROUPS[group.name], *pairs, in_kernel.why_kernel(group))
+
+
 def families(result: dict[str, Any]) -> Iterator[str]:
     """The functions with the most time that took others in."""
     (load,) = Explanation.model_validate(result).loads
@@ -103,4 +116,4 @@ def focus(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(f"`{each.name}`", server, own, f"{side.samples:,}", f"{side.us:.2f}", inlined, under, at, line)
 
 
-KINDS = (explained, where, families, focus, calls, layout)
+KINDS = (kernel, explained, where, families, focus, calls, layout)
