@@ -70,6 +70,27 @@ def test_flame_graphs_are_drawn_on_one_scale(tmp_path: Path) -> None:
     assert all("run" in each and "_[i]" in each for each in graphs)
 
 
+def test_a_click_on_a_frame_gives_it_the_whole_width(tmp_path: Path) -> None:
+    publish(explanation(tmp_path), tmp_path)
+    page = tmp_path / PAGE_FILE
+    told = """addEventListener('load', () => {
+        const frames = () => [...document.querySelector('.flame').querySelectorAll('rect')];
+        const widest = () => Math.max(...frames().map(each => +each.getAttribute('width')));
+        const narrow = frames().filter(each => +each.getAttribute('width') < widest() / 2).pop();
+        const named = each => each.parentNode.querySelector('title').textContent;
+        const before = +narrow.getAttribute('width'), name = named(narrow), all = widest();
+        narrow.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+        const same = frames().find(each => named(each) === name);
+        document.title = `clicked ${before} ${+same.getAttribute('width')} ${all}`;
+    })"""
+    page.write_text(page.read_text().replace("</head>", f"<script>{told}</script></head>", 1))
+    shown = browse(tmp_path, "--dump-dom", page.as_uri())
+    title = re.search(r"<title>clicked ([\d.]+) ([\d.]+) ([\d.]+)</title>", shown.stdout)
+    assert title
+    before, after, whole = map(float, title.groups())
+    assert before < whole / 2 and abs(after / whole - 1) < 0.01
+
+
 def test_a_long_name_does_not_widen_the_page(tmp_path: Path) -> None:
     """Such as that of a template's function, in a note on the profile."""
     page = tmp_path / "report.html"
