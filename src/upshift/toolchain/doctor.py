@@ -179,13 +179,6 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     rows: tuple[tuple[str, bool, str, str, str], ...] = (
         ("perf sampling", records("-e", "cpu-clock"), "cpu-clock", no_clock, sampling),
         ("hardware counters", bool(pmu), "cycles", no_pmu, "cycles, misses and branches per query"),
-        (
-            "branch stacks",
-            bool(pmu) and records("-e", "cycles:u", "-b"),
-            "LBR",
-            no_pmu,
-            "nothing yet: Upshift reads no branch stacks",
-        ),
     )
     return (
         _found(perf, _first_version(version.stdout), sampling, required=False),

@@ -18,8 +18,8 @@ from upshift.toolchain.find import Places
 class Perf:
     """A machine with perf, where only some events work."""
 
-    def __init__(self, *, pmu: bool, branches: bool = False) -> None:
-        self.pmu, self.branches = pmu, branches
+    def __init__(self, *, pmu: bool) -> None:
+        self.pmu = pmu
 
     def __call__(self, argv: tuple[str, ...]) -> tuple[int, str] | None:
         if argv[:2] == ("perf", "stat"):
@@ -28,7 +28,7 @@ class Perf:
                 "12345,,cycles:u,100,100.00,,\n" if self.pmu else "<not supported>,,cycles:u,0,100.00,,\n",
             )
         if argv[:2] == ("perf", "record"):
-            return (0, "") if "-b" not in argv or self.branches else (255, "doesn't support branch stack sampling")
+            return 0, ""
         if argv == ("perf", "--version"):
             return 0, "perf version 6.1.187\n"
         return versions(argv)
@@ -49,11 +49,10 @@ def test_a_bare_machine_is_told_how_to_get_everything(tmp_path: Path) -> None:
 
 def test_what_works_is_found_with_its_version(tmp_path: Path) -> None:
     llvm(tmp_path, "22.1.8")
-    found = by_name(tmp_path, Perf(pmu=True, branches=True))
+    found = by_name(tmp_path, Perf(pmu=True))
     assert found["clang"].version == found["bolt"].version == found["lld"].version == "22.1.8"
     assert found["perf"].version == "6.1.187"
-    states = [found[name].state for name in ("perf sampling", "hardware counters", "branch stacks")]
-    assert states == ["found"] * 3
+    assert found["perf sampling"].state == found["hardware counters"].state == "found"
 
 
 def test_an_old_cargo_is_named_with_the_version_to_install(tmp_path: Path) -> None:
@@ -81,11 +80,9 @@ def test_a_header_that_is_missing_makes_the_machine_not_ready(tmp_path: Path) ->
 
 
 def test_a_virtual_machine_samples_by_the_clock_only(tmp_path: Path) -> None:
-    found = by_name(tmp_path, Perf(pmu=False, branches=True))
+    found = by_name(tmp_path, Perf(pmu=False))
     assert found["perf sampling"].state == "found"
     assert found["hardware counters"].state == "missing"
-    # perf falls back to another event without a PMU: its success there says nothing about branch stacks.
-    assert found["branch stacks"].state == "missing"
 
 
 def test_an_old_or_a_halved_compiler_is_called_that(tmp_path: Path) -> None:
