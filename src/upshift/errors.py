@@ -7,6 +7,7 @@
       MissingTool                 exit 1   a compiler, linker or program is absent or too old
       NotEnoughRoom               exit 1   disk or memory that the work would need
       SourceError                 exit 1   no source, a damaged one, or not a server's
+        SourceChanged                      a source directory that is another than when it was hashed
       PatchRefused                exit 1   a patch that does not fit the source, or fits one of another version
       CommandFailed               exit 1   a command ended with an error
       ServerFailed                exit 1   a server does not start, dies or hangs

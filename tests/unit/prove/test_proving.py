@@ -112,8 +112,8 @@ def test_a_proof_that_is_killed_while_it_is_written_leaves_that_of_the_part_befo
 
     written = Path.write_text
 
-    def half(file: Path, text: str) -> int:
-        written(file, text[: len(text) // 2])
+    def half(file: Path, text: str, **named: str) -> int:
+        written(file, text[: len(text) // 2], **named)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("upshift.prove.proving.prove", proves)
