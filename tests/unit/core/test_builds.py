@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
 
-from upshift import control_groups
 from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot, link_again
 from upshift.build.steps import archive_members, link_command
-from upshift.build.whole import build_whole, default_jobs, read_fallbacks
+from upshift.build.whole import build_whole, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
 from upshift.profile import llvm
@@ -63,13 +60,6 @@ int main(int c, char**) { std::printf("%s %d\\n", built, hot(c) + cold(c)); }
 """,
 }
 PLAIN = Recipe(name="plain")
-
-
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """What stands in for ``psutil.virtual_memory``'s answer."""
-
-    available: int
 
 
 @pytest.fixture(scope="module")
@@ -382,22 +372,6 @@ def test_bolt_gets_its_relocations_and_gcc_without_bolt_stays_as_it_is(
     gcc = Recipe(name="g", toolchain="gcc")
     build_whole(bench_in(tmp_path, shell), KIND, source, gcc, toolchain("gcc"), relocations=True, jobs=1)
     assert "-Wl,--emit-relocs" in shell.lines[6]
-
-
-@pytest.mark.parametrize(("available_bytes", "jobs"), [(64e9, 32), (32e9, 21), (1e9, 1)])
-def test_memory_bounds_how_many_compilers_run(monkeypatch: pytest.MonkeyPatch, available_bytes: float, jobs: int) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(32)))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(available_bytes)))
-    assert default_jobs(said.append) == jobs
-    assert len(said) == (jobs < 32) and all(f"{jobs} compilers side by side on 32 CPUs" in text for text in said)
-
-
-def test_a_quota_of_cpu_time_bounds_how_many_compilers_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(64)))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(200_000_000_000))
-    monkeypatch.setattr(control_groups, "least_quota_cpus", lambda: 2.5)
-    assert default_jobs() == 3
 
 
 @pytest.mark.parametrize("output", ["clang++: error: Killed (program cc1plus)", "fatal error: terminated by signal 9"])
