@@ -183,7 +183,6 @@ fn number(text: &str) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::render;
-    use proptest::prelude::*;
 
     fn int(number: i64) -> Value {
         Value::Int(number)
@@ -274,17 +273,5 @@ mod tests {
             bind_literals(Family::Postgres, b"SELECT a -- x\rFROM t WHERE id = 5").expect("UTF-8");
         assert_eq!(text, "SELECT a -- x\rFROM t WHERE id = ?");
         assert_eq!(values, [int(5)]);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-        #[test]
-        fn parameters_are_where_the_dialect_finds_them(sql in "[?a'\"`/* \n\r-]{0,24}") {
-            for family in [Family::Mysql, Family::Postgres] {
-                let mut count = 0;
-                Dialect::from(family).placeholders(&sql, |_| count += 1);
-                prop_assert_eq!(positional(family, &sql).1.len(), count, "{:?}", family);
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@ mod bytes;
 mod database;
 mod digest;
 mod mask;
+mod parameters;
 mod token;
 mod verb;
 

@@ -65,6 +65,8 @@ pub(super) struct Tokens<'a> {
     rest: &'a [u8],
     /// The last one that is not white space.
     last: Option<Token<'a>>,
+    /// Inside of `/*! */`: elsewhere MySQL reads `*/` as two signs.
+    inside_version: bool,
 }
 
 impl<'a> Tokens<'a> {
@@ -73,6 +75,7 @@ impl<'a> Tokens<'a> {
             dialect,
             rest: sql,
             last: None,
+            inside_version: false,
         }
     }
 
@@ -121,7 +124,7 @@ impl<'a> Tokens<'a> {
             (Family::Mysql, [b'/', b'*', b'M', b'!', inside @ ..]) => {
                 Some(4 + digits(inside).min(6))
             }
-            (Family::Mysql, [b'*', b'/', ..]) => Some(2),
+            (Family::Mysql, [b'*', b'/', ..]) if self.inside_version => Some(2),
             (Family::Mysql, [b'/', b'*', inside @ ..]) => Some(2 + through(inside, b"*/")),
             (Family::Postgres, [b'-', b'-', ..]) => Some(line_comment(family, rest)),
             (Family::Postgres, [b'/', b'*', ..]) => Some(nested_comment(rest)),
@@ -200,8 +203,13 @@ impl<'a> Iterator for Tokens<'a> {
         let (bytes, rest) = self.rest.split_at(length.clamp(1, self.rest.len()));
         self.rest = rest;
         let token = Token { kind, bytes };
-        if kind != Kind::Space {
-            self.last = Some(token);
+        match (kind, bytes) {
+            (Kind::Space, b"*/") => self.inside_version = false,
+            (Kind::Space, [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..]) => {
+                self.inside_version = self.dialect.family == Family::Mysql;
+            }
+            (Kind::Space, _) => {}
+            _ => self.last = Some(token),
         }
         Some(token)
     }
