@@ -10,6 +10,7 @@ from upshift.build.whole import default_jobs
 from upshift.control_groups import usable_cpus
 from upshift.explain.recording import recording_s
 from upshift.measure.model import Load, Plan
+from upshift.measure.noise import CALM, Expected, Noise, expect
 from upshift.measure.pilot import pilot_load_s
 from upshift.measure.schedule import loads_of, warmup_loads
 from upshift.measure.slice import load_s
@@ -102,18 +103,22 @@ _SIMULATED = 1.4
 
 
 def estimate(
-    options: Options, stages: tuple[str, ...], recipe: Recipe | None = None, variants: tuple[Variant, ...] = ()
+    options: Options,
+    stages: tuple[str, ...],
+    recipe: Recipe | None = None,
+    variants: tuple[Variant, ...] = (),
+    noise: Noise = CALM,
 ) -> tuple[Estimate, ...]:
     """Estimates for these stages of the pipeline. Measuring and training times follow from the options.
 
-    ``recipe`` takes the place of the one that the options name; ``variants`` are measured in place of what it makes. Raises
-    UsageError for a duet that is impossible.
+    ``recipe`` takes the place of the one that the options name; ``variants`` are measured in place of what it makes; ``noise``
+    says how many trials ``--until`` takes. Raises UsageError for a duet that is impossible.
     """
     cpus = options.jobs or default_jobs()
     recipe = recipe or recipe_of(options)
     costs = _COSTS
     plan = measuring_plan(options, variants)
-    timed = _timed(options, recipe, plan, len(variants) or arms_of(options, recipe))
+    timed = _timed(options, recipe, plan, len(variants) or arms_of(options, recipe), noise)
     if recipe.scope == "all" and recipe.profile != "none":
         costs = {**_COSTS, **_COSTS_OF_ALL}
         timed[Stage.HOT_SET] = 0.0
@@ -160,6 +165,12 @@ def _building_s(stage: str, cpu_s: float, recipe: Recipe) -> float:
     return _FLAGS_CPU_S * (_GCC_OPTIMISED if stage == Stage.OPTIMISED_BUILD else _GCC_INSTRUMENTED)
 
 
+def expected(options: Options, noise: Noise, variants: tuple[Variant, ...] = ()) -> Expected:
+    """The interval that measuring will give, of ``variants`` in place of what the options' recipe makes."""
+    arms = len(variants) or arms_of(options, recipe_of(options))
+    return _expected(options, measuring_plan(options, variants), arms, noise)
+
+
 def explaining(options: Options, seconds: float, *, counts: bool, simulate: bool) -> tuple[Estimate, ...]:
     """Estimates for `upshift explain`, which samples two servers for ``seconds`` under each workload, and counts them first."""
     data, carded, counted, explained = estimate(options, (Stage.DATA, Stage.CARD, Stage.INSTRUCTIONS, Stage.EXPLAIN))
@@ -204,15 +215,19 @@ def pilot_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
     return math.fsum(each + _AFTER_LOAD_S for each in turns_s) + _servers_s(plan, arms, loads)
 
 
+def _expected(options: Options, plan: Plan, arms: int, noise: Noise) -> Expected:
+    loads = loads_of(options.workloads, options.held_out, options.connections)
+    return expect(plan, noise, trial_s=trial_s(plan, arms, loads), pilot_s=pilot_s(plan, arms, loads))
+
+
 def _servers_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
     """All arms are warmed up at once, and their drivers connect on the same CPUs."""
     connecting_s = math.fsum(arms * connect_s(each.connections) for each in warmup_loads(loads)) if plan.warmup_s else 0.0
     return arms * 4 + plan.warmup_s + connecting_s + 2
 
 
-def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str, float]:
+def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int, noise: Noise) -> dict[str, float]:
     """Seconds that the options ask for, however fast the machine is."""
-    loads = loads_of(options.workloads, options.held_out, options.connections)
     workloads = len(options.workloads) + len(options.held_out)
     rounds = math.ceil(len(options.workloads) / (MOST_A_CPU * usable_cpus()))
     training_s = rounds * (options.train_s + 12)
@@ -222,7 +237,7 @@ def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int) -> dict[str,
         Stage.TRAIN: tests_s if recipe.training == "mtr" else training_s,
         Stage.POST_LINK: tests_s if recipe.training == "mtr" else training_s,
         Stage.CARD: options.card_s,
-        Stage.MEASURE: plan.budget_s or pilot_s(plan, arms, loads) + plan.trials * trial_s(plan, arms, loads),
+        Stage.MEASURE: _expected(options, plan, arms, noise).wall_s,
         Stage.INSTRUCTIONS: _COUNT_S * math.ceil(arms * workloads / usable_cpus()),
         Stage.EXPLAIN: _explained_s(options.explain_s),
         Stage.VERIFY: _TEST_SUITES_S if options.verify in ("main", "innodb", "sys_vars", "whole") else 0.0,

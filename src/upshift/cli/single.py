@@ -154,12 +154,11 @@ def measure(
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console
     from upshift.cli.amounts import parse_budget, parse_until
-    from upshift.cli.dry_run import show_estimates
+    from upshift.cli.dry_run import show as show_plan
     from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import locked, session
     from upshift.errors import UsageError
-    from upshift.estimate import estimate
     from upshift.measure.duet import refuse_other_numbers
     from upshift.options import Options
     from upshift.pipeline import measure_variants
@@ -191,7 +190,7 @@ def measure(
     if duet:
         refuse_other_numbers(len(variants))
     if dry_run:
-        show_estimates(estimate(options, measuring_stages(), variants=variants), as_json=json)
+        show_plan(options, measuring_stages(), as_json=json, variants=variants)
         return
     with locked():
         stages = refuse_unstartable(variants)

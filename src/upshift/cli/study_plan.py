@@ -6,6 +6,7 @@ import json
 import math
 
 from upshift import console
+from upshift.cli.dry_run import source_of
 from upshift.report.words import count, duet_sentence
 from upshift.study.builds import builds_of
 from upshift.study.file import Study
@@ -54,7 +55,5 @@ def show_plan(study: Study, plan: StudyPlan, *, as_json: bool) -> None:
         return
     console.entry(
         f"expected half-width of a factor's interval: {percent:.1f} %",
-        f"From the spread of servers and slices in the last study like it on this machine, run {plan.noise.run}."
-        if plan.noise.run
-        else "From the spread of servers and slices on one quiet machine with two CPUs; a busy machine has more.",
+        source_of(plan.noise),
     )

@@ -12,12 +12,12 @@ from upshift.errors import LoadFailed
 from upshift.instructions.model import Instructions
 from upshift.measure.model import Load, Metric, Slice
 from upshift.measure.statistics import HIGHER_IS_BETTER, trial_values
+from upshift.measure.variance import SOURCES, Component, components
 from upshift.study.attribution import Attribution, Step, attribute, steps
 from upshift.study.cells import beside_off, beside_own
 from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Row
 from upshift.study.result import Cell, Crossed, LoadEffects
-from upshift.study.variance import SOURCES, Component, components
 from upshift.values import Value
 
 COUNT_LOG_SD = 0.0015

@@ -20,6 +20,7 @@ from upshift.errors import RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
+from upshift.measure.noise import CALM, Noise, blocks
 from upshift.measure.placement import Seat
 from upshift.measure.schedule import loads_of
 from upshift.measure.variant import Surroundings, Variant, refuse_impossible
@@ -29,7 +30,7 @@ from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Change, Study
-from upshift.study.power import BLOCK_S, CALM, Noise, half_width
+from upshift.study.power import half_width
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 from upshift.workload.model import Workload
 
@@ -164,11 +165,6 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         ),
         noise=noise,
     )
-
-
-def blocks(plan: Plan) -> int:
-    """Independent measurements of ``BLOCK_S`` in a load's slices."""
-    return max(1, round(plan.rounds * plan.slice_s / BLOCK_S))
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:

@@ -1,8 +1,6 @@
 """What a study can be expected to see: half-widths of intervals, and the trials that an effect needs.
 
-The noise of one server in one trial has two parts: the luck of its start, which no further block in the trial changes, and
-that of its blocks. Both are given as standard deviations of the logarithm of a *ratio* of two servers, as
-``study.variance.spread`` finds them in samples.
+``upshift.measure.noise`` says what the two parts of the noise are.
 """
 
 from __future__ import annotations
@@ -14,24 +12,8 @@ from scipy.special import stdtrit
 
 from upshift.study.designs import Design
 from upshift.study.intervals import LEVEL
-from upshift.values import Value
 
 MOST_TRIALS = 1000
-BLOCK_S = 0.5
-
-
-class Noise(Value):
-    """How far two servers' ratio spreads, and where that was seen."""
-
-    start_log_sd: float
-    pair_log_sd: float
-    """Of blocks of ``BLOCK_S``."""
-    run: str = ""
-    """The run that found it; empty: two servers on a quiet 2-CPU guest with contended caches."""
-
-
-CALM = Noise(start_log_sd=0.055, pair_log_sd=0.2)
-"""tests/unit/measure/spread.json says what was measured."""
 
 
 def half_width(

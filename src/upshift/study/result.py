@@ -9,12 +9,12 @@ from upshift.card.model import Card
 from upshift.instructions.model import Instructions
 from upshift.machine import Machine
 from upshift.measure.model import Experiment, Flag, Load, Metric, Plan, Verdict
+from upshift.measure.variance import Component
 from upshift.run.record import StageRecord
 from upshift.study.attribution import Attribution, Step
 from upshift.study.designs import Design
 from upshift.study.file import Change
 from upshift.study.intervals import LEVEL, Effect
-from upshift.study.variance import Component
 from upshift.values import Value
 
 SCHEMA_VERSION = 1

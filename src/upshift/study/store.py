@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from upshift.errors import UpshiftError, UsageError
 from upshift.machine import describe_machine
 from upshift.measure.model import Metric
+from upshift.measure.noise import BLOCK_S, CALM, Noise
 from upshift.report.store import RESULT_FILE
 from upshift.run.directory import all_runs
-from upshift.study.power import BLOCK_S, CALM, Noise
 from upshift.study.result import SCHEMA_VERSION, StudyResult
 
 

@@ -161,6 +161,7 @@ def test_a_dry_run_shows_stages_and_does_nothing(upshift: Run, level: str, tmp_p
     assert told["stages"][0]["name"] == "source" and told["stages"][-1]["name"] == "report"
     code, out, _err = upshift("optimize", "--dry-run", "--level", level)
     assert code == 0 and "plain build" in out and "at the peak" in out
+    assert "expected half-width" in out and "one quiet machine" in out
     assert not (tmp_path / "cache").exists()
 
 
@@ -190,6 +191,20 @@ def test_a_dry_run_of_a_single_command(upshift: Run, arguments: tuple[str, ...],
     code, out, _err = upshift(*arguments, "--dry-run", "--json")
     assert code == 0 and json.loads(out)["stages"][-1]["name"] == last
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_dry_run_with_until_says_what_it_takes(upshift: Run) -> None:
+    def told(*more: str) -> tuple[dict[str, Any], float]:
+        both = json.loads(upshift("measure", "a=/bin/true", "b=/bin/false", "--dry-run", "--json", *more)[1])
+        (measure_s,) = (float(each["wall_s"]) for each in both["stages"] if each["name"] == "measure")
+        return both["expected"], measure_s
+
+    plain, _takes_s = told()
+    until, takes_s = told("--until", "2%")
+    held, held_s = told("--until", "2%", "--budget", "20m")
+    assert plain["trials"] == 6 < held["trials"] < until["trials"]
+    assert until["half_width_percent"] <= 2 < held["half_width_percent"] < plain["half_width_percent"]
+    assert takes_s == until["wall_s"] and held_s == held["wall_s"] <= 1200
 
 
 def test_a_run_is_resumed_with_its_own_options_alone(upshift: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

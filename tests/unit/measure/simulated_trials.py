@@ -1,6 +1,6 @@
 """A machine that drifts, with the spread that real runs show: what two servers on it measure.
 
-Its spread comes from ``spread.json``, which ``upshift.study.variance.spread`` finds in a run's samples.
+Its spread comes from ``spread.json``, which ``upshift.measure.variance.spread`` finds in a run's samples.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from simulated_trials import LOADS, SPREADS, TRIALS, simulate
 
 from upshift.measure.model import Comparison, Slice
 from upshift.measure.statistics import comparisons, trial_values
-from upshift.study.variance import spread
+from upshift.measure.variance import spread
 
 ONE_LOAD = LOADS[3:4]
 RATIO = 1.3

@@ -15,7 +15,7 @@ from simulated_trials import LOADS, SPREADS, simulate
 
 from upshift.measure.model import Comparison, Slice
 from upshift.measure.statistics import LEVEL, comparisons, geometric_mean
-from upshift.study.variance import spread
+from upshift.measure.variance import spread
 
 EXPERIMENTS = 400
 

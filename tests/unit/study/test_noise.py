@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 from example_study import part, result, two_factors
 
+from upshift.measure.noise import CALM
+from upshift.measure.variance import Component
 from upshift.run.directory import Manifest, RunDirectory
-from upshift.study.power import CALM
 from upshift.study.store import last_noise
-from upshift.study.variance import Component
 
 METRIC: Final = "total_cpu_us_per_query"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from upshift.study.variance import SOURCES, components
+from upshift.measure.variance import SOURCES, components
 
 
 def nested(chance: np.random.Generator, shape: tuple[int, ...], sds: tuple[float, ...]) -> np.ndarray:

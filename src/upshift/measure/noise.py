@@ -1,0 +1,69 @@
+"""How wide an interval to expect, before anything is measured.
+
+The noise of one server in one trial has two parts: the luck of its start, which no further block in the trial changes, and
+that of its blocks. Both are given as standard deviations of the logarithm of a *ratio* of two servers, as
+``measure.variance.spread`` finds them in samples.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import stdtrit
+
+from upshift.measure.model import Plan
+from upshift.measure.statistics import LEVEL, MOST_TRIALS
+from upshift.values import Value
+
+BLOCK_S = 0.5
+
+
+class Noise(Value):
+    """How far two servers' ratio spreads, and where that was seen."""
+
+    start_log_sd: float
+    pair_log_sd: float
+    """Of blocks of ``BLOCK_S``."""
+    run: str = ""
+    """The run that found it; empty: two servers on a quiet 2-CPU guest with contended caches."""
+
+
+CALM = Noise(start_log_sd=0.055, pair_log_sd=0.2)
+"""tests/unit/measure/spread.json says what was measured."""
+
+
+class Expected(Value):
+    """The interval to expect of one comparison of QPS under one load."""
+
+    trials: int
+    half_width_percent: float | None
+    """None: one trial gives no interval."""
+    wall_s: float
+    noise: Noise
+
+
+def blocks(plan: Plan) -> int:
+    """Independent measurements of ``BLOCK_S`` in a load's slices."""
+    return max(1, round(plan.rounds * plan.slice_s / BLOCK_S))
+
+
+def expect(plan: Plan, noise: Noise, *, trial_s: float, pilot_s: float) -> Expected:
+    """What the plan's trials give, or those that ``plan.until`` takes and ``plan.budget_s`` leaves room for.
+
+    The rule is that of ``measure.until``, which has the first stage's own spread in place of ``noise``.
+    """
+    if plan.trials < 2:
+        return Expected(trials=plan.trials, half_width_percent=None, wall_s=pilot_s + plan.trials * trial_s, noise=noise)
+    one_trial = math.hypot(noise.start_log_sd, noise.pair_log_sd / math.sqrt(blocks(plan)))
+    widest = float(stdtrit(plan.trials - 1, 1 - LEVEL / 2)) * one_trial
+    trials = plan.trials
+    if plan.until is not None:
+        trials = min(MOST_TRIALS, max(trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
+    if plan.budget_s is not None:
+        trials = min(trials, max(plan.trials, int((plan.budget_s - pilot_s) / trial_s)))
+    return Expected(
+        trials=trials,
+        half_width_percent=100 * math.expm1(widest / math.sqrt(trials)),
+        wall_s=pilot_s + trials * trial_s,
+        noise=noise,
+    )

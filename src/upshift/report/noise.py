@@ -1,0 +1,52 @@
+"""What the last experiment on this machine says of the next one's noise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from upshift.errors import UpshiftError
+from upshift.machine import describe_machine
+from upshift.measure.model import Slice
+from upshift.measure.noise import BLOCK_S, CALM, Noise
+from upshift.measure.samples import read_samples
+from upshift.measure.variance import spread
+from upshift.report.store import load_result
+from upshift.run.directory import all_runs
+
+_LEAST_TRIALS = 3
+_VERBS = ("measure", "optimize")
+
+
+def last_noise(workloads: Collection[str]) -> Noise:
+    """What the newest run of `measure` or `optimize` on this machine saw under one of ``workloads`` at least; a quiet machine's
+    where there is none.
+    """
+    here = describe_machine()
+    for run in all_runs():
+        samples = run.path / "samples.parquet"
+        if run.manifest.verb not in _VERBS or not samples.is_file():
+            continue
+        with contextlib.suppress(UpshiftError):
+            found = load_result(run.path)
+            if found.machine == here and (noise := _noise(samples, workloads, found.experiment.plan.slice_s, run.name)):
+                return noise
+    return CALM
+
+
+def _noise(samples: Path, workloads: Collection[str], slice_s: float, run: str) -> Noise | None:
+    slices = tuple(_whole(each for each in read_samples(samples) if each.workload in workloads))
+    if len({each.arm for each in slices}) < 2 or len({each.trial for each in slices}) < _LEAST_TRIALS:
+        return None
+    found = spread(slices)
+    return Noise(start_log_sd=found["start_log_sd"], pair_log_sd=found["pair_log_sd"] * (slice_s / BLOCK_S) ** 0.5, run=run)
+
+
+def _whole(slices: Iterable[Slice]) -> list[Slice]:
+    """Those of trials in which each server had all of its turns."""
+    found = list(slices)
+    counts = Counter(each.trial for each in found)
+    most = max(counts.values(), default=0)
+    return [each for each in found if counts[each.trial] == most]
