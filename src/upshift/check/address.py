@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,7 +18,10 @@ PASSWORD = "MYSQL_PWD"
 _EXAMPLE = "such as mysql://user@host:3306, or mysql://user@/?socket=/run/mysqld/mysqld.sock"
 _FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 """Where the server's own clients look, in their order."""
-_GROUPS = ("client", "mysql", "upshift")
+_GROUPS = ("client", "client-server", "client-mariadb", "mysql", "upshift")
+"""The second and third are MariaDB's."""
+_MOST_INCLUDES = 10
+"""Files that include one another, as in mysys/my_default.cc."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 _KEY_BYTES = 20
 _POSTGRES = ("postgres", "postgresql")
@@ -58,7 +61,7 @@ def find_address(
     if defaults_file and not _readable(defaults_file):
         raise UsageError(f"the option file {defaults_file} cannot be read by this user", "allow it, or name another")
     for file in files:
-        found |= _of_file(file.read_text(errors="replace"), str(file), _GROUPS) if _readable(file) else {}
+        found |= _of_file(_lines(file), str(file), _GROUPS) if _readable(file) else {}
     if login_path:
         found |= _of_login_path(login_path, environment)
     if server:
@@ -111,12 +114,30 @@ def _readable(file: Path) -> bool:
     return file.is_file() and os.access(file, os.R_OK)
 
 
-def _of_file(text: str, name: str, groups: tuple[str, ...]) -> dict[str, str]:
+def _lines(file: Path, depth: int = _MOST_INCLUDES) -> Iterator[str]:
+    """With those of the files that it includes, in their place."""
+    section = ""
+    for line in map(str.strip, file.read_text(errors="replace").splitlines()):
+        if line.startswith("!"):
+            for each in _included(line) if depth else ():
+                yield from _lines(each, depth - 1)
+            yield section
+        else:
+            section = line if line.startswith("[") else section
+            yield line
+
+
+def _included(line: str) -> list[Path]:
+    """The files of a line !include or !includedir, without those that this user may not read."""
+    word, _space, path = line.partition(" ")
+    named = {"!include": lambda: [Path(path.strip())], "!includedir": lambda: sorted(Path(path.strip()).glob("*.cnf"))}
+    return [each for each in named.get(word, list)() if _readable(each)]
+
+
+def _of_file(lines: Iterable[str], name: str, groups: tuple[str, ...]) -> dict[str, str]:
     parser = configparser.RawConfigParser(allow_no_value=True, strict=False, delimiters=("=",), inline_comment_prefixes=None)
-    # MySQL's own: options in no section do not exist, and !include lines are other files'.
-    lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("!")]
     try:
-        parser.read_string("\n".join(lines), name)
+        parser.read_string("\n".join(map(str.strip, lines)), name)
     except configparser.Error as error:
         raise UsageError(
             f"{name} is not an option file", "it has sections such as [client], with lines such as user = me"
@@ -153,7 +174,7 @@ def _of_login_path(name: str, environment: Mapping[str, str]) -> dict[str, str]:
     file = Path(environment.get("MYSQL_TEST_LOGIN_FILE") or _at_home("~/.mylogin.cnf"))
     if not _readable(file):
         raise UsageError(f"there is no login file {file}", f"mysql_config_editor set --login-path={name} writes it")
-    found = _of_file(_decrypted(file.read_bytes(), file), str(file), (name,))
+    found = _of_file(_decrypted(file.read_bytes(), file).splitlines(), str(file), (name,))
     if not found:
         raise UsageError(f"{file} has no login path '{name}'", "mysql_config_editor print --all lists them")
     return found

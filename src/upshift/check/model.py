@@ -125,6 +125,7 @@ class Transaction(Value):
     """One that is open, from information_schema.innodb_trx."""
 
     thread: int
+    """Of its connection; 0 without one: a prepared XA transaction, or one that the server rolls back after a crash."""
     age_s: int
     rows_locked: int
     rows_modified: int

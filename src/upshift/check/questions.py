@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 OTHERS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+STORED = "('BASE TABLE', 'SYSTEM VERSIONED')"
+"""MariaDB's tables that keep their history are of the second type."""
 TABLES = f"""SELECT table_schema, table_name, engine, row_format, table_rows, data_length, index_length, data_free,
     auto_increment, table_collation, create_options
-  FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN {OTHERS}"""
+  FROM information_schema.tables WHERE table_type IN {STORED} AND table_schema NOT IN {OTHERS}"""
 INDEXES = """SELECT table_schema, table_name, index_name, non_unique, index_type, {visible}, column_name, sub_part, collation,
     nullable
   FROM information_schema.statistics WHERE table_schema NOT IN {others}
   ORDER BY table_schema, table_name, index_name, seq_in_index"""
 COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.character_set_name, c.extra
   FROM information_schema.columns c JOIN information_schema.tables t
-    ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'
+    ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type IN {STORED}
   WHERE c.table_schema NOT IN {OTHERS} AND (c.character_set_name IS NOT NULL OR c.extra LIKE '%auto_increment%')"""
 REFERENCES = f"""SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage
   WHERE referenced_table_name IS NOT NULL AND table_schema NOT IN {OTHERS}"""
@@ -26,6 +28,6 @@ INSTRUMENTS = """SELECT COUNT(*) FROM performance_schema.setup_instruments
 METRICS = """SELECT name, count FROM information_schema.innodb_metrics
   WHERE name IN ('trx_rseg_history_len', 'adaptive_hash_searches', 'adaptive_hash_searches_btree')"""
 TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked, trx_rows_modified
-  FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
+  FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> CONNECTION_ID()"""
 STATEMENTS = """SELECT id, time, LEFT(info, 1000) FROM {processes}
   WHERE command IN ('Query', 'Execute') AND info IS NOT NULL AND id <> CONNECTION_ID()"""

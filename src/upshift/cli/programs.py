@@ -42,7 +42,7 @@ def stack_program(context: typer.Context) -> None:
 
 
 def _become(program: str, name: str, arguments: list[str]) -> None:
-    from upshift.native.programs import TIER_LIBRARY
+    from upshift.native.programs import TIER_LIBRARY, require_named
     from upshift.shell import SystemShell
 
     def say(line: str) -> None:
@@ -56,6 +56,7 @@ def _become(program: str, name: str, arguments: list[str]) -> None:
         folder = built_programs(shell, allow_install=allow_install, say=say)
     finally:
         shell.close()
+    require_named(program)
     os.environ["UPSHIFT_TIER_LIBRARY"] = str(folder / TIER_LIBRARY)
     os.execv(folder / program, [name, *arguments])
 

@@ -34,7 +34,7 @@ def build_programs(shell: Shell, *, say: Callable[[str], None]) -> Path:
     cache; UsageError where ``$UPSHIFT_PROGRAMS`` names a folder without them.
     """
     folder = programs_dir()
-    _require_named("upshift-load", "upshift-stack")
+    require_named("upshift-load", "upshift-stack")
     if not programs_are_built():
         require_cargo(shell)
         if not (folder / TIER_LIBRARY).is_file():
@@ -55,7 +55,7 @@ def build_huge_text(shell: Shell, *, say: Callable[[str], None]) -> Path:
 
 def _build_alone(shell: Shell, built: str, package: str, what: str, say: Callable[[str], None]) -> Path:
     """Without the others, which take longer. Raises as ``build_programs``."""
-    _require_named(built)
+    require_named(built)
     if not _is_built(built):
         require_cargo(shell)
         say(f"building {what}")
@@ -151,7 +151,7 @@ def programs_dir() -> Path:
     return Path(named) if named else target_dir() / "release"
 
 
-def _require_named(*programs: str) -> None:
+def require_named(*programs: str) -> None:
     """Raises UsageError where a folder is named that has them not."""
     missing = [name for name in programs if not (programs_dir() / name).is_file()]
     if missing and os.environ.get(PROGRAMS):

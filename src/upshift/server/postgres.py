@@ -58,7 +58,7 @@ _COUNTED = f"""
 SELECT coalesce(sum(calls), 0),
 coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(select|insert|update|delete|merge|with|values|table|copy)\\M'), 0),
 coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(commit|end)\\M'), 0),
-pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+txid_snapshot_xmax(txid_current_snapshot())
 - coalesce(sum(calls) FILTER (WHERE query ~* '^\\s*(rollback|abort)\\s*;?\\s*$'), 0)
 FROM {_COUNTING} JOIN pg_database ON pg_database.oid = dbid WHERE datname = %s
 """

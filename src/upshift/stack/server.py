@@ -62,9 +62,18 @@ def with_server(evidence: Evidence, session: Asks) -> Evidence:
         facts = facts.model_copy(update={"pool": _pool(session, counts=facts.why_none is None)})
     told = evidence.model_copy(update={"server": facts})
     # A log has each execution's own waits.
-    if evidence.budget.lock_us is not None or counted_share(told) < _MOST:
+    if evidence.budget.lock_us is not None or not counts_waits(version) or counted_share(told) < _MOST:
         return told
     return told.model_copy(update={"budget": evidence.budget.with_locks(_lock_us(evidence, facts))})
+
+
+def counts_waits(version: str) -> bool:
+    """Whether a server's SUM_LOCK_TIME is what statements waited for locks: MySQL's is from 8.0.28 on.
+
+    Before, and in MariaDB, it is the time until the tables are locked, with what parsing takes.
+    """
+    name, number = _identity(version, "mysql")
+    return name == "MySQL" and tuple(map(int, re.findall(r"\d+", number))) >= (8, 0, 28)
 
 
 @contextlib.contextmanager
@@ -106,7 +115,7 @@ def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
     if not rows:
         why = "the server counts no statements: setup_consumers of performance_schema has statements_digest off"
         return ServerFacts(version=version, statements=(), why_none=why)
-    return ServerFacts(version=version, statements=joined(evidence, rows))
+    return ServerFacts(version=version, statements=joined(evidence, rows, waits=counts_waits(version)))
 
 
 def _pool(session: Asks, *, counts: bool) -> BufferPool | None:
@@ -130,8 +139,11 @@ def _pool(session: Asks, *, counts: bool) -> BufferPool | None:
     )
 
 
-def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerStatement, ...]:
-    """The rows of the server's digests that are statements of the trace, in the trace's order."""
+def joined(evidence: Evidence, rows: list[tuple[Any, ...]], *, waits: bool) -> tuple[ServerStatement, ...]:
+    """The rows of the server's digests that are statements of the trace, in the trace's order.
+
+    ``waits``: their lock time is that of waits.
+    """
     known: dict[str, tuple[float, ...]] = {}
     for text, *figures in rows:
         key = comparable(str(text)).removeprefix(_EXECUTE)
@@ -145,18 +157,18 @@ def joined(evidence: Evidence, rows: list[tuple[Any, ...]]) -> tuple[ServerState
         key = comparable(each.text)
         counted = known.get(key) or next((told for start, told in cut.items() if key.startswith(start)), None)
         if counted is not None and each.executions:
-            found.append(_statement(each.statement, counted))
+            found.append(_statement(each.statement, counted, waits=waits))
     return tuple(found)
 
 
-def _statement(statement: str, figures: tuple[float, ...]) -> ServerStatement:
+def _statement(statement: str, figures: tuple[float, ...], *, waits: bool) -> ServerStatement:
     count, *sums = figures
     wait, lock, examined, sent, affected, sort, temporary, on_disk, no_index = (each / count for each in sums)
     return ServerStatement(
         statement=statement,
         executions=int(count),
         wait_us=wait,
-        lock_us=lock,
+        lock_us=lock if waits else None,
         rows_examined=examined,
         rows_sent=sent,
         rows_affected=affected,

@@ -158,3 +158,16 @@ def test_a_user_without_a_home_has_no_files_in_it(monkeypatch: pytest.MonkeyPatc
     assert found("mysql://db") == Address(host="db", user="me")
     with pytest.raises(UsageError, match="there is no login file"):
         found(path="shop")
+
+
+def test_included_option_files_and_mariadbs_sections(home: Path) -> None:
+    folder = home / "conf.d"
+    folder.mkdir()
+    (home / ".my.cnf").write_text(
+        f"[client]\nuser = a\n!includedir {folder}\n!include {home}/more\n!include {home}/none\nport = 3307\n"
+    )
+    (folder / "b.cnf").write_text("[client-server]\nsocket = /run/b.sock\n[mysqld]\nuser = mysql\n")
+    (folder / "a.cnf").write_text("[client-server]\nsocket = /run/a.sock\n")
+    (folder / "c.conf").write_text("[client]\nuser = nobody\n")
+    (home / "more").write_text(f"[client-mariadb]\nssl-ca = /ca.pem\n!include {home}/more\n")
+    assert found() == Address(socket="/run/b.sock", port=3307, user="a", ca="/ca.pem")

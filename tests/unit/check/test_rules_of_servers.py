@@ -20,6 +20,7 @@ BY_ID = {each.id: each for each in RULES}
 ALWAYS = {"plugin_dir", "datadir", "max_connections", "innodb_lock_wait_timeout"}
 OPTIONAL = {
     *("log_slow_rate_limit", "log_output", "max_execution_time", "max_statement_time", "internal_tmp_mem_storage_engine"),
+    *("innodb_redo_log_capacity", "innodb_log_files_in_group", "innodb_log_file_size", "binlog_expire_logs_seconds"),
     *("expire_logs_days", "max_binlog_total_size", "binlog_space_limit", "transaction_isolation", "tx_isolation"),
 }
 

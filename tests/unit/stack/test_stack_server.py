@@ -230,3 +230,14 @@ def test_a_server_without_innodbs_counters_has_no_pool(evidence: Evidence) -> No
     session.pool = {"pages_total": "8000"}
     told = with_server(evidence, session).server
     assert told and told.pool is None
+
+
+@pytest.mark.parametrize("version", ["8.0.27", "5.7.44-log", "10.11.14-MariaDB"])
+def test_a_server_whose_lock_time_is_of_parsing_accuses_nobody(evidence: Evidence, version: str) -> None:
+    trace = evidence.trace.model_copy(update={"server_version": version})
+    counted = [row(each.text, lock=600) for each in evidence.statements]
+    told = with_server(evidence.model_copy(update={"trace": trace}), Session(counted, version))
+    assert told.budget == evidence.budget
+    assert told.server and told.server.statements and not any(each.lock_us for each in told.server.statements)
+    (unseen,) = (each for each in judge(told, Thresholds()) if each.suspect == "E2")
+    assert isinstance(unseen, Unseen) and "from 8.0.28 on" in unseen.why

@@ -165,7 +165,8 @@ impl Worker {
             self.recover(&error);
         }
         let thinking = self.client.thinking(&mut self.random);
-        if !thinking.is_zero() {
+        // After the last transaction nobody thinks about the next one: the load ends with its answer.
+        if !thinking.is_zero() && !self.run.has_begun_all() {
             self.wait_until(ended_ns + nanoseconds(thinking));
         }
     }

@@ -53,7 +53,10 @@ impl Shard {
         self.free = 0;
     }
 
+    /// A free slot cannot be read: a reader that follows the chain of a page which is taken out may go on along the free ones, of
+    /// which those that never held a page have the name of the first file's page 0.
     pub(super) fn free(&mut self, slots: &Slots, slot: u32) {
+        seqlock::close(&slots.entries[slot as usize].version);
         slots.entries[slot as usize].chain.store(self.free, Relaxed);
         self.free = slot + 1;
     }
@@ -109,7 +112,6 @@ impl Shard {
             return Reserved::NoRoom;
         };
         self.free = slots.entries[slot as usize].chain.load(Relaxed);
-        seqlock::close(&slots.entries[slot as usize].version);
         let pin = (self.pinned + 1) * 100 <= u64::from(share) * u64::from(self.capacity);
         let main = pin || self.ghosts(slots).take(hash);
         self.pinned += u64::from(pin);

@@ -429,3 +429,33 @@ fn what_is_evicted_or_given_back_is_not_held() {
     index.remove_all(|_| gone += 1);
     assert_eq!((gone, index.pages_of(1), index.used()), (15, 0, 0));
 }
+
+#[test]
+fn a_free_slot_is_never_read_as_page_0_of_the_first_file() {
+    let index = Index::new(4, 8, None).expect("memory");
+    let name = key::name(0, 0).expect("a name");
+    let all_closed = |capacity: u32| {
+        (0..capacity).all(|slot| {
+            let entry = &index.slots().entries[slot as usize];
+            entry.name.load(Ordering::Relaxed) == 0 && seqlock::begin(&entry.version).is_none()
+        })
+    };
+    // A reader in the middle of the page's chain goes on along the free slots.
+    index
+        .slots()
+        .head(key::hash(name))
+        .store(3, Ordering::Relaxed);
+    assert_eq!(index.slots().find(name, key::hash(name)), Some(2));
+    assert_eq!(readable(&index, name), None);
+    assert!(all_closed(4), "never used");
+    index
+        .slots()
+        .head(key::hash(name))
+        .store(0, Ordering::Relaxed);
+    index.resize(8, |_| ());
+    assert!(all_closed(8), "there since the resize");
+    insert(&index, 0, 0);
+    assert!(readable(&index, name).is_some());
+    index.remove_all(|_| ());
+    assert!(all_closed(8), "used before");
+}

@@ -88,7 +88,10 @@ impl Tls {
     pub fn open(&mut self, mut sealed: &[u8], mut plain: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut piece = [0; 4096];
         while !sealed.is_empty() {
-            self.connection.read_tls(&mut sealed)?;
+            // After the other side's closure nothing is read any more (RFC 8446, 6.1): what follows it is no data.
+            if self.connection.read_tls(&mut sealed)? == 0 {
+                break;
+            }
             self.connection.process_new_packets().map_err(broken)?;
             loop {
                 match self.connection.reader().read(&mut piece) {

@@ -14,6 +14,8 @@ _THREADS_A_CPU = 4
 _NEW_THREADS = 0.1
 _FEW_CONNECTIONS = 1000
 _LEAST_FILES = 5000
+_OTHER_FILES = {"mysql": 10, "mariadb": 31}
+"""What each server counts beside connections and tables (sql/mysqld.cc)."""
 _LONG_S = 3600
 _LEAST_BACKLOG = 50
 _LONG_LOCK_WAIT_S = 600
@@ -97,9 +99,9 @@ def _somaxconn(facts: Facts) -> Found | None:
 
 def _open_files(facts: Facts) -> Found | None:
     limit, most, cache = facts.number("open_files_limit"), facts.number("max_connections"), facts.number("table_open_cache")
-    wanted = 10 + most + 2 * cache
+    wanted = _OTHER_FILES[facts.family] + most + 2 * cache
     # The server cuts the cache until it fits, so that the sum is then the limit, or above where the cache is at its least.
-    if limit >= max(_LEAST_FILES, 5 * most) or wanted < limit - 1:
+    if limit > max(_LEAST_FILES, 5 * most) or wanted < limit - 1:
         return None
     told = f"The server may open {limit:,} files: {most:,} connections and {cache:,} cached tables need {wanted:,}."
     return Found(

@@ -18,6 +18,11 @@ _MOST_REDO = 128 * GIB
 
 
 def _redo(facts: Facts) -> Found | None:
+    if "innodb_redo_log_capacity" not in facts.variables:  # Before 8.0.30.
+        if "innodb_log_files_in_group" not in facts.variables:
+            return None
+        files = facts.number("innodb_log_files_in_group")
+        return _small_redo(facts, files * facts.number("innodb_log_file_size"), "innodb_log_file_size", files)
     # innodb_log_file_size or innodb_dedicated_server may have set the capacity, and the variable does not show it.
     capacity = facts.counted("innodb_redo_log_capacity_resized") or facts.number("innodb_redo_log_capacity")
     return _small_redo(facts, capacity, "innodb_redo_log_capacity")
@@ -28,7 +33,8 @@ def _redo_mariadb(facts: Facts) -> Found | None:
     return _small_redo(facts, facts.number("innodb_log_file_size"), "innodb_log_file_size")
 
 
-def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
+def _small_redo(facts: Facts, capacity: int, setting: str, files: int = 1) -> Found | None:
+    """``setting`` is the size of each of ``files``, which together have this capacity."""
     a_second = facts.a_second("innodb_os_log_written")
     disk = facts.host.disk if facts.host and _is_beside_data(facts) else None
     room = capacity + disk.free_bytes / 2 if disk else _MOST_REDO
@@ -38,7 +44,7 @@ def _small_redo(facts: Facts, capacity: int, setting: str) -> Found | None:
     told = f"{size(a_second)} of redo a second fill {size(capacity)} in {duration(capacity / a_second)}."
     if better < capacity + MIB:
         return Found(evidence=f"{told} The disk has no room for more.")
-    return Found(evidence=told, settings={setting: amount(better)}, now={setting: str(capacity)})
+    return Found(evidence=told, settings={setting: amount(better / files)}, now={setting: str(capacity // files)})
 
 
 def _is_beside_data(facts: Facts) -> bool:
@@ -233,7 +239,7 @@ RULES: tuple[Rule, ...] = (
         cause="durability",
         severity="warning",
         source="MySQL manual: Redo Log, Configuring Redo Log Capacity",
-        variables=("innodb_redo_log_capacity",),
+        families=("mysql",),
         needs=("traffic",),
         condition=_redo,
         effect="Pages are flushed later, and so less often.",

@@ -71,16 +71,24 @@ def _duplicate(facts: Facts) -> Found | None:
     return Found(evidence=f"{listed(named, 'index')}.", statements=tuple(_drop(gone) for gone, _kept in found))
 
 
-def _redundant(facts: Facts) -> Found | None:
-    gone = {(each.schema_name, each.table, each.name) for each, _kept in duplicates(facts)}
-    found: list[tuple[Index, Index]] = []
+def redundant(facts: Facts) -> Iterator[tuple[Index, Index]]:
+    """Indexes that may go beside duplicates, each with one that begins with its columns and stays."""
+    gone = {_identity(each) for each, _kept in duplicates(facts)}
     for indexes in of_table(facts).values():
-        able = [each for each in indexes if _comparable(each) and (each.schema_name, each.table, each.name) not in gone]
+        able = [each for each in indexes if _comparable(each) and _identity(each) not in gone]
         for index in able:
             mine = _parts(index)
             longer = [each for each in able if len(each.columns) > len(mine) and _parts(each)[: len(mine)] == mine]
             if longer and not index.unique:
-                found.append((index, longer[0]))
+                yield index, longer[0]
+
+
+def _identity(index: Index) -> tuple[str, str, str]:
+    return index.schema_name, index.table, index.name
+
+
+def _redundant(facts: Facts) -> Found | None:
+    found = list(redundant(facts))
     if not found:
         return None
     named = [f"{short.schema_name}.{short.table}: {short.name} begins {long.name}" for short, long in found]
@@ -95,17 +103,18 @@ def _unused(facts: Facts) -> Found | None:
     reads = {(each.schema_name, each.table, each.index): each.reads for each in facts.index_use}
     busy = {(schema, table) for (schema, table, _index), count in reads.items() if count}
     held = set(facts.references)
-    gone = {(each.schema_name, each.table, each.name) for each, _kept in duplicates(facts)}
+    # Who reads by the index that goes will read by the one that stays, which may have no reads of its own yet.
+    spoken_for = {_identity(each) for pair in (*duplicates(facts), *redundant(facts)) for each in pair}
     idle = [
         index
         for index in facts.indexes
-        if reads.get((index.schema_name, index.table, index.name)) == 0
+        if reads.get(_identity(index)) == 0
         and (index.schema_name, index.table) in busy
         and not index.unique
         and index.visible
         and index.kind != "FULLTEXT"  # its reads are not counted (handler::ha_ft_read)
         and (index.schema_name, index.table, index.columns[0].name) not in held
-        and (index.schema_name, index.table, index.name) not in gone
+        and _identity(index) not in spoken_for
     ]
     if not idle:
         return None

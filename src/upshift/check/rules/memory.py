@@ -83,7 +83,7 @@ def _numa(facts: Facts) -> Found | None:
 def _huge_pages(facts: Facts) -> Found | None:
     host, pool = facts.host, facts.number("innodb_buffer_pool_size")
     assert host
-    if host.huge_pages != "always" or (pool < 0.6 * host.memory_bytes and not host.limited):
+    if host.huge_pages != "always" or pool < 0.6 * host.memory_bytes:
         return None
     return Found(
         evidence=f"Transparent huge pages are always, and the pool leaves {size(host.memory_bytes - pool)} for all else.",

@@ -77,10 +77,10 @@ def _expire(facts: Facts) -> Found | None:
     limits = ("binlog_expire_logs_seconds", "expire_logs_days", "max_binlog_total_size", "binlog_space_limit")
     if not facts.on("log_bin") or any(float(facts.variables.get(name, "0")) for name in limits):
         return None
-    return Found(
-        evidence="binlog_expire_logs_seconds is 0: binary logs stay until the disk is full.",
-        settings={"binlog_expire_logs_seconds": "604800"},
-    )
+    # MariaDB has the seconds from 10.6 on.
+    seconds = "binlog_expire_logs_seconds" in facts.variables
+    name, week = ("binlog_expire_logs_seconds", "604800") if seconds else ("expire_logs_days", "7")
+    return Found(evidence=f"{name} is 0: binary logs stay until the disk is full.", settings={name: week})
 
 
 def _no_purge(facts: Facts) -> Found | None:
@@ -203,7 +203,7 @@ RULES: tuple[Rule, ...] = (
         cause="observation",
         severity="warning",
         source="MySQL manual: Binary Logging Options and Variables, binlog_expire_logs_seconds",
-        variables=("log_bin", "binlog_expire_logs_seconds"),
+        variables=("log_bin",),
         condition=_expire,
         effect="The disk does not fill up.",
         risk="Restores to a point in time need the logs since the last backup.",

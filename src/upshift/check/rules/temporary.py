@@ -40,8 +40,15 @@ def _engine(facts: Facts) -> Found | None:
     )
 
 
+def _is_unlimited(facts: Facts) -> bool:
+    """MySQL's TempTable engine knows tmp_table_size from 8.0.28 on; before, temptable_max_ram alone limits all of its tables."""
+    return _in_memory_engine(facts) == "TEMPTABLE" and facts.version < (8, 0, 28)
+
+
 def _large(facts: Facts) -> Found | None:
     assert facts.host
+    if _is_unlimited(facts):
+        return None
     now, memory = facts.number("tmp_table_size"), facts.host.memory_bytes
     if _in_memory_engine(facts) != "TEMPTABLE":
         now = min(now, facts.number("max_heap_table_size"))
@@ -67,7 +74,7 @@ def _on_disk(facts: Facts) -> Found | None:
         return None
     now = facts.number("tmp_table_size")
     most = min(GIB, max(_LITTLE_BYTES, facts.host.memory_bytes / _MOST_OF_MEMORY)) if facts.host else GIB
-    if 2 * now > most or _pair(facts):
+    if 2 * now > most or _pair(facts) or _is_unlimited(facts):
         return None
     told = f"{disk:,} of {max(all_, disk):,} temporary tables went to the disk ({share(disk, max(all_, disk))})."
     double = {"tmp_table_size": amount(2 * now)}

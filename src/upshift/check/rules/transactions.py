@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from upshift.check.model import Facts, Found
+from collections.abc import Iterable
+
+from upshift.check.model import Facts, Found, Transaction
 from upshift.check.rule import Rule
 from upshift.check.rules.words import listed
 
@@ -49,11 +51,13 @@ def _long(facts: Facts) -> Found | None:
     long = sorted((each for each in facts.transactions if each.age_s >= _LONG_S), key=lambda one: -one.age_s)
     if not long:
         return None
-    named = [f"{each.thread} for {each.age_s:,} s, {each.rows_modified:,} rows changed" for each in long]
-    return Found(
-        evidence=f"Open in InnoDB: {listed(named, 'thread')}.",
-        statements=tuple(f"KILL {each.thread}" for each in long),
-    )
+    named = [f"{each.thread or '0 (no connection)'} for {each.age_s:,} s, {each.rows_modified:,} rows changed" for each in long]
+    return Found(evidence=f"Open in InnoDB: {listed(named, 'thread')}.", statements=_ends(long))
+
+
+def _ends(transactions: Iterable[Transaction]) -> tuple[str, ...]:
+    """What ends a connection's, and what lists those without one, of which XA ROLLBACK or XA COMMIT ends each."""
+    return tuple(dict.fromkeys(f"KILL {each.thread}" if each.thread else "XA RECOVER" for each in transactions))
 
 
 def _history(facts: Facts) -> Found | None:
@@ -62,9 +66,7 @@ def _history(facts: Facts) -> Found | None:
         return None
     told = f"{length:,} old versions wait for purge."
     if threads := [each for each in facts.transactions if each.age_s >= _LONG_S]:
-        return Found(
-            evidence=f"{told} A long transaction holds it back.", statements=tuple(f"KILL {each.thread}" for each in threads)
-        )
+        return Found(evidence=f"{told} A long transaction holds it back.", statements=_ends(threads))
     now = facts.number("innodb_purge_threads")
     more = min(_MOST_PURGE_THREADS, max(4, 2 * now))
     return Found(

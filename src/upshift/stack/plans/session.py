@@ -69,7 +69,10 @@ class MysqlSession:
         self._connection, self._where = connection, where
         self.version = str(self.ask("SELECT version()")[0][0])
         self.family: Family = "mariadb" if "mariadb" in self.version.lower() else "mysql"
-        self.ask(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_S}")
+        # At SERIALIZABLE, which may be the server's default, a SELECT in a transaction would lock all rows that it reads.
+        self.ask("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        # Of metadata, and of rows.
+        self.ask(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_S}, innodb_lock_wait_timeout = {_LOCK_WAIT_S}")
         limit = f"max_statement_time = {wait_s:g}" if self.family == "mariadb" else f"max_execution_time = {wait_s * 1000:.0f}"
         self.ask(f"SET SESSION {limit}")
 
@@ -152,7 +155,8 @@ class PostgresSession:
         return psycopg.sql.Literal(_plain(value)).as_string(self._connection)
 
     def begin(self, *, read_only: bool) -> None:
-        self.ask(f"BEGIN{' READ ONLY' if read_only else ''}")
+        # At SERIALIZABLE, which may be the server's default, others' transactions could fail because of this one.
+        self.ask(f"BEGIN ISOLATION LEVEL REPEATABLE READ{', READ ONLY' if read_only else ''}")
 
     def rollback(self) -> None:
         self.ask("ROLLBACK")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.stack.evidence import Evidence
+from upshift.stack.evidence import Evidence, ServerFacts
 from upshift.stack.suspects.finding import count, figure, found, innocent, ratio, unseen
 from upshift.stack.suspects.model import Outcome
 from upshift.stack.suspects.thresholds import Thresholds
@@ -100,10 +100,7 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         if budget.lock_us is None:
             why = "only the server knows how long the others waited: --server"
             if evidence.server:
-                why = (
-                    evidence.server.why_none
-                    or "the server counted too few of the trace's statements to tell how long others waited"
-                )
+                why = evidence.server.why_none or _why_no_waits(evidence.server)
             return unseen("E2", f"{said}; {why}")
         return innocent("E2", said)
     return found(
@@ -121,6 +118,12 @@ def locks(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         ),
         limits=f"The whole time of a transaction that ended by a lock counts. {_of_waits(evidence)}".rstrip(),
     )
+
+
+def _why_no_waits(server: ServerFacts) -> str:
+    if server.statements and all(each.lock_us is None for each in server.statements):
+        return "this server does not count how long statements wait for locks; MySQL does from 8.0.28 on"
+    return "the server counted too few of the trace's statements to tell how long others waited"
 
 
 def _of_waits(evidence: Evidence) -> str:

@@ -152,8 +152,11 @@ fn finish(tier: &Tier, entry: Pending, result: i64) {
         return;
     }
     let got = usize::try_from(result).unwrap_or(0).min(entry.bytes);
-    // SAFETY: the buffer is the request's until its completion reaches the program, which is after this.
-    let data = unsafe { std::slice::from_raw_parts(entry.buffer as *const u8, got) };
+    let data = match got {
+        0 => &[], // The buffer of a request that failed may be null.
+        // SAFETY: the buffer is the request's until its completion reaches the program, which is after this.
+        _ => unsafe { std::slice::from_raw_parts(entry.buffer as *const u8, got) },
+    };
     match entry.due {
         Due::Write(token, file) => {
             tier.write_end(token, (got > 0 && got == entry.bytes).then_some(data));

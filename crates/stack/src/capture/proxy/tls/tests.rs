@@ -195,6 +195,33 @@ fn each_side_has_the_tls_that_it_wants() {
     }
 }
 
+/// Whoever sends more than that must not keep the proxy's one thread busy.
+#[test]
+fn what_follows_a_closure_is_nothing() {
+    let files = Files::make("closed");
+    let mut client = Peer::default();
+    let mut server = files.server();
+    client.encrypts(files.client());
+    let mut answer = Vec::new();
+    while server.is_handshaking() {
+        server
+            .open(&std::mem::take(&mut client.says), |_| ())
+            .expect("a handshake");
+        server.seal(&[], &mut answer).expect("sealed");
+        client.hear(&std::mem::take(&mut answer));
+    }
+    client.say(b"last");
+    let tls = client.tls.as_mut().expect("encrypted");
+    tls.close(&mut client.says).expect("a closure");
+    let mut heard = Vec::new();
+    for sent in [std::mem::take(&mut client.says), vec![0; 1], vec![0; 9000]] {
+        server
+            .open(&sent, |plain| heard.extend_from_slice(plain))
+            .expect("read");
+    }
+    assert_eq!(heard, b"last");
+}
+
 #[test]
 fn what_is_no_tls_breaks_the_connection_and_says_why() {
     let files = Files::make("broken");
