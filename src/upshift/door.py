@@ -32,6 +32,8 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
         _refuse_script(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
+            if "MariaDB" in found[name]:
+                raise UsageError(f"{name}: {server.binary} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
             hint = "run it with --version to see why"

@@ -53,6 +53,13 @@ def cpu_model() -> str:
     return found[1] if found else platform.machine()
 
 
+def cpu_identity() -> tuple[str, ...]:
+    """What decides which instructions a processor has: hosts of one name may differ in them."""
+    names = "model name|cpu family|model|stepping|flags"
+    first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    return tuple(re.findall(rf"^(?:{names})\s*:\s*(.*)$", first, re.M)) or (platform.machine(),)
+
+
 def _virtual() -> str:
     try:
         done = subprocess.run(["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False)

@@ -89,8 +89,8 @@ class Options(Value):
     warmup_s: float = 4.0
     duet: bool = False
     """Two servers are loaded at the same time, and do not take turns."""
-    train_s: float = 20.0
-    sample_s: float = 12.0
+    train_s: FiniteFloat = 20.0
+    sample_s: FiniteFloat = 12.0
     card_s: Annotated[float, AfterValidator(_card_seconds)] = 10.0
     """For the machine card; 0: none."""
     explain_s: Annotated[float, AfterValidator(_explain_seconds)] = 4.0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+
+from upshift.errors import NotEnoughRoom
 
 
 def database(**settings: str) -> duckdb.DuckDBPyConnection:
@@ -16,3 +20,12 @@ def database(**settings: str) -> duckdb.DuckDBPyConnection:
 def quoted(path: Path) -> str:
     """A path as a text in SQL."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+@contextlib.contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Around what makes duckdb write ``file``. Raises NotEnoughRoom where that fails."""
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise NotEnoughRoom(f"{file} cannot be written: {error}", "free some space, then continue with --resume") from error

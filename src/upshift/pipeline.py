@@ -15,6 +15,7 @@ from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
 from upshift.measure.statistics import HIGHER_IS_BETTER
 from upshift.measure.variant import Variant
+from upshift.package.service import refuse_unbuilt
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.report.result import Result
 from upshift.server.data import settings_of
@@ -69,8 +70,13 @@ def optimize(lab: Lab, work: Work) -> Result:
     counted = count_instructions(lab, measured, filled, work)
     why = explain_gain(lab, source.version, pair_of(measured, measured[0].name), filled, counted, work, carded)
     gated = trained.gated if trained else None
-    packaged = package(lab, source, plain, verified, gated, experiment, work)
     judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why, checked=checked)
+    try:
+        packaged = package(lab, source, plain, verified, gated, experiment, work)
+    except UpshiftError as error:
+        # What was measured is not lost with the package.
+        report(lab, ground, trained, post_linked, verified, judged, f"there is no package: {error.message}", work)
+        raise
     return report(lab, ground, trained, post_linked, verified, judged, packaged, work)
 
 
@@ -174,7 +180,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     loads = asked_of(measuring)
     crossed = crossings(study, plan.arms, loads)
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
-    executed = by_instructions(plan.design, standing, counted, tuple(each.name for each in measuring.train_on))
+    executed = by_instructions(plan.design, standing, counted, measuring.counted)
     row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
     best = _best(lab, study, plan, measuring, work_of, data, row)
     return report_study(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed, best)
@@ -233,6 +239,7 @@ def _whole(lab: Lab, work: Work, recipe: Recipe) -> tuple[Stock, Stock]:
         refuse_unknown_tests(lab.kind, "training_tests", work.recipe.training_tests, source.path)
     patched = patch_source(lab, source, work.patches)
     plain = build_plain(lab, source, recipe, work.toolchain, relocations=work.relocations)
+    refuse_unbuilt(lab.kind, plain.tree, work.options.service)
     made = build_patched(lab, source, patched, plain, relocations=work.relocations)
     return Stock(source=source, plain=plain), Stock(source=patched, plain=made)
 

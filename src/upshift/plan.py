@@ -33,7 +33,7 @@ from upshift.patches.choose import patches_of, refuse_switches
 from upshift.patches.tree import refuse_unfit
 from upshift.resolve import arms_of, measuring_plan, plain_of, recipe_of
 from upshift.server.data import settings_of
-from upshift.server.instance import start_limit_s
+from upshift.server.instance import start_limit_s, stop_limit_s
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
 from upshift.shell import Shell, SystemShell
@@ -78,8 +78,8 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
             if not (server.is_file() and os.access(server, os.X_OK)):
                 raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
             versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
-        start_limit_s()  # Refused before a build, not at the first server.
-        needs.require_disk(needs.NEEDED_DISK_BYTES + headers_bytes(recipe))
+        _refuse_limits()
+        needs.require_building_disk(headers_bytes(recipe))
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
         _install("gcc-only" if without_llvm else "mysql", (kind.name,), train_on + hold_out, allow_install, shell, say)
@@ -124,7 +124,7 @@ def prepare_measuring(
         if others:
             measured[default_kind().name] = default_kind()
         train_on, hold_out = _workloads(options, tuple(measured.values()))
-        start_limit_s()  # Refused before a build, not at the first server.
+        _refuse_limits()
         needs.require_disk(needs.MEASURING_DISK_BYTES)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         surroundings = (*variants, *others)
@@ -171,6 +171,12 @@ def prepare_explaining(
         simulate=simulate,
         functions=functions,
     )
+
+
+def _refuse_limits() -> None:
+    """Raises UsageError before a build, not at the first server."""
+    start_limit_s()
+    stop_limit_s()
 
 
 def refuse_unstartable(variants: tuple[Variant, ...]) -> int:

@@ -44,6 +44,18 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def folder_bytes(folder: Path) -> int:
+    """What a folder's files take on the disk; files that share their contents count once."""
+    seen: dict[int, int] = {}
+    for parent, _folders, names in os.walk(folder):
+        for name in names:
+            # A dry run holds no lock: a command at work may remove a file meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                status = Path(parent, name).lstat()
+                seen[status.st_ino] = status.st_blocks * 512
+    return sum(seen.values())
+
+
 def environment_number(name: str, otherwise: float) -> float:
     """What an environment variable says; ``otherwise`` where it is not set. Raises UsageError."""
     text = os.environ.get(name)

@@ -27,10 +27,11 @@ def steps_of(shell: Shell, kind: SourceKind, build: Build) -> tuple[Step, ...]:
 
 def at_source(step: Step, configured: Path, source: Path) -> Step:
     """A step with files of ``source`` in place of those of the source that the tree was configured for."""
-    pattern = re.compile(re.escape(str(configured)) + r"(?=/|$)")
+    # The path may also stand in the middle of another one.
+    pattern = re.compile(r"(^|[=:,'\"\s]|-I|-L|-isystem|-iquote)" + re.escape(str(configured)) + r"(?=/|$)")
 
     def moved(text: str) -> str:
-        return pattern.sub(lambda _found: str(source), text)
+        return pattern.sub(lambda found: found[1] + str(source), text)
 
     return Step(tuple(moved(part) for part in step.argv), step.output, moved(step.source))
 

@@ -19,7 +19,7 @@ from upshift.measure.quality import STEAL, find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import turns
 from upshift.measure.slice import measure_load
-from upshift.measure.statistics import LEVEL, comparisons, levels
+from upshift.measure.statistics import LEVEL, UNBOUNDED_HIGH, comparisons, levels
 from upshift.measure.trial import settle, started
 from upshift.measure.turn import Sample
 from upshift.measure.until import reached, refuse_short_first_stage, trials_asked
@@ -136,7 +136,8 @@ def run_experiment(
     run(range(plan.trials))
     trials, expected = trials_asked(slices, plan, baselines[0], pilot.took_s)
     if plan.until is not None:
-        on_note(f"{trials} trials: after {plan.trials}, an interval of {expected:.1%} either way is to be expected of them")
+        width = f"an interval of {expected:.1%} either way is" if expected < UNBOUNDED_HIGH else "no interval is"
+        on_note(f"{trials} trials: after {plan.trials}, {width} to be expected of them")
     planned = trials
     run(range(plan.trials, trials))
     store.finish()

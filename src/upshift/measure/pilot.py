@@ -72,6 +72,8 @@ def in_words(each: LeadIn) -> str:
     chosen = f"a lead-in of {each.lead_s:g} s for {each.workload}"
     if each.why == "longest":
         return f"{chosen}, the longest: the servers' ratio still moves by {abs(each.moved):.1%} behind it"
+    if each.why == "noise" and each.noise >= UNBOUNDED_HIGH - 1:
+        return f"{chosen}: in the pilot's turns too few queries ended to tell whether a shorter one would do"
     if each.why == "noise":
         return f"{chosen}: with noise of {each.noise:.1%}, the pilot cannot tell whether a shorter one would do"
     return f"{chosen}: behind it the servers' ratio stays as it is, within {each.noise:.1%}"

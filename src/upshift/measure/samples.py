@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
-from upshift.parquet import database, quoted
+from upshift.parquet import database, quoted, writing
 from upshift.run.directory import write_json, write_text
 from upshift.values import content_hash, file_sha256
 
@@ -79,7 +79,7 @@ class Samples:
         """Turn the partial file into Parquet and remove it."""
         columns = ", ".join(f"{name}: '{_sql_type(field.annotation)}'" for name, field in Slice.model_fields.items())
         fresh = self.parquet.with_suffix(".new")
-        with database() as base:
+        with writing(self.parquet), database() as base:
             base.execute(
                 f"COPY (SELECT * FROM read_json({quoted(self.partial)}, format = 'newline_delimited', "
                 f"columns = {{{columns}}}) WHERE trial IS NOT NULL) "

@@ -26,6 +26,10 @@ and its degrees of freedom, of the first stage alone, with the mean of all trial
 Hypothesis Whose Power is Independent of the Variance", 1945). Its confidence is exact, as the first stage's spread says
 nothing of the mean. To look at the width after each trial would stop when the spread happens to look small.
 
+**Latencies are steps.** A driver's percentile is the limit of a bucket: sysbench's are 1.8 % apart. Where all trials differ by
+the same number of buckets, their spread is 0 and says nothing, so a latency is never known better than its bucket: the
+standard deviation of a ratio of two is at least that of two uniform errors.
+
 **Fewer than two trials** have no spread: their interval is [0, 1e9], which means "anything" and survives as
 JSON.
 """
@@ -53,6 +57,11 @@ FIRST_TRIALS = 6
 """Trials asked for where no spread is known yet."""
 MOST_TRIALS = 1000
 """More than this many is not worked out: it means never."""
+
+_BUCKET_LOG = math.log(1e8) / 1024
+"""sysbench's histogram: 1024 buckets from 1 us to 100 s (src/sb_histogram.c, sysbench.c)."""
+_LEAST_LOG_SD: Mapping[Metric, float] = {"latency_ms_p99": _BUCKET_LOG * math.sqrt(2 / 12)}
+"""Of a ratio of two trials' values."""
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 DESCRIBED: frozenset[Metric] = frozenset({"run_delay_us_per_query"})
@@ -145,7 +154,9 @@ def pairs(
     """What is compared with what, in the order of the comparisons."""
     values = trial_values(slices)
     return [
-        Pair(load, metric, arm, baseline, logs, estimate(logs, _of_first_stage(both, first_stage)))
+        Pair(
+            load, metric, arm, baseline, logs, _at_least(metric, estimate(logs, _of_first_stage(both, first_stage)), len(logs))
+        )
         for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
         if arm not in baselines[: number + 1]
@@ -156,6 +167,11 @@ def pairs(
         if both
         for logs in [np.array([math.log(by_trial[trial] / base[metric][trial]) for trial in sorted(both)])]
     ]
+
+
+def _at_least(metric: Metric, mean: Estimate, trials: int) -> Estimate:
+    """With the error that the figure's own steps leave."""
+    return mean._replace(error=max(mean.error, _LEAST_LOG_SD.get(metric, 0.0) / math.sqrt(trials)))
 
 
 def estimate(logs: Logs, first_stage: int | None = None) -> Estimate:
@@ -209,7 +225,7 @@ def judge(at: Estimate, confidence: float, *, higher_is_better: bool) -> Verdict
     return "inconclusive"
 
 
-def trials_needed(logs: Logs, confidence: float) -> int:
+def trials_needed(logs: Logs, confidence: float, least_log_sd: float = 0.0) -> int:
     """How many trials a new experiment would need to decide with 80 % power, were mean and spread as they came out.
 
     The smallest n whose interval leaves 1 out, or lies within the margin of 1, in four experiments of five;
@@ -218,12 +234,13 @@ def trials_needed(logs: Logs, confidence: float) -> int:
     """
     if len(logs) < 2:
         return FIRST_TRIALS
-    mean, deviation = abs(float(np.mean(logs))), max(float(np.std(logs, ddof=1)), 1e-12)
+    mean, deviation = abs(float(np.mean(logs))), max(float(np.std(logs, ddof=1)), least_log_sd, 1e-12)
 
     def decides(trials: int) -> bool:
         error = deviation / math.sqrt(trials)
         limit = float(stdtrit(trials - 1, (1 + confidence) / 2))
-        different = 1 - float(nctdtr(trials - 1, mean / error, limit)) >= POWER
+        # scipy 1.17 gives NaN for some shifts of 35 and more, where next to nothing is left below the limit.
+        different = not float(nctdtr(trials - 1, mean / error, limit)) > 1 - POWER
         # Either limit may leave the margin: each with half of what may fail.
         same = mean + (limit + float(stdtrit(trials - 1, (1 + POWER) / 2))) * error <= math.log1p(MARGIN)
         return different or same
@@ -250,7 +267,9 @@ def _compare(pair: Pair, confidence: float) -> Comparison:
         confidence=confidence,
         trials=len(pair.logs),
         verdict=verdict,
-        trials_needed=trials_needed(pair.logs, confidence) if verdict == "inconclusive" else None,
+        trials_needed=trials_needed(pair.logs, confidence, _LEAST_LOG_SD.get(pair.metric, 0.0))
+        if verdict == "inconclusive"
+        else None,
     )
 
 

@@ -15,6 +15,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
+from upshift.archive import unpack
 from upshift.build.model import Build
 from upshift.errors import CommandFailed, ServerFailed, VerifyFailed
 from upshift.native.programs import programs_dir
@@ -111,7 +112,7 @@ def check(
     """
     shutil.rmtree(scratch, ignore_errors=True)
     with tarfile.open(tarball) as archive:
-        archive.extractall(scratch, filter="data")
+        unpack(archive, scratch)
     binary = next(scratch.glob(f"*/bin/{kind.server_target}"), None)
     if binary is None:
         raise VerifyFailed(f"{tarball.name} holds no {kind.server_target}", f"see {log}")

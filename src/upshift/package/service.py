@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from upshift.errors import UsageError, VerifyFailed
 from upshift.native.programs import HUGE_TEXT_LIBRARY
+from upshift.paths import cache_dir
 from upshift.server.huge_text import with_huge_text
 from upshift.server.kind import SourceKind
 
@@ -24,6 +26,18 @@ def refuse_parts(kind: SourceKind, parts: tuple[Part, ...]) -> None:
         raise UsageError(f"--service names a part twice: {', '.join(parts)}", "name each once")
     if "thread-pool" in parts and not kind.thread_pool:
         raise UsageError(f"--service thread-pool: {kind.name} has no thread pool of its own", "leave it out")
+    if "huge-text" in parts and re.search(r"[\s:]", str(cache_dir())):
+        raise UsageError(
+            f"--service huge-text: the cache is {cache_dir()}, and the loader takes spaces and colons for separators",
+            "set UPSHIFT_CACHE to a folder without them",
+        )
+
+
+def refuse_unbuilt(kind: SourceKind, tree: Path, parts: tuple[Part, ...]) -> None:
+    """Raises UsageError for a plugin that this version's build folder does not make."""
+    plugin = settings_of(kind, parts).get("plugin_load_add")
+    if plugin and plugin not in {Path(each).name for each in kind.plugins(tree)}:
+        raise UsageError(f"--service thread-pool: this {kind.name} has no {plugin}", "leave it out: MySQL has it from 9.7 on")
 
 
 def settings_of(kind: SourceKind, parts: tuple[Part, ...]) -> Mapping[str, str]:

@@ -85,16 +85,21 @@ class Trainees:
         on_line: Callable[[str], None] | None = None,
         check: bool = True,
     ) -> Completed:
+        """Raises ServerFailed once the others have been stopped."""
+        self._refuse_stopped()
         return self._shell.run(command, log=log, timeout_s=timeout_s, on_line=on_line, check=check)
 
     def spawn(self, command: Command, *, log: Path) -> Process:
         """Raises ServerFailed once the others have been stopped."""
         with self._lock:
-            if self._stopped:
-                raise ServerFailed("the training was stopped", "another workload's training failed or was interrupted")
+            self._refuse_stopped()
             process = self._shell.spawn(command, log=log)
             self._started.append(process)
             return process
+
+    def _refuse_stopped(self) -> None:
+        if self._stopped:
+            raise ServerFailed("the training was stopped", "another workload's training failed or was interrupted")
 
     def stop(self) -> None:
         """Kill what still runs, with all that it started; nothing further starts."""

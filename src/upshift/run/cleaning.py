@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 from upshift.run.directory import RunDirectory, all_runs, unreadable_runs
-from upshift.values import Value
+from upshift.values import Value, folder_bytes
 
 Kind = Literal["run", "stage", "source", "other"]
 
@@ -91,7 +90,7 @@ def _with_processes(entry: Entry) -> Entry:
 
 
 def _entry(kind: Kind, path: Path, used_by: tuple[str, ...], removed: bool) -> Entry:
-    return Entry(kind=kind, name=path.name, path=path, size_bytes=_size_bytes(path), used_by=used_by, removed=removed)
+    return Entry(kind=kind, name=path.name, path=path, size_bytes=folder_bytes(path), used_by=used_by, removed=removed)
 
 
 def _leaves(
@@ -128,14 +127,3 @@ def _path_in(file: Path) -> Path | None:
         return Path(json.loads(file.read_text())["output"]["path"]).resolve()
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _size_bytes(folder: Path) -> int:
-    seen: dict[int, int] = {}
-    for parent, _folders, names in os.walk(folder):
-        for name in names:
-            # A dry run holds no lock: a command at work may remove a file meanwhile.
-            with contextlib.suppress(FileNotFoundError):
-                status = Path(parent, name).lstat()
-                seen[status.st_ino] = status.st_blocks * 512
-    return sum(seen.values())

@@ -31,6 +31,11 @@ def start_limit_s() -> float:
     return environment_number("UPSHIFT_START_TIMEOUT_S", _START_TIMEOUT_S)
 
 
+def stop_limit_s() -> float:
+    """How long a server may take to write its pages and stop. Raises UsageError."""
+    return environment_number("UPSHIFT_STOP_TIMEOUT_S", STOP_TIMEOUT_S)
+
+
 @dataclass(frozen=True)
 class RunningServer:
     """A server that answers on ``socket``."""
@@ -184,9 +189,13 @@ def _drop(process: Process, number: signal.Signals) -> None:
 
 def _stop(server: RunningServer, number: signal.Signals) -> None:
     server.process.signal(number)
-    code = server.process.wait(STOP_TIMEOUT_S)
+    limit_s = stop_limit_s()
+    code = server.process.wait(limit_s)
     if code is None:
-        raise ServerFailed(f"{server.label}the server did not stop within {STOP_TIMEOUT_S:.0f} s", f"its log is {server.log}")
+        raise ServerFailed(
+            f"{server.label}the server did not stop within {limit_s:.0f} s",
+            f"its log is {server.log}; UPSHIFT_STOP_TIMEOUT_S gives it longer",
+        )
     if code != 0:
         raise ServerFailed(
             f"{server.label}the server did not stop cleanly ({_ending(code)})\n{_tail(server.log)}", f"its log is {server.log}"

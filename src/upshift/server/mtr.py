@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -194,7 +195,7 @@ def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, envi
     return Command(
         ("perl", str(script), *options, *tests),
         cwd=source / "mysql-test",
-        env={**environment, "MTR_BINDIR": str(shadow)},
+        env={**environment, "MTR_BINDIR": str(shadow), "MTR_MEM": str(_memory(shadow))},
     )
 
 
@@ -230,9 +231,14 @@ def _logged(shadow: Path) -> tuple[set[str], set[str]]:
     return tested, crashed
 
 
+def _memory(shadow: Path) -> Path:
+    """The folder for what MTR keeps in memory, by a name that is found again after a kill; without it, MTR makes another."""
+    return Path("/dev/shm") / f"upshift-mtr-{shadow.parent.name}"
+
+
 def _remove(shadow: Path) -> None:
-    shutil.rmtree((shadow / "mysql-test" / "var").resolve(), ignore_errors=True)
-    shutil.rmtree(shadow, ignore_errors=True)
+    for folder in (_memory(shadow), (shadow / "mysql-test" / "var").resolve(), shadow):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
@@ -241,6 +247,8 @@ def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
     MTR finds every program below MTR_BINDIR; it has no option to name the server.
     """
     _remove(shadow)
+    with contextlib.suppress(OSError):  # Another user's, or there is no such file system.
+        _memory(shadow).mkdir()
     programs = shadow / "runtime_output_directory"
     programs.mkdir(parents=True)
     for entry in tree.iterdir():

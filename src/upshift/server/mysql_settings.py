@@ -50,6 +50,7 @@ WRITTEN = (
     "relay_log_index",
     "general_log_file",
     "slow_query_log_file",
+    "innodb_data_file_path",  # a raw device is overwritten when data are initialised
     "innodb_doublewrite_dir",
     "innodb_temp_data_file_path",
     "innodb_temp_tablespaces_dir",

@@ -78,9 +78,9 @@ def read_repositories(etc: Path) -> list[Repository]:
     parts = etc / "sources.list.d"
     for file in [etc / "sources.list", *sorted(parts.glob("*.list"))]:
         if file.is_file():
-            found += _one_line(file.read_text())
+            found += _one_line(file.read_text(errors="replace"))
     for file in sorted(parts.glob("*.sources")):
-        found += _deb822(file.read_text())
+        found += _deb822(file.read_text(errors="replace"))
     return found
 
 
@@ -208,7 +208,7 @@ def _is_debian_archive(uri: str) -> bool:
     if not uri.startswith(_MIRROR_LIST):
         return bool(_DEBIAN_ARCHIVE.search(uri))
     file = Path("/" + uri.removeprefix(_MIRROR_LIST).lstrip("/"))
-    mirrors = file.read_text().splitlines() if file.is_file() else []
+    mirrors = file.read_text(errors="replace").splitlines() if file.is_file() else []
     return any(_DEBIAN_ARCHIVE.search(words[0]) for line in mirrors if (words := line.split()))
 
 

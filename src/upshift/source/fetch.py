@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from upshift.archive import unpack
 from upshift.errors import CommandFailed, NotEnoughRoom, SourceChanged, SourceError
 from upshift.run.fingerprint import fingerprint
 from upshift.server.kind import SourceKind
@@ -109,14 +110,14 @@ def _from_tarball(kind: SourceKind, tarball: Path, cache: Path, shell: Shell, lo
 
 
 def _extract(tarball: Path, folder: Path, shell: Shell, log: Path) -> None:
-    """Python's tarfile refuses members that would land outside of ``folder``; it reads no zstd, which ``zstd`` undoes first."""
+    """Python's tarfile reads no zstd, which ``zstd`` undoes first."""
     plain = tarball
     try:
         if tarball.suffix in (".zst", ".tzst"):
             plain = folder.with_name(folder.name + ".tar")
             shell.run(Command(("zstd", "-d", "-q", "-f", str(tarball), "-o", str(plain))), log=log)
         with tarfile.open(plain) as archive:
-            archive.extractall(folder, filter="data")
+            unpack(archive, folder)
             # The archive ends before the compressed stream does, whose end holds the checksum of it all.
             while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                 pass

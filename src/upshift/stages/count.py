@@ -10,13 +10,13 @@ from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, NOTHING_COUNTS_F
 from upshift.machine import cpu_model
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
-from upshift.stages.keys import files_key, program_key
+from upshift.stages.keys import files_key, libraries_key, program_key, surroundings_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.workbench import Workbench
 
-VERSION = 1
+VERSION = 2
 """Raised when the commands of a count change, or how many transactions are sent: no key holds them."""
 
 
@@ -61,6 +61,8 @@ def count_instructions(
     inputs = {
         "arms": arms,
         "programs": [program_key(arm.program) for arm in arms],
+        "libraries": libraries_key((arm.program for arm in arms), lab.shell),
+        "surroundings": [surroundings_key(arm) for arm in arms],
         "workloads": [each.model_copy(update={"description": ""}) for each in workloads],
         "files": files_key(tuple(each.fixed.command for each in workloads if each.fixed)),
         "data": {name: each.sha256 for name, each in filled.items()},

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from upshift.build import pch_launcher
 from upshift.build.recipe import Recipe
 from upshift.build.whole import configure_command
-from upshift.machine import cpu_model
-from upshift.native.programs import programs_dir
+from upshift.machine import cpu_identity
+from upshift.measure.variant import Variant
+from upshift.native.programs import TIER_LIBRARY, programs_dir
 from upshift.server.kind import Program, ServerKind, SourceKind
+from upshift.shell import Shell
 from upshift.source.model import Source
+from upshift.toolchain.contents import loaded
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
@@ -28,6 +32,21 @@ SOMEWHERE = Path("/somewhere")
 def program_key(program: Program) -> Mapping[str, Any]:
     """A program by its contents: an upgrade leaves the path as it was."""
     return {"program": program, "sha256": file_sha256(program.binary)}
+
+
+def libraries_key(programs: Iterable[Program], shell: Shell) -> Mapping[str, str]:
+    """The shared libraries that programs load, by their contents."""
+    return {str(file): file_sha256(file) for file in sorted(loaded({each.binary for each in programs}, shell))}
+
+
+def surroundings_key(arm: Variant) -> Mapping[str, str]:
+    """The contents of what a server runs with: preloaded libraries, the command that it runs under, its page cache, and the
+    files of its client's options.
+    """
+    preloaded = (word for value in arm.server_environment().values() for word in re.split("[ :]+", value))
+    cache = (str(programs_dir() / TIER_LIBRARY),) if arm.tier else ()
+    commands = (arm.before_server(SOMEWHERE), (*preloaded, *cache), arm.client)
+    return files_key(tuple(filter(None, commands)))
 
 
 def workloads_key(workloads: tuple[Workload, ...]) -> Mapping[str, Any]:
@@ -80,7 +99,7 @@ def configured(
 def processor_key(recipe: Recipe) -> Mapping[str, Any]:
     """The processor, where it decides what a compiler makes."""
     given = (*recipe.flags, *recipe.link_flags, *(word for value in recipe.options.values() for word in value.split()))
-    return {"cpu": cpu_model()} if any(word.endswith("=native") for word in given) else {}
+    return {"cpu": cpu_identity()} if any(word.endswith("=native") for word in given) else {}
 
 
 def headers_key(kind: SourceKind, recipe: Recipe) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from upshift.server.data import settings_of
 from upshift.server.kind import Program
 from upshift.source.model import Source
 from upshift.stages.data import Filled, change_data, fill_data
-from upshift.stages.keys import program_key, workloads_key
+from upshift.stages.keys import program_key, surroundings_key, workloads_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.work import Ground, Measuring
@@ -67,6 +67,7 @@ def measure(
     driven = {
         "workloads": workloads_key(tuple(workloads.values())),
         "data": {name: template.sha256 for name, template in filled.items()},
+        "surroundings": [surroundings_key(each) for each in measured],
     }
 
     def action(bench: Workbench) -> Experiment:

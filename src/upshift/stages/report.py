@@ -45,10 +45,10 @@ def report(
     post_linked: PostLinked,
     verified: Verified,
     judged: Judged,
-    packaged: Packaged,
+    packaged: Packaged | str,
     work: Work,
 ) -> Result:
-    """The result as JSON and as a page."""
+    """The result as JSON and as a page; in place of a package, why there is none."""
     hot_set = trained.hot_set if trained else None
     profile = trained.gated.profile if trained else None
     summary = BuildSummary(
@@ -63,7 +63,7 @@ def report(
         binary_bytes=verified.build.server.stat().st_size,
         text_bytes=hardening.text_bytes(verified.build.server),
     )
-    warnings = [*verified.warnings, *_lacking(judged)]
+    warnings = [*verified.warnings, *_lacking(judged), *((packaged,) if isinstance(packaged, str) else ())]
     before = {"plain": ground.stock.plain, **({PATCHED: ground.plain} if ground.source.patches else {})}
     for build in (*before.values(), *((verified.build,) if trained else ())):
         if build.fallbacks:
@@ -80,7 +80,7 @@ def report(
         profile_notes=trained.gated.notes if trained else (),
         verify=verified.summary,
         warnings=tuple(warnings),
-        package=str(packaged.tarball),
+        package="" if isinstance(packaged, str) else str(packaged.tarball),
     )
     return _publish(lab, result)
 

@@ -63,7 +63,10 @@ def _refuse_another(began_with: Path, source: Source) -> None:
     if not began_with.is_file():
         write_json(began_with, source.model_dump(mode="json"))
         return
-    earlier = Source.model_validate_json(began_with.read_text())
+    try:
+        earlier = Source.model_validate_json(began_with.read_text())
+    except ValueError as error:  # of another version, or emptied by a loss of power
+        raise SourceError(f"{began_with} is damaged", "start a new run without --resume") from error
     if earlier.sha256 != source.sha256:
         raise SourceError(
             f"this run began with the source {earlier.origin}, and now there is {source.origin}",

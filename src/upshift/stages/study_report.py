@@ -11,7 +11,7 @@ from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
 from upshift.measure.quality import of_parts
 from upshift.measure.variant import Variant
-from upshift.parquet import database, quoted
+from upshift.parquet import database, quoted, writing
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
@@ -97,7 +97,7 @@ def report_study(
         warnings=(
             *filter(None, (best.lacking, carded.lacking)),
             *_warnings(plan, same, measured),
-            *uncounted_warnings(standing, counted, tuple(each.name for each in measuring.train_on)),
+            *uncounted_warnings(standing, counted, measuring.counted),
         ),
     )
     write_json(lab.run.path / "result.json", result.model_dump(mode="json"))
@@ -127,7 +127,7 @@ def _warnings(plan: StudyPlan, same: dict[str, str], measured: Measured) -> tupl
 def uncounted_warnings(arms: tuple[str, ...], counted: Instructions, workloads: tuple[str, ...]) -> tuple[str, ...]:
     """Which rows are not in the effects on instructions, and why; one sentence where none is."""
     without = uncounted(arms, counted, workloads)
-    if len(without) == len(arms):
+    if not workloads or len(without) == len(arms):
         why = counted.not_counted[0] if counted.not_counted else "no workload has a fixed command"
         return (f"no row's instructions of a query were counted: {why}",)
     named = {arm: [each for each in counted.not_counted if f"'{arm}'" in each] for arm in without}
@@ -154,7 +154,7 @@ def _join(parts: list[Path], target: Path) -> None:
     """All parts' slices in one file, with the part that each belongs to; trials are counted within a part."""
     files = ", ".join(map(quoted, parts))
     fresh = target.with_suffix(".new")
-    with database() as base:
+    with writing(target), database() as base:
         named = "parse_filename(filename, true) AS part"
         rows = f"SELECT * EXCLUDE filename, {named} FROM read_parquet([{files}], filename = true, union_by_name = true)"
         base.execute(f"COPY ({rows}) TO {quoted(fresh)} (FORMAT parquet)")

@@ -25,6 +25,11 @@ class Measuring(Value):
     hold_out: tuple[Workload, ...]
     plan: Plan
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The workloads that are trained on and have a command whose instructions are counted."""
+        return tuple(each.name for each in self.train_on if each.fixed is not None)
+
 
 class Work(Measuring):
     """Everything that the pipeline is told, resolved: files read, tools found."""

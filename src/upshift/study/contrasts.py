@@ -122,10 +122,13 @@ def _main_effects(design: Design, measured: tuple[Row, ...], made: Contrasts, *,
     seen = solve @ matrix
     clear = [bool(np.allclose(seen[n], np.eye(len(seen))[n], atol=_EXACT)) for n in range(len(seen))]
     pair_weights = {pair: 4 * solve[1 + count + n] for n, pair in enumerate(named)}
+    untold: set[int] = set()
     for pair, weights in pair_weights.items():
         # A pair is one figure with others, or mixed with main effects when rows are missing: then it is not told at all.
         mixed = np.abs(seen[1 + count + named.index(pair), : 1 + count]).max() > _EXACT
-        if not mixed:
+        if mixed:
+            untold.update(pair)
+        else:
             key = (with_level(off, pair[0], 1), with_level(off, pair[1], 1))
             made.together[key] = weights
             if not clear[1 + count + named.index(pair)]:
@@ -134,7 +137,7 @@ def _main_effects(design: Design, measured: tuple[Row, ...], made: Contrasts, *,
     for number, share in shares.items():
         made.share[number, 1] = share
         mine = [weights for pair, weights in pair_weights.items() if number in pair]
-        if pairs:
+        if pairs and number not in untold:
             made.alone[number, 1] = share - sum(mine, np.zeros_like(share)) / 2
             made.last[number, 1] = share + sum(mine, np.zeros_like(share)) / 2
     if len(shares) == count and (pairs or design.kind == "plackett-burman"):

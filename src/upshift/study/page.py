@@ -83,10 +83,10 @@ def _heat(each: FactorEffect) -> str:
     return f"background: color-mix(in srgb, var(--{colour}) {60 * depth:.0f}%, transparent)"
 
 
-def row_cells(result: StudyResult, row: str) -> list[Cell]:
-    """A row's figures, in the order of the loads."""
+def row_cells(result: StudyResult, row: str) -> list[Cell | None]:
+    """A row's figures, in the order of the loads; None under a load of which the row has none."""
     found = {cell.load.model_dump_json(): cell for cell in result.cells if cell.row == row}
-    return [found[key] for load in result.loads if (key := load.model_dump_json()) in found]
+    return [found.get(load.model_dump_json()) for load in result.loads]
 
 
 def crossed_cells(result: StudyResult) -> dict[str, list[Crossed | str]]:

@@ -134,8 +134,10 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     screening_s = study.budget * (1 - study.confirm)
     trials = study.trials or min(MOST_TRIALS, int(screening_s / round_s))
     trials -= trials % times if trials >= times else 0
-    least = study.trials or max(LEAST_TRIALS, times)
-    if trials * round_s > screening_s + 1 or trials < min(least, max(LEAST_TRIALS, times)):
+    # Each of a row's servers has as many trials as the others.
+    fewest = times * math.ceil(LEAST_TRIALS / times)
+    least = study.trials - study.trials % times if study.trials else fewest
+    if trials * round_s > screening_s + 1 or trials < min(least, fewest):
         raise _too_large(study, design, trials=max(least, trials), round_s=round_s)
     two_s = trial_s(plan, 2, loads)
     confirm_trials = min(MOST_TRIALS, int(study.budget * study.confirm / two_s)) if study.confirm else 0

@@ -103,5 +103,6 @@ def _rows(result: StudyResult) -> Table:
             table.add_row(row.name, *(base_value(result, load) for load in result.loads))
         else:
             cells = row_cells(result, row.name)
-            table.add_row(row.name, *(f"{words.figure(each.value)}  {wording.change(each.effect)}" for each in cells))
+            told = (f"{words.figure(each.value)}  {wording.change(each.effect)}" if each else "–" for each in cells)
+            table.add_row(row.name, *told)
     return table

@@ -71,8 +71,12 @@ def toolchain_sha256(one: Toolchain, shell: Shell, folders: Iterable[Path]) -> s
         beside |= {Path(file) for file in _CONFIGURATION.findall(_said((str(one.cxx), "--version"), shell))}
     if one.bolt:
         beside |= set(one.bolt.parent.parent.glob("lib*/libbolt_rt*.a"))
-    loaded = {Path(file).resolve() for file in _LOADED.findall(_said(("ldd", *map(str, sorted(programs))), shell))}
-    return _contents_sha256(programs | loaded | beside)
+    return _contents_sha256(programs | loaded(programs, shell) | beside)
+
+
+def loaded(programs: Iterable[Path], shell: Shell) -> set[Path]:
+    """The shared libraries that programs load when they start. Raises MissingTool without ldd."""
+    return {Path(file).resolve() for file in _LOADED.findall(_said(("ldd", *map(str, sorted(programs))), shell))}
 
 
 def development_sha256(root: Path) -> str:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import math
+
 import pytest
+from pydantic import ValidationError
 
 from upshift.cli.amounts import parse_budget, parse_until
 from upshift.errors import UsageError
+from upshift.options import Options
 
 
 def test_a_width_is_a_percentage() -> None:
@@ -32,3 +36,9 @@ def test_another_budget_is_refused(text: str) -> None:
 def test_a_budget_without_a_width_is_refused() -> None:
     with pytest.raises(UsageError, match="limits the time of --until"):
         parse_budget("10m", None)
+
+
+@pytest.mark.parametrize("name", ["train_s", "sample_s", "slice_s"])
+def test_times_without_an_end_are_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        Options.model_validate({name: math.inf})

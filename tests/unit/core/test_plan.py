@@ -481,3 +481,17 @@ def test_the_documents_name_recipes_that_there_are() -> None:
     text = (CHECKOUT / "docs" / "reference" / "recipes.md").read_text()
     for name in ("max-clang", "gcc-pgo-lto"):
         assert f"`{name}`" in text and find_recipe(name)
+
+
+def test_what_earlier_runs_keep_of_the_work_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    monkeypatch.setenv("UPSHIFT_NEEDED_DISK_BYTES", "5000300000")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(5_000_000_000))
+    kept = tmp_path / "stages" / "plain-build-0" / "tree"
+    kept.mkdir(parents=True)
+    (kept / "mysqld").write_bytes(bytes(200_000))
+    with pytest.raises(NotEnoughRoom):
+        prepared()
+    (tmp_path / "sources" / "mysql").mkdir(parents=True)
+    (tmp_path / "sources" / "mysql" / "sql.cc").write_bytes(bytes(200_000))
+    assert prepared()

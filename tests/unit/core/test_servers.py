@@ -14,6 +14,7 @@ import psutil
 import pytest
 from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
+from upshift.door import versions_of
 from upshift.errors import LoadFailed, MissingTool, NotEnoughRoom, ServerFailed, UsageError
 from upshift.server import data, instance
 from upshift.server.instance import RunningServer, running
@@ -339,3 +340,11 @@ def test_a_kind_that_cannot_be_had(own_kind: Path, text: str | None) -> None:
 def test_without_one_it_is_mysql(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UPSHIFT_SERVER_KIND", raising=False)
     assert default_kind().name == "mysql"
+
+
+def test_a_mariadb_is_refused_before_the_work() -> None:
+    """Debian's mysqld may be a link to it."""
+    binary = Path("/bin/true")
+    shell = FakeShell({f"{binary} --version": Output(f"{binary}  Ver 10.11.14-MariaDB-0+deb12u2 for debian-linux-gnu")})
+    with pytest.raises(UsageError, match="--baseline: /bin/true is a MariaDB"):
+        versions_of(shell, lambda _program: FakeKind(), {"--baseline": Program(kind="fake", binary=binary)})

@@ -159,7 +159,9 @@ def test_a_row_that_died_or_is_the_same_says_so() -> None:
 
 
 def test_what_a_study_recommends_is_what_was_confirmed() -> None:
-    assert lines("confirmed", study_result()) == ["Nothing helps: no factor made the figure better beyond what chance does."]
+    assert lines("confirmed", study_result()) == [
+        "Nothing to recommend: some factors made the figure better, and no set of them beyond what chance does."
+    ]
     recommended = {"recommended": ("a",), "confirmed": example_study.confirmed()}
     told = lines("confirmed", study_result(**recommended))
     assert told[0] == "a was not confirmed: something was worse in trials of its own."

@@ -67,7 +67,8 @@ def test_a_gain_is_found_and_every_slice_kept(tmp_path: Path) -> None:
     verdicts = {(each.workload, each.metric): each.verdict for each in found.comparisons}
     assert verdicts["reads", "qps"] == verdicts["writes", "qps"] == "faster"
     assert verdicts["reads", "user_cpu_us_per_query"] == "faster"
-    assert verdicts["reads", "latency_ms_p99"] == "equivalent"
+    # Three trials do not tell that latencies are equal, which a driver reports in steps of 1.8 %.
+    assert verdicts["reads", "latency_ms_p99"] == "inconclusive"
     qps = next(each for each in found.comparisons if each.metric == "qps")
     assert qps.ratio == pytest.approx(1.3, rel=1e-3)
     assert len(read_samples(tmp_path / "samples.parquet")) == 3 * PER_TRIAL

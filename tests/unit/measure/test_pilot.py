@@ -212,3 +212,15 @@ def test_a_turn_without_queries_says_nothing() -> None:
     still = [each.model_copy(update={"queries": (0,) * 7}) for each in turns_of("pgo", [1.0] * 4)]
     (found,) = choose([*turns_of("plain", [1.0] * 4), *still], "plain", 0.3)
     assert (found.lead_s, found.why) == (0.3, "noise")
+
+
+def test_turns_in_which_hardly_a_query_ends_tell_nothing() -> None:
+    at_s = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.9)
+    found = [
+        PilotTurn(workload="slow", arm=name, round=number, at_s=at_s, queries=(0, 0, 0, 0, 0, 1, 2))
+        for name in ("plain", "pgo")
+        for number in range(4)
+    ]
+    (chosen,) = choose(found, "plain", 0.3)
+    assert (chosen.lead_s, chosen.why) == (0.3, "noise")
+    assert in_words(chosen).endswith("too few queries ended to tell whether a shorter one would do")

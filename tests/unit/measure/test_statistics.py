@@ -243,3 +243,23 @@ def test_a_second_baseline_is_compared_with_what_was_built_and_with_the_first() 
     pairs = {(each.arm, each.baseline) for each in comparisons([*both, *todays], "plain", "baseline")}
     built = next(each.arm for each in both if each.arm != "plain")
     assert pairs == {(built, "plain"), ("baseline", "plain"), (built, "baseline")}
+
+
+def test_trials_needed_where_the_distribution_is_not_worked_out() -> None:
+    """scipy's nctdtr is NaN for some large shifts: where next to nothing is left on the other side."""
+    logs = [0.7177, 0.2332, 0.3434]
+    assert trials_needed(logs, 0.9975) == 10
+    mean, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
+    assert share_decided(mean, deviation, 10, 0.9975) > 0.76 > share_decided(mean, deviation, 8, 0.9975)
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(2, "inconclusive"), (3, "inconclusive"), (12, "slower")])
+def test_latencies_that_differ_by_one_bucket_in_all_trials_are_not_known_exactly(count: int, verdict: str) -> None:
+    """sysbench tells 5.99 ms, and then 6.09: the spread of the trials is 0."""
+    slices = [
+        one_slice(trial=trial, arm=name, latency_ms_p99=latency_ms)
+        for trial in range(count)
+        for name, latency_ms in (("plain", 5.99), ("pgo", 6.10))
+    ]
+    (found,) = (each for each in comparisons(slices, "plain") if each.metric == "latency_ms_p99")
+    assert found.ci_low < found.ratio < found.ci_high and found.verdict == verdict

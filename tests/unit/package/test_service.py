@@ -122,3 +122,17 @@ def test_the_command_names_all_parts() -> None:
 
     help_text = next(each for each in typer.main.get_command(app).commands["optimize"].params if each.name == "service").help  # type: ignore[attr-defined]
     assert "huge-text, batch or thread-pool" in help_text
+
+
+def test_a_version_without_the_plugin_is_refused_as_soon_as_it_is_built(tmp_path: Path) -> None:
+    kind = FakeKind(thread_pool={"plugin_load_add": "pool.so"})
+    with pytest.raises(UsageError, match=r"this fake has no pool\.so"):
+        service.refuse_unbuilt(kind, tmp_path, ("thread-pool",))
+    service.refuse_unbuilt(kind, tmp_path, ("batch",))
+
+
+def test_a_cache_whose_path_the_loader_would_split_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "a b"))
+    with pytest.raises(UsageError, match="takes spaces and colons for separators"):
+        refuse_parts(FakeKind(), ("huge-text",))
+    refuse_parts(FakeKind(), ("batch",))

@@ -101,3 +101,9 @@ def test_objects_of_a_later_stage_take_the_place_of_patched_ones(tmp_path: Path)
     assert found == {"a.o": tmp_path / "patched/objects/a.o", "b.o": tmp_path / "hot/objects/b.o"}
     argv = link_command(step("server", "", "b.o", "lib.a"), found, Path("/new"), ("-flag",))
     assert argv == ("c++", str(found["b.o"]), "lib.a", "-o", "/new", str(found["a.o"]), "-flag")
+
+
+def test_a_source_whose_path_stands_within_another_path_stays_there(tmp_path: Path) -> None:
+    before = Step(("c++", "-I/src/a", "-I/mnt/src/tree/include", '-DROOT="/src/b"', "/src/a.cc"), "a.o", "/src/a.cc")
+    moved = at_source(before, Path("/src"), Path("/p"))
+    assert moved.argv == ("c++", "-I/p/a", "-I/mnt/src/tree/include", '-DROOT="/p/b"', "/p/a.cc")

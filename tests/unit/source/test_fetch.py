@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeShell, Output, half_a_copy
 
+from upshift.archive import unpack
 from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
 from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
@@ -291,3 +292,54 @@ def test_a_source_packages_files_are_checked_against_its_dsc(
             get(None, SystemShell())
     else:
         assert get(None, SystemShell()).version == "9.7.4"
+
+
+@pytest.mark.parametrize("filters", [True, False], ids=["as Python 3.11.4 does", "as Debian 12's 3.11.2 must"])
+def test_members_are_unpacked_without_and_with_filters(filters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not filters:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    file = tmp_path / "a.tar"
+    with tarfile.open(file, "w") as archive:
+        for name, mode in (("top", 0o500), ("top/run.sh", 0o775), ("top/text", 0o444)):
+            member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE if name == "top" else tarfile.REGTYPE
+            member.mode, member.uid, member.uname, member.size = mode, 4711, "nobody", 0 if name == "top" else 2
+            archive.addfile(member, None if name == "top" else io.BytesIO(b"hi"))
+        for name, kind, target in (("top/link", tarfile.SYMTYPE, "text"), ("top/hard", tarfile.LNKTYPE, "top/text")):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            archive.addfile(member)
+    with tarfile.open(file) as archive:
+        unpack(archive, tmp_path / "out")
+    top = tmp_path / "out" / "top"
+    assert (top / "link").read_text() == (top / "hard").read_text() == "hi" and (top / "link").is_symlink()
+    assert (top / "run.sh").stat().st_mode & 0o777 == 0o755 and (top / "text").stat().st_uid == os.getuid()
+
+
+@pytest.mark.parametrize("filters", [True, False])
+@pytest.mark.parametrize(
+    ("name", "kind", "target"),
+    [
+        ("../../outside", tarfile.REGTYPE, ""),
+        ("link", tarfile.SYMTYPE, "../../outside"),
+        ("link", tarfile.SYMTYPE, "/etc/passwd"),
+        ("hard", tarfile.LNKTYPE, "../../outside"),
+        ("device", tarfile.CHRTYPE, ""),
+        ("away/file", tarfile.REGTYPE, ""),
+    ],
+)
+def test_what_would_lead_outside_is_refused(
+    name: str, kind: bytes, target: str, filters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not filters:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    folder = tmp_path / "a" / "out"
+    folder.mkdir(parents=True)
+    (folder / "away").symlink_to(tmp_path)
+    with tarfile.open(tmp_path / "evil.tar", "w") as archive:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, target
+        archive.addfile(member)
+    with tarfile.open(tmp_path / "evil.tar") as archive, pytest.raises(tarfile.TarError):
+        unpack(archive, folder)
+    assert not (tmp_path / "file").exists() and not (tmp_path / "outside").exists()

@@ -45,7 +45,7 @@ POST_LINK = {1: "5c1eae61a8105a70"}
 """What ``post_link.VERSION`` stands for."""
 TRAIN = {2: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
-COUNT = {1: "0626c5f8fd8c416b"}
+COUNT = {2: "890d03d5619f5e95"}
 """What ``count.VERSION`` stands for."""
 DATA = {3: "7534ac831ff38567"}
 """What ``data.VERSION`` stands for."""
@@ -53,7 +53,7 @@ CHANGED_DATA = {1: "e92775cfcd14c609"}
 """What ``data.CHANGED_VERSION`` stands for."""
 LAYOUT = {2: "8bda24e5d56b5412"}
 """What ``layout.VERSION`` stands for."""
-VERIFY = {5: "382d5598f0b34ec4"}
+VERIFY = {6: "fc37d73112319efa"}
 """What ``verify.VERSION`` stands for."""
 RAISE = "raise VERSION, and write the new hash beside it"
 

@@ -26,6 +26,7 @@ from upshift.study.result import StudyResult
 from upshift.study.terminal import show
 
 LACKING = "the recommended set was not confirmed: arm 'a': it crashed"
+UNCOUNTED = "no row's instructions of a query were counted: no workload has a fixed command"
 
 
 def written(file: Path, slices: Part) -> None:
@@ -74,7 +75,7 @@ def reported(folder: Path, best: Best) -> StudyResult:
 def test_a_set_that_could_not_be_confirmed_is_said_beside_all_that_was_measured(tmp_path: Path) -> None:
     change = Change(binary=tmp_path / "server")
     found = reported(tmp_path, Best(row=(1, 0), arm=Arm(name="a", row=(1, 0), change=change, recipe=None), lacking=LACKING))
-    assert found.warnings == (LACKING,) and found.confirmed is None and found.recommended == ("a",)
+    assert found.warnings == (LACKING, UNCOUNTED) and found.confirmed is None and found.recommended == ("a",)
     assert len(found.cells) == 3 * len(LOADS)
     page = (tmp_path / "report.html").read_text()
     assert "The recommended set was not confirmed: arm &#39;a&#39;: it crashed" in page
@@ -87,7 +88,7 @@ def test_a_set_that_could_not_be_confirmed_is_said_beside_all_that_was_measured(
 
 def test_a_set_of_which_no_server_can_be_made_is_named_without_a_file(tmp_path: Path) -> None:
     found = reported(tmp_path, Best(row=(1, 1), lacking=LACKING))
-    assert found.recommended == ("a", "b") and found.recommended_file == "" and found.warnings == (LACKING,)
+    assert found.recommended == ("a", "b") and found.recommended_file == "" and found.warnings == (LACKING, UNCOUNTED)
     assert not (tmp_path / "recommended.toml").exists()
 
 

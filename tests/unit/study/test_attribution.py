@@ -191,3 +191,13 @@ def test_one_at_a_time_judges_each_factor_alone_whatever_all_together_lack() -> 
     found = attributed(design, simulate(chance, truth(design, [0.2, 0.2, 0.0], {(0, 1): -0.3}), trials=20, blocks=200))
     assert [each.verdict for each in found.factors[:2]] == ["faster", "faster"]
     assert found.factors[2].verdict not in ("faster", "slower")
+
+
+def test_alone_and_last_are_not_told_from_pairs_that_the_rows_do_not_tell() -> None:
+    """Rows of arms that died are missing: a with b, and a with c, are then mixed with what single factors do."""
+    design = make_design("full", factors(3))
+    true = truth(design, [0.10, 0.0, 0.0], {(0, 1): 0.20, (0, 2): 0.10})
+    kept = [number for number, row in enumerate(design.rows) if row not in ((1, 0, 0), (1, 1, 1))]
+    rows = [design.rows[number] for number in kept]
+    found = attribute(design, rows, np.tile(true[kept], (3, 1)), higher_is_better=True)
+    assert found.factors[0].alone is None and found.factors[0].last is None

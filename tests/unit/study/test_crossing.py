@@ -128,7 +128,7 @@ def test_a_report_begins_with_what_is_worse() -> None:
     assert page.index(loss) < page.index('id="verdict"') < page.index("Trained on one workload, run on another")
     assert "which was trained on it" in page and "its own" in page and "trained once" in page
     text = shown(shows)
-    assert text.index(f"worse: {loss}") < text.index("Nothing helps")
+    assert text.index(f"worse: {loss}") < text.index("Nothing to recommend")
     assert "beside the server trained on that workload" in text and "trained once" in text
 
 

@@ -160,6 +160,8 @@ def test_layouts_share_the_trials_too(tmp_path: Path) -> None:
     assert planned(tmp_path, BUILT.replace("[base]", "layouts = 5\n[base]")).trials % 5 == 0
     with pytest.raises(UsageError, match="which share 3 trials"):
         planned(tmp_path, BUILT.replace("[base]", "layouts = 4\ntrials = 3\n[base]"))
+    # Each layout has as many.
+    assert planned(tmp_path, BUILT.replace("[base]", "layouts = 2\ntrials = 3\n[base]")).trials == 2
     with pytest.raises(UsageError, match="GNU ld") as error:
         planned(tmp_path, BUILT.replace("[base]", "layouts = 4\n[base]").replace('"plain"', '"stock-gcc"'))
     assert error.value.hint

@@ -105,7 +105,7 @@ class Run:
         options = SimpleNamespace(source=None)
         work: Any = SimpleNamespace(options=options, source_identity="")
         work.model_copy = lambda update: SimpleNamespace(options=options, source_identity="", **update)
-        measuring: Any = SimpleNamespace(train_on=(), hold_out=())
+        measuring: Any = SimpleNamespace(train_on=(), hold_out=(), counted=())
 
         def work_of(arm: Arm) -> Any:
             self.asked.append(arm.name)

@@ -28,11 +28,11 @@ DOES_NOT = {**ADDS_UP, "a+b": 25.0}
 def test_the_page_has_the_verdict_every_factor_and_every_row() -> None:
     found = result(two_factors(), (part(ADDS_UP),))
     page = render(found)
-    assert "Nothing helps" in page
+    assert "Nothing to recommend" in page
     for text in ("<td>a</td>", "-5.0 %", "<td>a+b</td>", "reads ×8", "held out", "No two factors were seen"):
         assert text in page, text
     assert "made up&lt;/b&gt;" in page and "http://" not in page and "https://" not in page
-    assert "Nothing helps" in shown(found) and "a+b" in shown(found)
+    assert "Nothing to recommend" in shown(found) and "a+b" in shown(found)
 
 
 def test_a_load_that_counts_transactions_has_them_at_the_head_of_its_rows() -> None:

@@ -41,7 +41,7 @@ def _engine(facts: Facts) -> Found | None:
 
 
 def _is_unlimited(facts: Facts) -> bool:
-    """MySQL's TempTable engine knows tmp_table_size from 8.0.28 on; before, temptable_max_ram alone limits all of its tables."""
+    """MySQL's TempTable engine knows tmp_table_size from 8.0.28 on; before, temptable_max_ram alone limits its tables."""
     return _in_memory_engine(facts) == "TEMPTABLE" and facts.version < (8, 0, 28)
 
 
