@@ -71,7 +71,7 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
                 each.name, *(f"{base_value(found, load)} {_named(found, words.UNITS[found.metric])}" for load in found.loads)
             )
         else:
-            yield table.row(each.name, *(wording.change(cell and cell.effect) for cell in row_cells(found, each.name)))
+            yield table.row(each.name, *(wording.change(cell.effect if cell else None) for cell in row_cells(found, each.name)))
 
 
 def losses(result: dict[str, Any]) -> Iterator[str]:
