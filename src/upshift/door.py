@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import CommandFailed, SourceError, UsageError, WorkloadError
 from upshift.measure.variant import Variant
+from upshift.paths import cache_dir
 from upshift.server.data import settings_of
 from upshift.server.kind import KindOf, Program, ServerKind, SourceKind
 from upshift.shell import Shell
@@ -30,9 +32,10 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
     found = {}
     for name, server in servers.items():
         _refuse_script(name, server.binary)
+        refuse_confined(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
-            if "MariaDB" in found[name]:
+            if server.kind == "mysql" and "MariaDB" in found[name]:
                 raise UsageError(f"{name}: {server.binary} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
@@ -49,6 +52,29 @@ def _refuse_script(name: str, server: Path) -> None:
                 f"{name}: {server} is no ELF executable: a script does not say which server it starts",
                 "name the server itself; what a script sets goes into a variant's `environment` and `under`",
             )
+
+
+def refuse_confined(name: str, server: Path, root: Path = Path("/")) -> None:
+    """AppArmor confines a server by its path: the packages' profiles of mysqld permit nothing below the cache, to root neither.
+
+    `--version` works all the same.
+    """
+    profile = str(server.resolve()).strip("/").replace("/", ".")
+    file, local = root / "etc/apparmor.d" / profile, root / "etc/apparmor.d/local" / profile
+    enabled = root / "sys/module/apparmor/parameters/enabled"
+    if not file.is_file() or (root / "etc/apparmor.d/disable" / profile).exists() or not _says(enabled, "Y"):
+        return
+    if not _says(local, str(cache_dir())):
+        raise UsageError(
+            f"{name}: AppArmor's profile {file} does not let {server} use Upshift's cache",
+            f"add the line '{cache_dir()}/** mrwkl,' to {local}, then run `apparmor_parser -r {file}`",
+        )
+
+
+def _says(file: Path, text: str) -> bool:
+    with contextlib.suppress(OSError):
+        return text in file.read_text(errors="replace")
+    return False
 
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterable
+from pathlib import Path
 
 from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom
@@ -21,33 +22,20 @@ MEASURING_DISK_BYTES = 3_000_000_000
 MEASURING_MEMORY_BYTES = 2_000_000_000
 
 
-def require_building_disk(more_bytes: int) -> None:
-    """``require_disk`` for a whole run that builds.
+def require_disk(disk_bytes: int, kept: Iterable[Path] = ()) -> None:
+    """Raises NotEnoughRoom when the cache's disk has less; ``$UPSHIFT_NEEDED_DISK_BYTES`` replaces the figure.
 
-    What earlier runs keep of it counts as free: a later run begins with it, and one that cannot asks again before its tree
-    (``build.whole``).
+    ``kept`` are folders that the work has filled already: they count as free.
     """
-    require_disk(NEEDED_DISK_BYTES + more_bytes, _kept_bytes)
-
-
-def require_disk(disk_bytes: int, kept_bytes: Callable[[], int] = int) -> None:
-    """Raises NotEnoughRoom when the cache's disk has less; ``$UPSHIFT_NEEDED_DISK_BYTES`` replaces the figure."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
     needed_bytes = environment_number("UPSHIFT_NEEDED_DISK_BYTES", disk_bytes)
     free_bytes = shutil.disk_usage(cache).free
-    if free_bytes < needed_bytes and free_bytes + kept_bytes() < needed_bytes:
+    if free_bytes < needed_bytes and free_bytes + sum(map(folder_bytes, kept)) < needed_bytes:
         raise NotEnoughRoom(
             f"the work needs about {needed_bytes / 1e9:.0f} GB of disk, {free_bytes / 1e9:.1f} GB are free at {cache}",
             "free some space, or set UPSHIFT_CACHE to a folder on a larger disk; UPSHIFT_NEEDED_DISK_BYTES sets another figure",
         )
-
-
-def _kept_bytes() -> int:
-    """Of the largest source and the largest plain build."""
-    cache = cache_dir()
-    kinds = (cache.glob("sources/*"), cache.glob("stages/plain-build-*"))
-    return sum(max(map(folder_bytes, folders), default=0) for folders in kinds)
 
 
 def require_memory(memory_bytes: int, what: str = "the work", otherwise: str = "use a machine with more memory") -> None:

@@ -28,4 +28,4 @@ def writing(file: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.IOException as error:
-        raise NotEnoughRoom(f"{file} cannot be written: {error}", "free some space, then continue with --resume") from error
+        raise NotEnoughRoom(f"{file} cannot be written: {error}", "free some space on its disk") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -73,9 +75,10 @@ def optimize(lab: Lab, work: Work) -> Result:
     judged = Judged(carded=carded, experiment=experiment, counted=counted, why=why, checked=checked)
     try:
         packaged = package(lab, source, plain, verified, gated, experiment, work)
-    except UpshiftError as error:
-        # What was measured is not lost with the package.
-        report(lab, ground, trained, post_linked, verified, judged, f"there is no package: {error.message}", work)
+    except (UpshiftError, OSError, tarfile.TarError) as error:
+        # What was measured is not lost with the package. A full disk may not take the report either.
+        with contextlib.suppress(OSError):
+            report(lab, ground, trained, post_linked, verified, judged, f"there is no package: {error}", work)
         raise
     return report(lab, ground, trained, post_linked, verified, judged, packaged, work)
 

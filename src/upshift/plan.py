@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from upshift.options import Options
 from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches
 from upshift.patches.tree import refuse_unfit
+from upshift.paths import cache_dir
 from upshift.resolve import arms_of, measuring_plan, plain_of, recipe_of
 from upshift.server.data import settings_of
 from upshift.server.instance import start_limit_s, stop_limit_s
@@ -51,10 +53,18 @@ from upshift.workload.model import Workload
 Say = Callable[[str], None]
 
 
-def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe | None = None) -> Work:
+def prepare(
+    options: Options,
+    *,
+    allow_install: bool,
+    say: Say,
+    recipe: Recipe | None = None,
+    disk_bytes: int = needs.NEEDED_DISK_BYTES,
+    kept: Iterable[Path] = (),
+) -> Work:
     """Install what is missing, find tools, read recipes and workloads, and check that there is room.
 
-    ``recipe`` takes the place of the one that the options name.
+    ``recipe`` takes the place of the one that the options name; ``kept`` are folders that a run which is resumed has filled.
     Raises UsageError (RecipeError, WorkloadError), MissingTool or NotEnoughRoom.
     """
     shell = SystemShell()
@@ -67,6 +77,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
         refuse_server_environment(os.environ)
         refuse_source(kind, options.source)
         refuse_parts(kind, options.service)
+        _refuse_spaces(kind)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
         patches = patches_of(kind, recipe)
         if patches and tree:  # Others are judged as soon as they are unpacked.
@@ -79,7 +90,7 @@ def prepare(options: Options, *, allow_install: bool, say: Say, recipe: Recipe |
                 raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
             versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
         _refuse_limits()
-        needs.require_building_disk(headers_bytes(recipe))
+        needs.require_disk(disk_bytes + headers_bytes(recipe), kept)
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
         _install("gcc-only" if without_llvm else "mysql", (kind.name,), train_on + hold_out, allow_install, shell, say)
@@ -171,6 +182,15 @@ def prepare_explaining(
         simulate=simulate,
         functions=functions,
     )
+
+
+def _refuse_spaces(kind: ServerKind) -> None:
+    """MySQL's test suite executes the server by a line for the shell, without quotes."""
+    if kind.name == "mysql" and re.search(r"\s", str(cache_dir())):
+        raise UsageError(
+            f"the cache is {cache_dir()}, and MySQL's tests do not run below a path with white space",
+            "set UPSHIFT_CACHE to another folder",
+        )
 
 
 def _refuse_limits() -> None:

@@ -20,8 +20,6 @@ _FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 """Where the server's own clients look, in their order."""
 _GROUPS = ("client", "client-server", "client-mariadb", "mysql", "upshift")
 """The second and third are MariaDB's."""
-_MOST_INCLUDES = 10
-"""Files that include one another, as in mysys/my_default.cc."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 _KEY_BYTES = 20
 _POSTGRES = ("postgres", "postgresql")
@@ -114,13 +112,14 @@ def _readable(file: Path) -> bool:
     return file.is_file() and os.access(file, os.R_OK)
 
 
-def _lines(file: Path, depth: int = _MOST_INCLUDES) -> Iterator[str]:
-    """With those of the files that it includes, in their place."""
+def _lines(file: Path, above: frozenset[Path] = frozenset()) -> Iterator[str]:
+    """With those of the files that it includes, in their place; a file that includes itself, over others too, does so once."""
     section = ""
     for line in map(str.strip, file.read_text(errors="replace").splitlines()):
         if line.startswith("!"):
-            for each in _included(line) if depth else ():
-                yield from _lines(each, depth - 1)
+            for each in _included(line):
+                if each not in above:
+                    yield from _lines(each, above | {file, each})
             yield section
         else:
             section = line if line.startswith("[") else section
@@ -129,8 +128,8 @@ def _lines(file: Path, depth: int = _MOST_INCLUDES) -> Iterator[str]:
 
 def _included(line: str) -> list[Path]:
     """The files of a line !include or !includedir, without those that this user may not read."""
-    word, _space, path = line.partition(" ")
-    named = {"!include": lambda: [Path(path.strip())], "!includedir": lambda: sorted(Path(path.strip()).glob("*.cnf"))}
+    word, path = (*line.split(None, 1), "")[:2]
+    named = {"!include": lambda: [Path(path)], "!includedir": lambda: sorted(Path(path).glob("*.cnf"))}
     return [each for each in named.get(word, list)() if _readable(each)]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from upshift.errors import UsageError
 from upshift.options import Options
+from upshift.paths import cache_dir
 from upshift.run.directory import RunDirectory
 from upshift.values import checked
 
@@ -43,6 +46,13 @@ def typed(context: typer.Context) -> tuple[str, ...]:
     """The parameters that were typed, and do not have their default."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return tuple(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
+
+
+def held_by(resume: str) -> tuple[Path, ...]:
+    """The folders that a run has filled so far."""
+    run, cache = RunDirectory.open(resume, ("optimize", "study")), cache_dir()
+    stages = (cache / "stages" / name for name in run.uses())
+    return tuple(each for each in (*stages, cache / "sources", run.path) if each.is_dir())
 
 
 def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:

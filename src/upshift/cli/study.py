@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,6 +34,7 @@ def study(
 ) -> None:
     """Measure what each of several factors does, alone and together with the others, and confirm the best set."""
     from upshift import pipeline
+    from upshift.cli.resume import held_by
     from upshift.cli.session import locked, session
     from upshift.study.file import find_study
 
@@ -45,7 +47,8 @@ def study(
         return
     kept = {"budget": budget, "study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     with locked():
-        measuring, work_of = _prepared(asked, plan, jobs, allow_install=not no_install)
+        held = held_by(resume) if resume else ()
+        measuring, work_of = _prepared(asked, plan, jobs, held, allow_install=not no_install)
         with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
             result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
     show_study(result, at_work.run, as_json=json)
@@ -108,9 +111,14 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
     return checked(Plan, manifest.options["plan"])
 
 
-def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) -> tuple[Measuring, Callable[[Arm], Work]]:
-    """What is measured, and what a server is built with. What the rows need is there then."""
-    from upshift import console
+def _prepared(
+    asked: Study, plan: StudyPlan, jobs: int, held: tuple[Path, ...], *, allow_install: bool
+) -> tuple[Measuring, Callable[[Arm], Work]]:
+    """What is measured, and what a server is built with. What the rows need is there then.
+
+    ``held`` are folders that the study has filled already.
+    """
+    from upshift import console, needs
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kinds import find_program
     from upshift.study.plan import refuse_missing_libraries, variant_of
@@ -133,7 +141,15 @@ def _prepared(asked: Study, plan: StudyPlan, jobs: int, *, allow_install: bool) 
         # Their tables are filled, too, whether the server is trained on them or not.
         held_out = (*held_out, *(each for each in arm.change.hot_set_of if each not in (*trained_on, *held_out)))
         fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
-        work = prepare(options.model_copy(update=fitting), allow_install=allow_install, say=console.say, recipe=arm.recipe)
+        work = prepare(
+            options.model_copy(update=fitting),
+            allow_install=allow_install,
+            say=console.say,
+            recipe=arm.recipe,
+            # Later ones share the source and the plain build of the first.
+            disk_bytes=needs.MEASURING_DISK_BYTES if works else needs.NEEDED_DISK_BYTES,
+            kept=held,
+        )
         works[arm.build] = work = _with_hot_set(work, arm.change.hot_set_of)
         return work
 

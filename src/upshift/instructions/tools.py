@@ -23,6 +23,7 @@ from upshift.values import Value, is_empty
 NOTHING_COUNTS = "valgrind is not installed, and no hardware counters are to be read"
 NO_BOLT = "there is no BOLT with its run-time library beside a clang"
 NOTHING_COUNTS_FUNCTIONS = "valgrind is not installed"
+NO_FIXED_ADDRESSES = "`setarch -R` is not allowed here, as in most containers: counts would not repeat"
 _PROBE_TIMEOUT_S = 20.0
 
 
@@ -74,6 +75,11 @@ def find_tool(shell: Shell, *, by_function: bool = False) -> Tool | None:
         return None
     version = _version(shell, "valgrind").removeprefix("valgrind-")
     return Tool(source="callgrind", version=version) if version else None
+
+
+def fixes_addresses(shell: Shell) -> bool:
+    """Whether address randomisation may be switched off: docker and podman forbid it by default (personality(2))."""
+    return shell.run(Command(("setarch", "-R", "true")), check=False, timeout_s=_PROBE_TIMEOUT_S).returncode == 0
 
 
 def find_bolt(shell: Shell) -> Tool | None:

@@ -26,9 +26,10 @@ and its degrees of freedom, of the first stage alone, with the mean of all trial
 Hypothesis Whose Power is Independent of the Variance", 1945). Its confidence is exact, as the first stage's spread says
 nothing of the mean. To look at the width after each trial would stop when the spread happens to look small.
 
-**Latencies are steps.** A driver's percentile is the limit of a bucket: sysbench's are 1.8 % apart. Where all trials differ by
-the same number of buckets, their spread is 0 and says nothing, so a latency is never known better than its bucket: the
-standard deviation of a ratio of two is at least that of two uniform errors.
+**Latencies are steps.** A driver's percentile is the limit of a bucket: sysbench's are 1.8 % apart, other drivers' closer.
+Where all trials differ by the same number of buckets, their spread is 0 and says nothing. So no latency counts as known
+better than by sysbench's buckets: the standard deviation of a trial's value is at least that of a uniform error, and of a
+ratio that of two.
 
 **Fewer than two trials** have no spread: their interval is [0, 1e9], which means "anything" and survives as
 JSON.
@@ -60,8 +61,8 @@ MOST_TRIALS = 1000
 
 _BUCKET_LOG = math.log(1e8) / 1024
 """sysbench's histogram: 1024 buckets from 1 us to 100 s (src/sb_histogram.c, sysbench.c)."""
-_LEAST_LOG_SD: Mapping[Metric, float] = {"latency_ms_p99": _BUCKET_LOG * math.sqrt(2 / 12)}
-"""Of a ratio of two trials' values."""
+LEAST_LOG_SD: Mapping[Metric, float] = {"latency_ms_p99": _BUCKET_LOG * math.sqrt(2 / 12)}
+"""Of a ratio of two values of one trial."""
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 DESCRIBED: frozenset[Metric] = frozenset({"run_delay_us_per_query"})
@@ -131,7 +132,8 @@ def levels(slices: Iterable[Slice], confidence: float, first_stage: int | None =
         for (arm, load), metrics in trial_values(slices).items()
         for metric, by_trial in metrics.items()
         for logs in [np.log([by_trial[trial] for trial in sorted(by_trial)])]
-        for mean in [interval(estimate(logs, _of_first_stage(by_trial, first_stage)), confidence)]
+        for found in [estimate(logs, _of_first_stage(by_trial, first_stage))]
+        for mean in [interval(_at_least(LEAST_LOG_SD.get(metric, 0.0) / math.sqrt(2), found, len(logs)), confidence)]
     )
 
 
@@ -154,9 +156,7 @@ def pairs(
     """What is compared with what, in the order of the comparisons."""
     values = trial_values(slices)
     return [
-        Pair(
-            load, metric, arm, baseline, logs, _at_least(metric, estimate(logs, _of_first_stage(both, first_stage)), len(logs))
-        )
+        Pair(load, metric, arm, baseline, logs, _at_least(LEAST_LOG_SD.get(metric, 0.0), found, len(logs)))
         for number, baseline in enumerate(baselines)
         for (arm, load), metrics in values.items()
         if arm not in baselines[: number + 1]
@@ -166,12 +166,13 @@ def pairs(
         for both in [by_trial.keys() & base.get(metric, {}).keys()]
         if both
         for logs in [np.array([math.log(by_trial[trial] / base[metric][trial]) for trial in sorted(both)])]
+        for found in [estimate(logs, _of_first_stage(both, first_stage))]
     ]
 
 
-def _at_least(metric: Metric, mean: Estimate, trials: int) -> Estimate:
-    """With the error that the figure's own steps leave."""
-    return mean._replace(error=max(mean.error, _LEAST_LOG_SD.get(metric, 0.0) / math.sqrt(trials)))
+def _at_least(log_sd: float, mean: Estimate, trials: int) -> Estimate:
+    """With the error that the figure's own steps leave, which have this standard deviation."""
+    return mean._replace(error=max(mean.error, log_sd / math.sqrt(trials)))
 
 
 def estimate(logs: Logs, first_stage: int | None = None) -> Estimate:
@@ -267,7 +268,7 @@ def _compare(pair: Pair, confidence: float) -> Comparison:
         confidence=confidence,
         trials=len(pair.logs),
         verdict=verdict,
-        trials_needed=trials_needed(pair.logs, confidence, _LEAST_LOG_SD.get(pair.metric, 0.0))
+        trials_needed=trials_needed(pair.logs, confidence, LEAST_LOG_SD.get(pair.metric, 0.0))
         if verdict == "inconclusive"
         else None,
     )

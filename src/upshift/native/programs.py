@@ -14,7 +14,7 @@ from upshift.paths import CHECKOUT, cache_dir
 from upshift.run.lock import holding
 from upshift.shell import Command, Shell
 
-RUST_OLDEST = (1, 85)
+RUST_OLDEST = (1, 88)
 """The first compiler that knows Rust 2024, the edition of crates/."""
 
 PROGRAMS = "UPSHIFT_PROGRAMS"

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+import duckdb
+from pydantic import ValidationError
+
 from upshift.errors import UpshiftError
 from upshift.machine import describe_machine
 from upshift.measure.model import Slice
@@ -20,18 +23,21 @@ _LEAST_TRIALS = 3
 _VERBS = ("measure", "optimize")
 
 
-def last_noise(workloads: Collection[str]) -> Noise:
-    """What the newest run of `measure` or `optimize` on this machine saw under one of ``workloads`` at least; a quiet machine's
-    where there is none.
+def last_noise(workloads: Collection[str], *, duet: bool = False) -> Noise:
+    """What the newest run of `measure` or `optimize` on this machine saw under one of ``workloads`` at least, in a duet or in
+    turns; a quiet machine's where there is none.
     """
     here = describe_machine()
     for run in all_runs():
         samples = run.path / "samples.parquet"
         if run.manifest.verb not in _VERBS or not samples.is_file():
             continue
-        with contextlib.suppress(UpshiftError):
+        # A damaged file says nothing.
+        with contextlib.suppress(UpshiftError, duckdb.Error, ValidationError):
             found = load_result(run.path)
-            if found.machine == here and (noise := _noise(samples, workloads, found.experiment.plan.slice_s, run.name)):
+            plan = found.experiment.plan
+            alike = found.machine == here and bool(plan.duet) == duet
+            if alike and (noise := _noise(samples, workloads, plan.slice_s, run.name)):
                 return noise
     return CALM
 
@@ -45,8 +51,8 @@ def _noise(samples: Path, workloads: Collection[str], slice_s: float, run: str) 
 
 
 def _whole(slices: Iterable[Slice]) -> list[Slice]:
-    """Those of trials in which each server had all of its turns."""
+    """Those of trials in which each server had all of its turns, and ended queries in them."""
     found = list(slices)
-    counts = Counter(each.trial for each in found)
+    counts = Counter(each.trial for each in found if each.queries)
     most = max(counts.values(), default=0)
     return [each for each in found if counts[each.trial] == most]

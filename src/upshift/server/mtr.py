@@ -12,6 +12,7 @@ from pathlib import Path
 from upshift.errors import CommandFailed, NotTested
 from upshift.server.kind import TestOutcome
 from upshift.shell import Command
+from upshift.values import content_hash
 from upshift.workbench import Workbench
 
 # Where compilers hurt: some minutes on two CPUs. Left out: main.ps, which needs mysql_client_test built, and main.range_icp,
@@ -107,6 +108,9 @@ SUITES = {
     # MySQL's run-profile-suite target runs some thirty suites for many hours; these two execute most of the server.
     "profile": ("--suite=main,innodb", "--mysqld=--binlog-format=row", "--retry=0"),
 }
+_SHARED_MEMORY = Path("/dev/shm")
+_WORKER_BYTES = 300_000_000
+"""Data of a test server with its logs and tables; MTR keeps one more to copy from."""
 _SHORT_TIMEOUT_S, _SUITE_TIMEOUT_S = 3600.0, 12 * 3600.0
 _TEST = re.compile(r"([\w-]+)\.([\w-]+)")
 
@@ -167,7 +171,7 @@ def run_tests(
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
     shadow = _shadow(bench.folder.resolve() / "mtr", tree.resolve(), server)
-    command = _command(source, shadow, (*options, *tests), jobs, environment)
+    command = _command(source, shadow, (*options, *tests), jobs, environment, memory_folder(shadow, jobs))
     try:
         bench.shell.run(
             command,
@@ -189,13 +193,16 @@ def run_tests(
     return outcome.model_copy(update={"repeated": again, "crashed": tuple(sorted(crashed))})
 
 
-def _command(source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, environment: Mapping[str, str]) -> Command:
+def _command(
+    source: Path, shadow: Path, tests: tuple[str, ...], jobs: int, environment: Mapping[str, str], memory: Path | None
+) -> Command:
     script = source / "mysql-test" / "mysql-test-run.pl"
-    options = ("--force", "--max-test-fail=0", f"--parallel={jobs}", "--mem", "--skip-rpl")
+    in_memory = ("--mem",) if memory else ()
+    options = ("--force", "--max-test-fail=0", f"--parallel={jobs}", *in_memory, "--skip-rpl")
     return Command(
         ("perl", str(script), *options, *tests),
         cwd=source / "mysql-test",
-        env={**environment, "MTR_BINDIR": str(shadow), "MTR_MEM": str(_memory(shadow))},
+        env={**environment, "MTR_BINDIR": str(shadow), **({"MTR_MEM": str(memory)} if memory else {})},
     )
 
 
@@ -231,9 +238,21 @@ def _logged(shadow: Path) -> tuple[set[str], set[str]]:
     return tested, crashed
 
 
+def memory_folder(shadow: Path, jobs: int) -> Path | None:
+    """A new folder in memory for the data of ``jobs`` workers; None where there is too little room.
+
+    In a container, /dev/shm has 64 MB by default. By its name the next run in ``shadow`` finds what a kill has left.
+    """
+    folder = _memory(shadow)
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(folder.parent).free >= _WORKER_BYTES * (jobs + 1):
+            folder.mkdir(mode=0o700)
+            return folder
+    return None
+
+
 def _memory(shadow: Path) -> Path:
-    """The folder for what MTR keeps in memory, by a name that is found again after a kill; without it, MTR makes another."""
-    return Path("/dev/shm") / f"upshift-mtr-{shadow.parent.name}"
+    return _SHARED_MEMORY / f"upshift-{os.getuid()}-{content_hash(str(shadow))[:16]}"
 
 
 def _remove(shadow: Path) -> None:
@@ -247,8 +266,6 @@ def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
     MTR finds every program below MTR_BINDIR; it has no option to name the server.
     """
     _remove(shadow)
-    with contextlib.suppress(OSError):  # Another user's, or there is no such file system.
-        _memory(shadow).mkdir()
     programs = shadow / "runtime_output_directory"
     programs.mkdir(parents=True)
     for entry in tree.iterdir():

@@ -19,7 +19,7 @@ _MIRROR_LIST = "mirror+file:"
 _DEBIAN_SUITES = ("sid", "unstable", "testing", "stable", "oldstable")
 _NO = ("no", "false", "0", "off", "without", "disable")
 _HINT = "give --source a directory or a tarball"
-_SOURCE_PACKAGES = ("mysql-9.7", "mysql-8.4", "mysql-8.0")
+_SOURCE_PACKAGES = ("mysql-9.7", "mysql-8.4")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def newest_mysql(root: Path, shell: Shell, say: Callable[[str], None], log: Path
     if not refreshed:
         raise SourceError("apt could not read its mirror: no network, or the mirror is down", _HINT)
     raise SourceError(
-        f"the machine's apt mirror delivers no MySQL source (tried: {', '.join(tried) or 'nothing is listed'})", _HINT
+        f"the machine's apt mirror delivers no source of MySQL 8.4 or newer (tried: {', '.join(tried) or 'nothing is listed'})",
+        _HINT,
     )
 
 

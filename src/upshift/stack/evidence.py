@@ -78,6 +78,7 @@ class Statement(Value):
     prepares: int
     prepares_again: int
     """Of a text that the same connection had prepared before."""
+    prepares_with_literals: int
     prepared_literals: int
     """Different lists of literals in the texts that were prepared, if there are several."""
     fetches: int

@@ -27,6 +27,7 @@ SELECT about AS statement, coalesce(any_value(digest_text) FILTER (statement = a
   count(*) FILTER (kind IN ('execute', 'bulk_execute')) AS executes,
   count(*) FILTER (kind = 'prepare') AS prepares,
   count(*) FILTER (again) AS prepares_again,
+  count(*) FILTER (literals <> '') AS prepares_with_literals,
   CASE WHEN count(DISTINCT literals) > 1 THEN count(DISTINCT literals) ELSE 0 END AS prepared_literals,
   count(*) FILTER (kind = 'fetch') AS fetches,
   count(*) FILTER (cursor AND kind <> 'fetch') AS cursors,

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from upshift.instructions.experiment import count_all, nothing_counted
 from upshift.instructions.model import Instructions
-from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, NOTHING_COUNTS_FUNCTIONS, find_bolt, find_tool
+from upshift.instructions.tools import (
+    NO_BOLT,
+    NO_FIXED_ADDRESSES,
+    NOTHING_COUNTS,
+    NOTHING_COUNTS_FUNCTIONS,
+    find_bolt,
+    find_tool,
+    fixes_addresses,
+)
 from upshift.machine import cpu_model
 from upshift.measure.variant import Variant
 from upshift.stages.data import Filled
@@ -44,6 +52,8 @@ def count_instructions(
     if tool and by_function:
         tool = tool.model_copy(update={"details": ("jumps", "misses") if simulate else ("jumps",)})
     why_nothing = NO_BOLT if by_bolt else NOTHING_COUNTS_FUNCTIONS if by_function else NOTHING_COUNTS
+    if tool and not fixes_addresses(lab.shell):
+        tool, why_nothing = None, NO_FIXED_ADDRESSES
 
     kind = lab.kind_of(arms[0].program)
     same = tuple(arm for arm in arms if arm.program.kind == arms[0].program.kind)
@@ -61,10 +71,12 @@ def count_instructions(
     inputs = {
         "arms": arms,
         "programs": [program_key(arm.program) for arm in arms],
-        "libraries": libraries_key((arm.program for arm in arms), lab.shell),
+        "libraries": [libraries_key(arm, lab.shell) for arm in arms],
         "surroundings": [surroundings_key(arm) for arm in arms],
         "workloads": [each.model_copy(update={"description": ""}) for each in workloads],
-        "files": files_key(tuple(each.fixed.command for each in workloads if each.fixed)),
+        "files": files_key(
+            (*(each.fixed.command for each in workloads if each.fixed), *(arm.client for arm in arms if arm.client))
+        ),
         "data": {name: each.sha256 for name, each in filled.items()},
         "server": (kind.settings(), kind.repeatable()),
         "tool": tool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,16 @@ def program_key(program: Program) -> Mapping[str, Any]:
     return {"program": program, "sha256": file_sha256(program.binary)}
 
 
-def libraries_key(programs: Iterable[Program], shell: Shell) -> Mapping[str, str]:
-    """The shared libraries that programs load, by their contents."""
-    return {str(file): file_sha256(file) for file in sorted(loaded({each.binary for each in programs}, shell))}
+def libraries_key(arm: Variant, shell: Shell) -> Mapping[str, str]:
+    """The shared libraries that a server loads in its environment, by their contents."""
+    return {str(file): file_sha256(file) for file in sorted(loaded({arm.program.binary}, shell, arm.server_environment()))}
 
 
 def surroundings_key(arm: Variant) -> Mapping[str, str]:
-    """The contents of what a server runs with: preloaded libraries, the command that it runs under, its page cache, and the
-    files of its client's options.
-    """
+    """The contents of what a server runs with: preloaded libraries, the command that it runs under, and its page cache."""
     preloaded = (word for value in arm.server_environment().values() for word in re.split("[ :]+", value))
     cache = (str(programs_dir() / TIER_LIBRARY),) if arm.tier else ()
-    commands = (arm.before_server(SOMEWHERE), (*preloaded, *cache), arm.client)
+    commands = (arm.before_server(SOMEWHERE), (*preloaded, *cache))
     return files_key(tuple(filter(None, commands)))
 
 

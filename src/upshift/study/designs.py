@@ -211,7 +211,10 @@ def _aliases(kind: Kind, factors: tuple[Factor, ...], rows: tuple[Row, ...]) -> 
         return ()
     found = chains(rows, [factor.name for factor in factors])
     told = [" = ".join(" with ".join(pair) for pair in chain) for chain in found]
-    fitted = "Alone, last and all together are fitted over all rows: what three factors do only together is taken for nothing."
+    fitted = (
+        "Alone, last and all together are fitted over all rows, where these tell all pairs: what three factors do only "
+        "together is taken for nothing."
+    )
     return (
         *((fitted,) if len(factors) > 2 else ()),
         *(f"These pairs are one figure, which they share equally: {chain}." for chain in told),

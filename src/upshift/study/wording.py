@@ -37,7 +37,7 @@ def verdict(result: StudyResult) -> str:
     """What the study comes to, in one sentence."""
     if not result.recommended:
         if any(each.verdict == "faster" for each in result.effects.factors):
-            return "Nothing to recommend: some factors made the figure better, and no set of them beyond what chance does"
+            return "Nothing to recommend: some factors made the figure better, but no set of them beyond what chance does"
         return "Nothing helps: no factor made the figure better beyond what chance does"
     names = ", ".join(result.recommended)
     if result.confirmed is None:

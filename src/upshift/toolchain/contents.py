@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,9 +74,10 @@ def toolchain_sha256(one: Toolchain, shell: Shell, folders: Iterable[Path]) -> s
     return _contents_sha256(programs | loaded(programs, shell) | beside)
 
 
-def loaded(programs: Iterable[Path], shell: Shell) -> set[Path]:
-    """The shared libraries that programs load when they start. Raises MissingTool without ldd."""
-    return {Path(file).resolve() for file in _LOADED.findall(_said(("ldd", *map(str, sorted(programs))), shell))}
+def loaded(programs: Iterable[Path], shell: Shell, environment: Mapping[str, str] = {}) -> set[Path]:
+    """The shared libraries that programs load when they start in this environment. Raises MissingTool without ldd."""
+    said = _said(("ldd", *map(str, sorted(programs))), shell, environment)
+    return {Path(file).resolve() for file in _LOADED.findall(said)}
 
 
 def development_sha256(root: Path) -> str:
@@ -113,5 +114,5 @@ def _asked(compiler: Path, question: str, shell: Shell) -> Path | None:
     return Path(answer) if answer.startswith("/") and Path(answer).exists() else None
 
 
-def _said(argv: tuple[str, ...], shell: Shell) -> str:
-    return shell.run(Command(argv), check=False, timeout_s=_TIMEOUT_S).stdout
+def _said(argv: tuple[str, ...], shell: Shell, environment: Mapping[str, str] = {}) -> str:
+    return shell.run(Command(argv, env=environment), check=False, timeout_s=_TIMEOUT_S).stdout

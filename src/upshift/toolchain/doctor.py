@@ -25,6 +25,7 @@ State = Literal["found", "too old", "too small", "missing"]
 _GIB = 1024**3
 _MEMORY_NEEDED_GIB = 10
 """For BOLT's instrumentation of all functions (``--level quick``): docs/measurements/2026-11-22-bolt-memory."""
+_SAMPLING = "perf sampling"
 _CPUS_NEEDED = 2
 """One for the server and one for the load: sharing one, they measure each other."""
 _PROBE_TIMEOUT_S = 20.0
@@ -67,7 +68,7 @@ def examine(shell: Shell, *, disk_bytes: int, places: Places | None = None) -> t
         _cargo(shell),
         *_packages(shell),
         *perf,
-        *_machine(cache_dir(), disk_bytes),
+        *_machine(cache_dir(), disk_bytes, samples=any(each.name == _SAMPLING and each.state == "found" for each in perf)),
     )
 
 
@@ -165,7 +166,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     perf, sampling = "perf", "finding the hot set without an instrumented build"
     version = _try(shell, "perf", "--version")
     if version is None or version.returncode != 0:
-        hint = "install linux-perf (Debian) or linux-tools-generic (Ubuntu)"
+        hint = "install linux-perf (Debian), or linux-tools-generic and linux-tools-$(uname -r) (Ubuntu)"
         return (_missing(perf, hint, sampling, required=False),)
 
     def records(*options: str) -> bool:
@@ -177,7 +178,7 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     no_pmu = "small virtual machines have none: take bare metal, or a machine type with a virtual PMU"
     no_clock = "sysctl kernel.perf_event_paranoid=1; in a container, also allow perf_event_open"
     rows: tuple[tuple[str, bool, str, str, str], ...] = (
-        ("perf sampling", records("-e", "cpu-clock"), "cpu-clock", no_clock, sampling),
+        (_SAMPLING, records("-e", "cpu-clock"), "cpu-clock", no_clock, sampling),
         ("hardware counters", bool(pmu), "cycles", no_pmu, "cycles, misses and branches per query"),
     )
     return (
@@ -189,7 +190,8 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
     )
 
 
-def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
+def _machine(cache: Path, disk_bytes: int, *, samples: bool) -> tuple[Finding, ...]:
+    """``samples``: perf may sample; without it, the default recipe instruments the whole server."""
     cpus = control_groups.usable_cpus()
     memory_gib = control_groups.memory_total_bytes() / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
@@ -209,9 +211,9 @@ def _machine(cache: Path, disk_bytes: int) -> tuple[Finding, ...]:
             version=f"{memory_gib:.1f} GiB",
             hint=""
             if memory_gib >= _MEMORY_NEEDED_GIB
-            else f"{_MEMORY_NEEDED_GIB} GiB are needed for it: use --level full, or a recipe without BOLT",
-            allows="instrumenting all functions with BOLT (--level quick)",
-            required=False,
+            else f"{_MEMORY_NEEDED_GIB} GiB are needed for it: let perf sample (--level full), or take a recipe without BOLT",
+            allows="instrumenting all functions with BOLT (--level quick, or where perf may not sample)",
+            required=not samples,
         ),
         Finding(
             name="disk",

@@ -33,6 +33,10 @@ def sampling_event(shell: Shell, events: tuple[Event, ...] = ("cpu-clock", "cpu-
             "there is no perf, and an explanation needs its samples",
             "install it (Debian: linux-perf, Ubuntu: linux-tools-generic)",
         )
+    starts = shell.run(Command(("perf", "--version")), check=False, timeout_s=20)
+    if starts.returncode != 0:
+        said = next(filter(None, map(str.strip, starts.stdout.splitlines())), "it says nothing")
+        raise MissingTool(f"perf does not start: {said}", "Ubuntu's belongs to one kernel: install linux-tools-$(uname -r)")
     for event in events:
         probe = Command(("perf", "record", "-e", event, "-o", os.devnull, "--", "true"))
         if shell.run(probe, check=False, timeout_s=20).returncode == 0:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
-from fakes import FakeProgress, FakeShell, Output
+from fakes import DiskUsage, FakeProgress, FakeShell, Output
 
 from upshift.errors import NotTested
 from upshift.server import mtr
@@ -197,3 +198,16 @@ def test_tests_that_there_are_not(
         (tmp_path / file).touch()
     assert mtr.unknown_tests(tests, None) == without_source
     assert mtr.unknown_tests(tests, tmp_path) == with_source
+
+
+def test_data_in_memory_only_where_all_workers_have_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's /dev/shm has 64 MB by default, and MTR looks at no room."""
+    monkeypatch.setattr(mtr, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(900_000_000))
+    shadow = tmp_path / "stage" / "mtr"
+    memory = mtr.memory_folder(shadow, 2)
+    assert memory is not None and memory.parent == tmp_path and memory.is_dir()
+    # Another shadow's is another's; what a kill has left is known by its name.
+    assert mtr.memory_folder(tmp_path / "other" / "mtr", 2) != memory and mtr.memory_folder(shadow, 2) is None
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(64_000_000))
+    assert mtr.memory_folder(tmp_path / "third", 2) is None

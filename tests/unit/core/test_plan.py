@@ -483,15 +483,18 @@ def test_the_documents_name_recipes_that_there_are() -> None:
         assert f"`{name}`" in text and find_recipe(name)
 
 
-def test_what_earlier_runs_keep_of_the_work_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+def test_what_the_run_that_is_resumed_has_filled_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UPSHIFT_NEEDED_DISK_BYTES", "5000300000")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(5_000_000_000))
-    kept = tmp_path / "stages" / "plain-build-0" / "tree"
-    kept.mkdir(parents=True)
-    (kept / "mysqld").write_bytes(bytes(200_000))
-    with pytest.raises(NotEnoughRoom):
+    (tmp_path / "mysqld").write_bytes(bytes(400_000))
+    with pytest.raises(NotEnoughRoom) as caught:
         prepared()
-    (tmp_path / "sources" / "mysql").mkdir(parents=True)
-    (tmp_path / "sources" / "mysql" / "sql.cc").write_bytes(bytes(200_000))
-    assert prepared()
+    assert "UPSHIFT_NEEDED_DISK_BYTES" in caught.value.hint
+    assert prepare(Options(), allow_install=False, say=lambda _text: None, kept=[tmp_path])
+
+
+def test_a_cache_whose_path_mysqls_tests_would_split_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "a b"))
+    with pytest.raises(UsageError, match="white space") as caught:
+        prepared()
+    assert "UPSHIFT_CACHE" in caught.value.hint

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from fakes import DiskUsage, FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
+from upshift import door
 from upshift.door import versions_of
 from upshift.errors import LoadFailed, MissingTool, NotEnoughRoom, ServerFailed, UsageError
 from upshift.server import data, instance
@@ -347,4 +348,31 @@ def test_a_mariadb_is_refused_before_the_work() -> None:
     binary = Path("/bin/true")
     shell = FakeShell({f"{binary} --version": Output(f"{binary}  Ver 10.11.14-MariaDB-0+deb12u2 for debian-linux-gnu")})
     with pytest.raises(UsageError, match="--baseline: /bin/true is a MariaDB"):
-        versions_of(shell, lambda _program: FakeKind(), {"--baseline": Program(kind="fake", binary=binary)})
+        versions_of(shell, lambda _program: FakeKind(), {"--baseline": Program(kind="mysql", binary=binary)})
+
+
+@pytest.mark.parametrize(
+    ("enabled", "local", "refused"), [("Y", "", True), ("Y", "{cache}/** mrwkl,", False), ("N", "", False), ("", "", False)]
+)
+def test_a_server_that_apparmor_keeps_out_of_the_cache_is_refused(
+    enabled: str, local: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers `--version`, and would fail at its data folder, after all builds."""
+    monkeypatch.setenv("UPSHIFT_CACHE", "/home/me/.cache/upshift")
+    server = tmp_path / "mysqld"
+    server.touch()
+    name = str(server).strip("/").replace("/", ".")
+    files = {
+        "sys/module/apparmor/parameters/enabled": enabled,
+        f"etc/apparmor.d/{name}": "profile",
+        f"etc/apparmor.d/local/{name}": local.format(cache="/home/me/.cache/upshift"),
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    if not refused:
+        door.refuse_confined("--baseline", server, tmp_path)
+        return
+    with pytest.raises(UsageError, match="AppArmor's profile") as error:
+        door.refuse_confined("--baseline", server, tmp_path)
+    assert f"local/{name}" in error.value.hint and "apparmor_parser -r" in error.value.hint

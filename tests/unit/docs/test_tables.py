@@ -160,7 +160,7 @@ def test_a_row_that_died_or_is_the_same_says_so() -> None:
 
 def test_what_a_study_recommends_is_what_was_confirmed() -> None:
     assert lines("confirmed", study_result()) == [
-        "Nothing to recommend: some factors made the figure better, and no set of them beyond what chance does."
+        "Nothing to recommend: some factors made the figure better, but no set of them beyond what chance does."
     ]
     recommended = {"recommended": ("a",), "confirmed": example_study.confirmed()}
     told = lines("confirmed", study_result(**recommended))

@@ -159,7 +159,7 @@ def test_a_missing_or_old_cargo_is_named_before_anything_is_built(version: str |
     machine = Machine(version)
     with pytest.raises(MissingTool) as caught:
         programs.build_programs(machine, say=lambda _: None)  # type: ignore[arg-type]
-    assert "1.85" in caught.value.hint
+    assert "1.88" in caught.value.hint
     assert machine.built == []
 
 

@@ -13,7 +13,7 @@ from upshift.stack.evidence import Statement
 from upshift.stack.proof import NotProvableError
 from upshift.stack.prove import refuse_forged
 from upshift.stack.read import read_evidence
-from upshift.stack.suspects.model import Finding
+from upshift.stack.suspects.model import Finding, Unseen
 from upshift.stack.suspects.rules import judge
 from upshift.stack.suspects.thresholds import Thresholds
 from upshift.stack.timeline import open_timeline
@@ -416,3 +416,20 @@ def test_an_empty_trace_has_no_time(tmp_path: Path) -> None:
     story.connection()
     evidence = read_evidence(story.export(tmp_path))
     assert (evidence.budget.total_us, evidence.budget.share(5), evidence.statements) == (0, 0.0, ())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_in_a_masked_trace_texts_with_literals_are_not_taken_for_repeated(masked: bool, tmp_path: Path) -> None:
+    """A literal of one length looks like another: C13 would be reported as C1."""
+    story = Story(masked=masked) if masked else Story()
+    app = story.connection()
+    for number in range(100, 150):
+        text = "SELECT a FROM t WHERE id = 999" if masked else f"SELECT a FROM t WHERE id = {number}"
+        app.prepares(text, wait_us=100)
+        app.executes(text)
+    seen = read_evidence(story.export(tmp_path))
+    judged = {each.suspect: each for each in judge(seen, Thresholds()) if each.suspect in ("C1", "C13")}
+    if masked:
+        assert isinstance(judged["C1"], Unseen) and isinstance(judged["C13"], Unseen)
+    else:
+        assert isinstance(judged["C13"], Finding) and not isinstance(judged["C1"], Finding)

@@ -50,7 +50,7 @@ def test_each_row_fills_and_samples_the_same_workloads_and_trains_on_its_own(
     monkeypatch.setattr(plan, "prepare", prepare)
     monkeypatch.setattr(plan, "prepare_measuring", lambda *_given, **_named: None)
     study, made = planned(tmp_path, FEEDBACK)
-    _measuring, work_of = _prepared(study, made, 1, allow_install=False)
+    _measuring, work_of = _prepared(study, made, 1, (), allow_install=False)
     works = {arm.name: work_of(arm) for arm in made.arms}
     assert {tuple(each.name for each in work.hot_set_of) for work in works.values()} == {("oltp_read_only", "commit")}
     assert [each.name for each in works["feedback=commit"].train_on] == ["commit"]

@@ -62,7 +62,7 @@ def test_an_old_cargo_is_named_with_the_version_to_install(tmp_path: Path) -> No
 
     cargo = by_name(tmp_path, OldCargo(pmu=False))["cargo"]
     assert (cargo.state, cargo.required) == ("missing", False)
-    assert "Rust 1.85" in cargo.hint
+    assert "Rust 1.88" in cargo.hint
 
 
 def test_a_header_that_is_missing_makes_the_machine_not_ready(tmp_path: Path) -> None:

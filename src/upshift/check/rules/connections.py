@@ -104,10 +104,9 @@ def _open_files(facts: Facts) -> Found | None:
     if limit > max(_LEAST_FILES, 5 * most) or wanted < limit - 1:
         return None
     told = f"The server may open {limit:,} files: {most:,} connections and {cache:,} cached tables need {wanted:,}."
-    return Found(
-        evidence=told,
-        settings={"open_files_limit": str(max(_LEAST_FILES, 5 * most, wanted))},
-    )
+    better = max(_LEAST_FILES, 5 * most, wanted)
+    # How many tables the server would cache, if it had not cut the cache, nobody can tell.
+    return Found(evidence=told, settings={"open_files_limit": str(better if better > limit else 2 * limit)})
 
 
 def _lock_wait(facts: Facts) -> Found | None:

@@ -80,7 +80,7 @@ def redundant(facts: Facts) -> Iterator[tuple[Index, Index]]:
             mine = _parts(index)
             longer = [each for each in able if len(each.columns) > len(mine) and _parts(each)[: len(mine)] == mine]
             if longer and not index.unique:
-                yield index, longer[0]
+                yield index, max(longer, key=lambda each: len(each.columns))
 
 
 def _identity(index: Index) -> tuple[str, str, str]:

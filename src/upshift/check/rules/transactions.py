@@ -52,7 +52,8 @@ def _long(facts: Facts) -> Found | None:
     if not long:
         return None
     named = [f"{each.thread or '0 (no connection)'} for {each.age_s:,} s, {each.rows_modified:,} rows changed" for each in long]
-    return Found(evidence=f"Open in InnoDB: {listed(named, 'thread')}.", statements=_ends(long))
+    prepared = "" if all(each.thread for each in long) else " XA COMMIT or XA ROLLBACK ends one that XA RECOVER lists."
+    return Found(evidence=f"Open in InnoDB: {listed(named, 'thread')}.{prepared}", statements=_ends(long))
 
 
 def _ends(transactions: Iterable[Transaction]) -> tuple[str, ...]:

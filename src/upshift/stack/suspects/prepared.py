@@ -12,7 +12,10 @@ _AT_ONCE = " PostgreSQL answers a prepare together with the execution in its fli
 
 def prepares_each_time(evidence: Evidence, thresholds: Thresholds) -> Outcome:
     """C1: the same connection prepares the same text again."""
-    guilty = [each for each in evidence.statements if ratio(each.prepares_again, each.executes or 1) > thresholds["C1.share"]]
+    repeated = [each for each in evidence.statements if ratio(each.prepares_again, each.executes or 1) > thresholds["C1.share"]]
+    guilty = [each for each in repeated if not (evidence.trace.masked and each.prepares_with_literals)]
+    if repeated and not guilty:
+        return unseen("C1", "the trace is masked: texts whose literals have one length look alike")
     if not guilty:
         again = sum(each.prepares_again for each in evidence.statements)
         executes = sum(each.executes for each in evidence.statements)
