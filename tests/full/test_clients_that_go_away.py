@@ -1,4 +1,4 @@
-"""A client that goes away without a word, on stock and on a patched server: neither takes it for one that said nothing too long."""
+"""A client that goes away without a word: stock and patched servers do not take it for one that was idle for too long."""
 
 from __future__ import annotations
 
