@@ -35,7 +35,7 @@ def test_a_client_that_goes_away_has_not_been_idle_too_long(variable: str, waits
             with leaver.cursor() as asked:
                 asked.execute(waits)
                 asked.execute("SELECT 1")
-            leaver._force_close()
+            leaver._force_close()  # type: ignore[attr-defined]
             deadline = time.monotonic() + _NOTED_WITHIN_S
             while "Aborted connection" not in (said := data.with_suffix(".log").read_text(errors="replace")):
                 assert "IO-layer timeout" not in said, said[-1500:]
