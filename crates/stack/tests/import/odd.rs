@@ -131,3 +131,20 @@ fn a_slow_log_of_percona_server_is_read() {
         "{lacks}"
     );
 }
+
+/// A backslash before a quote escapes it on MySQL alone.
+#[test]
+fn a_masked_log_of_postgres_has_no_values_behind_a_backslash() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let log = "2026-11-23 07:50:22.926 UTC [7] LOG:  duration: 0.100 ms  \
+        statement: INSERT INTO f (path, card) VALUES ('C:\\', 'CARD 4111222233334444 alice')\n";
+    fs::write(&path, log).expect("room");
+    let imported = whole(&path, "postgres", &["--mask"]);
+    let insert = imported.one("INSERT");
+    assert_eq!(
+        insert["sql"],
+        "INSERT INTO f (path, card) VALUES ('<text of 5 bytes>', '<text of 29 bytes>')"
+    );
+    assert_eq!(insert["backslash_escapes"], false);
+}

@@ -136,11 +136,12 @@ impl Exchange {
         }
     }
 
-    /// Give it a statement as a file has it, with its parameters. Text and parameters are bounded, and left out where they may have a
+    /// Give it a statement as a file has it, with its parameters, in a session that reads it in that way. Text and parameters are bounded, and left out where they may have a
     /// secret, as those of a stream are.
     pub fn state(&mut self, dialect: Dialect, sent: &[u8], parameters: Option<Parameters>) {
         let kept = &sent[..sent.len().min(TEXT_BYTES_MAX)];
         let (text, is_secret) = Text::of(dialect, kept, sent.len() as u64);
+        self.backslash_escapes = dialect.backslash_escapes;
         self.verb = Some(verb(dialect, kept));
         self.text = Some(text);
         self.parameters = parameters.map(|mut parameters| {
