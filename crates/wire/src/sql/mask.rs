@@ -20,11 +20,11 @@ pub fn has_secret(sql: &[u8]) -> bool {
 }
 
 /// The statement with `'<text of 5 bytes>'` for each text and `999.99` for each number, and without its comments. It has the digest of
-/// the statement. What is masked already stays as it is.
+/// the statement. What is masked already stays as it is. Where the character set decides how to read on, a `?` stands for the rest.
 #[must_use]
 pub fn mask(dialect: impl Into<Dialect>, sql: &[u8]) -> Vec<u8> {
     let mut masked = Vec::with_capacity(sql.len());
-    for token in Tokens::new(dialect.into(), sql) {
+    for token in Tokens::sure(dialect.into(), sql) {
         put(&mut masked, token);
     }
     masked
@@ -34,7 +34,7 @@ pub fn mask(dialect: impl Into<Dialect>, sql: &[u8]) -> Vec<u8> {
 /// was seen: a text with a backslash is cut before its first literal.
 pub(crate) fn mask_secret(dialect: Dialect, sql: &[u8]) -> Vec<u8> {
     let mut masked = Vec::with_capacity(sql.len());
-    for token in Tokens::new(dialect, sql) {
+    for token in Tokens::sure(dialect, sql) {
         if token.kind == Kind::Text && sql.contains(&b'\\') {
             masked.push(b'?');
             break;
@@ -133,6 +133,38 @@ mod tests {
         let escaped = b"SET PASSWORD = 'a\\' b', 'c'";
         let dialect = Family::Mysql.into();
         assert_eq!(mask_secret(dialect, escaped), b"SET PASSWORD = ?");
+    }
+
+    #[test]
+    fn what_a_character_set_decides_is_left_out() {
+        // In gbk each of these is one character, and the quote behind it ends the text.
+        for sql in [
+            &b"INSERT INTO f VALUES (1, '\xD5\x5C', 'CARD4111222233334444 alice')"[..],
+            b"INSERT INTO f VALUES (1, '\xD5\x5C\x5C', 'CARD4111222233334444 alice')",
+        ] {
+            let masked = mask(Family::Mysql, sql);
+            assert_eq!(masked, b"INSERT INTO f VALUES (9, ?");
+            let lossy = String::from_utf8_lossy(sql);
+            let digest = digest_text(Family::Mysql, &lossy);
+            assert_eq!(
+                digest,
+                digest_text(Family::Mysql, "INSERT INTO f VALUES (9, ?")
+            );
+            // As a printed trace has it.
+            assert_eq!(mask(Family::Mysql, lossy.as_bytes()), masked);
+        }
+        // There a backtick opens no name, either.
+        let named = b"SELECT \xD5\x60 FROM t WHERE a = 'alice'";
+        assert_eq!(mask(Family::Mysql, named), b"SELECT \xD5?");
+        let secret = b"SET \xD5\x60 = 1, PASSWORD = 'alice'";
+        assert_eq!(mask_secret(Family::Mysql.into(), secret), b"SET \xD5?");
+        // UTF-8 and what has no such byte are read to their end.
+        assert_eq!(
+            text(Family::Mysql, "SELECT 'é\\'', 1"),
+            "SELECT '<text of 6 bytes>', 9"
+        );
+        let plain = b"SELECT '\xD5\xD6', 1";
+        assert_eq!(mask(Family::Mysql, plain), b"SELECT '<text of 4 bytes>', 9");
     }
 
     proptest! {

@@ -31,6 +31,12 @@ pub(super) struct Token<'a> {
     pub(super) bytes: &'a [u8],
 }
 
+/// Stands for what a session can read in two ways.
+const REST: Token<'static> = Token {
+    kind: Kind::Parameter,
+    bytes: b"?",
+};
+
 impl Token<'_> {
     pub(super) fn is(&self, sign: &[u8]) -> bool {
         self.kind == Kind::Sign && self.bytes == sign
@@ -77,6 +83,15 @@ impl<'a> Tokens<'a> {
             last: None,
             inside_version: false,
         }
+    }
+
+    /// The tokens up to what a session can read in two ways, and a `?` for that and the rest.
+    pub(super) fn sure(dialect: Dialect, sql: &'a [u8]) -> impl Iterator<Item = Token<'a>> {
+        let mut sure = Some(sure_bytes(sql));
+        Self::new(dialect, sql).map_while(move |token| {
+            sure = sure?.checked_sub(token.bytes.len());
+            Some(sure.map_or(REST, |_| token))
+        })
     }
 
     fn classify(&self) -> (Kind, usize) {
@@ -212,6 +227,19 @@ impl<'a> Iterator for Tokens<'a> {
             _ => self.last = Some(token),
         }
         Some(token)
+    }
+}
+
+/// How much of a statement any character set reads alike. In gbk, gb18030, big5, sjis and cp932 the second byte of a character can be a
+/// backslash or a backtick, and a trace does not say which set holds. What is not UTF-8 may be in one of these, or was, where U+FFFD
+/// stands for its bytes.
+fn sure_bytes(sql: &[u8]) -> usize {
+    let is_unsure = |pair: &[u8]| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`');
+    match sql.windows(2).position(is_unsure) {
+        Some(at) if std::str::from_utf8(sql).map_or(true, |text| text.contains('\u{FFFD}')) => {
+            at + 1
+        }
+        _ => sql.len(),
     }
 }
 
