@@ -13,6 +13,7 @@ use super::event::{Event, Request};
 /// A connection whose end was not seen.
 struct Connection {
     number: u32,
+    facts: SessionFacts,
     transactions: Transactions,
     state: State,
     /// When its last request ended.
@@ -105,6 +106,8 @@ pub(super) struct Sessions<'a> {
     /// The version that the log said last.
     version: String,
     open: HashMap<String, Connection>,
+    /// Clients of sessions that have not begun here.
+    clients: HashMap<String, String>,
     /// When the last request ended, of all.
     pub(super) last_ns: u64,
     pub(super) connections: u64,
@@ -119,6 +122,7 @@ impl<'a> Sessions<'a> {
             family,
             version,
             open: HashMap::new(),
+            clients: HashMap::new(),
             last_ns: 0,
             connections: 0,
             requests: 0,
@@ -132,20 +136,18 @@ impl<'a> Sessions<'a> {
                 self.ended(&session, at_ns);
                 self.connection(session, at_ns, false);
             }
-            Event::Named { session, client } => {
-                if let Some(known) = self.open.get(&session) {
-                    let facts = SessionFacts {
-                        server_version: self.version.clone(),
-                        client: Some(client),
-                        began_ns: known.before_ns,
-                        ready_ns: known.before_ns,
-                        ..SessionFacts::default()
-                    };
-                    let number = known.number;
+            Event::Named { session, client } => match self.open.get_mut(&session) {
+                Some(known) => {
+                    known.facts.server_version.clone_from(&self.version);
+                    known.facts.client = Some(client);
+                    let facts = Box::new(known.facts.clone());
                     self.writer
-                        .observed(number, &Observed::Session(Box::new(facts)));
+                        .observed(known.number, &Observed::Session(facts));
                 }
-            }
+                None => {
+                    self.clients.insert(session, client);
+                }
+            },
             Event::Request { session, request } => self.request(session, request),
             Event::Ended { session, at_ns } => self.ended(&session, at_ns),
         }
@@ -156,19 +158,21 @@ impl<'a> Sessions<'a> {
         let number = self.writer.connected(at_ns, joined_late);
         let facts = SessionFacts {
             server_version: self.version.clone(),
+            client: self.clients.remove(&session),
             joined_late,
             began_ns: at_ns,
             ready_ns: at_ns,
             ..SessionFacts::default()
         };
         self.writer
-            .observed(number, &Observed::Session(Box::new(facts)));
+            .observed(number, &Observed::Session(Box::new(facts.clone())));
         self.connections += 1;
         self.last_ns = self.last_ns.max(at_ns);
         self.open.insert(
             session,
             Connection {
                 number,
+                facts,
                 transactions: Transactions::default(),
                 state: State::NEW,
                 before_ns: at_ns,
@@ -177,6 +181,7 @@ impl<'a> Sessions<'a> {
     }
 
     fn ended(&mut self, session: &str, at_ns: u64) {
+        self.clients.remove(session);
         if let Some(known) = self.open.remove(session) {
             let at_ns = at_ns.max(known.before_ns);
             self.last_ns = self.last_ns.max(at_ns);

@@ -148,3 +148,25 @@ fn a_masked_log_of_postgres_has_no_values_behind_a_backslash() {
     );
     assert_eq!(insert["backslash_escapes"], false);
 }
+
+/// Without `log_connections` a session begins with its first request, whose prefix has the name.
+#[test]
+fn a_client_of_postgres_is_known_without_its_login() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let line = |app: &str, what: &str| format!("2026-11-23 07:50:22 UTC [7] app={app} {what}\n");
+    let lines = [
+        line("psql", "LOG:  duration: 0.000 ms  statement: SELECT 1"),
+        line("shop", "ERROR:  division by zero"),
+        line("shop", "STATEMENT:  SELECT 1/0"),
+    ];
+    fs::write(&path, lines.concat()).expect("room");
+    let imported = whole(&path, "postgres", &["--prefix", "%m [%p] app=%a "]);
+    let sessions = imported.records.iter();
+    let named: Vec<_> = sessions
+        .filter(|record| record["record"] == "session")
+        .map(|record| (record["client"].as_str(), record["joined_late"].as_bool()))
+        .collect();
+    let expected = ["psql", "shop"].map(|name| (Some(name), Some(true)));
+    assert_eq!(named, expected);
+}

@@ -40,6 +40,23 @@ struct Session {
     bound: Option<(Vec<u8>, u64)>,
 }
 
+impl Session {
+    /// Tell of a client's name that is new.
+    fn named(&mut self, message: &Message, tell: &mut Tell<'_>) -> Result<(), Failure> {
+        let Some(client) = &message.client else {
+            return Ok(());
+        };
+        if self.client.as_ref() == Some(client) {
+            return Ok(());
+        }
+        self.client = Some(client.clone());
+        tell(Event::Named {
+            session: message.session.clone(),
+            client: client.clone(),
+        })
+    }
+}
+
 /// Makes events of messages.
 #[derive(Default)]
 pub(super) struct Messages {
@@ -110,12 +127,7 @@ impl Messages {
         });
         let said = timed.map_or(message.text.as_slice(), |(_, what)| what);
         let known = self.sessions.entry(message.session.clone()).or_default();
-        if message.client.is_some() && known.client != message.client {
-            known.client.clone_from(&message.client);
-            let session = message.session.clone();
-            let client = message.client.clone().unwrap_or_default();
-            tell(Event::Named { session, client })?;
-        }
+        known.named(&message, tell)?;
         if let (Some((lasted_ns, _)), true) = (timed, said.is_empty()) {
             match known.begun.take() {
                 Some(mut request) => {
@@ -167,6 +179,7 @@ impl Messages {
             return Ok(());
         }
         let known = self.sessions.entry(message.session.clone()).or_default();
+        known.named(&message, tell)?;
         known.bound = None;
         let begun = known.begun.take();
         if message.statement.is_empty() {
