@@ -8,7 +8,7 @@ use wire::passive::{
 };
 use wire::{Dialect, Family};
 
-use super::event::{Event, Request};
+use super::event::{Event, Request, When};
 
 /// A connection whose end was not seen.
 struct Connection {
@@ -197,8 +197,15 @@ impl<'a> Sessions<'a> {
         let Some(known) = self.open.get_mut(&session) else {
             return;
         };
-        let (began_ns, ended_ns) = request.when.placed_ns(known.before_ns);
+        let (placed_ns, ended_ns) = request.when.placed_ns(known.before_ns);
+        let began_ns = match request.when {
+            // It may have waited for a lock all the time since the request before.
+            When::Failed(_) if known.state.open => known.before_ns,
+            _ => placed_ns,
+        };
         let mut exchange = Exchange::new(request.kind, began_ns);
+        // Nobody says how much of that was the client's: it is untold.
+        exchange.request_end_ns = placed_ns;
         exchange.answer_ns = ended_ns.map(|ended_ns| (ended_ns, ended_ns));
         match request.text {
             Some(text) if request.kind == Kind::InitDb => {

@@ -170,3 +170,40 @@ fn a_client_of_postgres_is_known_without_its_login() {
     let expected = ["psql", "shop"].map(|name| (Some(name), Some(true)));
     assert_eq!(named, expected);
 }
+
+/// With `log_min_duration_statement` an error's line has no duration, and the usual prefix no SQLSTATE.
+#[test]
+fn time_before_an_error_of_postgres_is_not_the_clients() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let line = |at: &str, what: &str| format!("2026-11-23 07:50:{at} UTC [7] {what}\n");
+    let lines = [
+        line("22.000", "LOG:  duration: 0.000 ms  statement: BEGIN"),
+        line("23.000", "ERROR:  deadlock detected"),
+        line("23.000", "DETAIL:  Process 7 waits."),
+        line("23.000", "STATEMENT:  UPDATE a SET x = 1"),
+        line("24.000", "LOG:  duration: 0.000 ms  statement: ROLLBACK"),
+        line("26.000", "ERROR:  canceling statement due to lock timeout"),
+        line("26.000", "STATEMENT:  UPDATE b SET x = 1"),
+    ];
+    fs::write(&path, lines.concat()).expect("room");
+    let imported = whole(&path, "postgres", &[]);
+    let us = |each: &serde_json::Value, name: &str| each[name].as_u64().expect("a time") / 1000;
+    let first = imported.one("UPDATE a");
+    let times = [
+        "request_ns",
+        "request_end_ns",
+        "first_byte_ns",
+        "last_byte_ns",
+    ];
+    let began_us = us(first, "request_ns");
+    assert_eq!(
+        times.map(|name| us(first, name) - began_us),
+        [0, 1_000_000, 1_000_000, 1_000_000]
+    );
+    assert_eq!(first["error"]["sqlstate"], "40P01");
+    // Outside of a transaction nobody says when it began.
+    let second = imported.one("UPDATE b");
+    assert_eq!(us(second, "request_ns"), us(second, "last_byte_ns"));
+    assert_eq!(second["error"]["sqlstate"], "55P03");
+}

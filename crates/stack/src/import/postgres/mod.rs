@@ -190,7 +190,10 @@ impl Messages {
         }
         let error = Some(ServerError {
             code: 0,
-            sqlstate: message.sqlstate,
+            sqlstate: match message.sqlstate.is_empty() {
+                true => sqlstate(&message.text).to_owned(),
+                false => message.sqlstate,
+            },
         });
         let mut request = match begun {
             Some(begun) if begun.text.as_deref() == Some(&message.statement) => {
@@ -209,6 +212,19 @@ impl Messages {
         request.error = error;
         tell(request_of(&message.session, request))
     }
+}
+
+/// The SQLSTATE of an error whose line has none, as far as its words say it. Of the others only waits and conflicts matter.
+fn sqlstate(words: &[u8]) -> &'static str {
+    let known: [(&[u8], &str); 5] = [
+        (b"deadlock detected", "40P01"),
+        (b"could not serialize access", "40001"),
+        (b"canceling statement due to lock timeout", "55P03"),
+        (b"could not obtain lock on ", "55P03"),
+        (b"canceling statement due to statement timeout", "57014"),
+    ];
+    let found = known.iter().find(|(begin, _)| words.starts_with(begin));
+    found.map_or("", |(_, sqlstate)| sqlstate)
 }
 
 fn request_of(session: &str, request: Request) -> Event {
