@@ -6,6 +6,7 @@ use trace::TraceWriter;
 use wire::passive::{
     Exchange, Kind, Observed, Parameters, SessionFacts, Totals, Transactions, Verb,
 };
+use wire::sql::{autocommit, is_of_temporary};
 use wire::{Dialect, Family};
 
 use super::event::{Event, Request, When};
@@ -54,16 +55,21 @@ impl State {
                 true if !has_word(text, "NO") => opened,
                 _ => closed,
             },
-            (_, Some(Verb::Set)) if family == Family::Mysql => match autocommit(text) {
-                Some(true) => Self::NEW,
-                Some(false) => Self {
-                    autocommit: false,
-                    ..self
-                },
-                None => self,
-            },
+            (_, Some(Verb::Set)) if family == Family::Mysql => {
+                match autocommit(family.into(), text) {
+                    // MySQL commits where it was off.
+                    Some(true) if !self.autocommit => Self::NEW,
+                    Some(autocommit) => Self { autocommit, ..self },
+                    None => self,
+                }
+            }
             // MySQL commits before and after it.
-            (_, Some(Verb::Ddl)) if family == Family::Mysql => closed,
+            (_, Some(Verb::Ddl)) if family == Family::Mysql => {
+                match is_of_temporary(family.into(), text) {
+                    true => self,
+                    false => closed,
+                }
+            }
             (
                 _,
                 Some(
@@ -79,18 +85,6 @@ impl State {
             _ => self,
         }
     }
-}
-
-/// What SET makes of autocommit.
-fn autocommit(text: &[u8]) -> Option<bool> {
-    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
-    let (_, rest) = text.split_once("autocommit")?;
-    let value = rest.trim_start_matches(|sign: char| sign.is_whitespace() || "`:=".contains(sign));
-    Some(
-        !["0", "off", "false"]
-            .iter()
-            .any(|off| value.starts_with(off)),
-    )
 }
 
 fn has_word(text: &[u8], word: &str) -> bool {
@@ -275,6 +269,13 @@ mod tests {
             ("DROP TABLE t", false, false),
             ("SELECT a FROM t", true, false),
             ("SET autocommit=1", false, true),
+            ("BEGIN", true, true),
+            ("SET autocommit=1", true, true),
+            ("SET @old = @@autocommit", true, true),
+            ("CREATE TEMPORARY TABLE a (b INT)", true, true),
+            ("DROP TEMPORARY TABLE a", true, true),
+            ("CREATE TABLE a (b INT)", false, true),
+            ("SET autocommit='OFF'", false, false),
         ] {
             state = after(state, mysql, sql);
             assert_eq!((state.open, state.autocommit), (open, autocommit), "{sql}");

@@ -6,6 +6,7 @@ mod database;
 mod digest;
 mod mask;
 mod parameters;
+mod session;
 mod token;
 mod verb;
 
@@ -14,4 +15,5 @@ pub use database::used_database;
 pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
 pub use mask::{has_secret, mask};
+pub use session::{autocommit, is_of_temporary};
 pub use verb::{Verb, verb};
