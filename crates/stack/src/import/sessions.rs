@@ -6,7 +6,7 @@ use trace::TraceWriter;
 use wire::passive::{
     Exchange, Kind, Observed, Parameters, SessionFacts, Totals, Transactions, Verb,
 };
-use wire::sql::{autocommit, is_of_temporary};
+use wire::sql::{autocommit, is_of_temporary, statements, verb};
 use wire::{Dialect, Family};
 
 use super::event::{Event, Request, When};
@@ -42,12 +42,18 @@ impl State {
             Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Copy
         );
         let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
+        let several =
+            family == Family::Postgres && exchange.kind == Kind::Query && text.contains(&b';');
+        let (verb, text) = match several.then(|| last_of_transactions(text)).flatten() {
+            Some((verb, text)) => (Some(verb), text),
+            None => (exchange.verb, text),
+        };
         let closed = Self {
             open: false,
             ..self
         };
         let opened = Self { open: true, ..self };
-        match (exchange.kind, exchange.verb) {
+        match (exchange.kind, verb) {
             (Kind::ChangeUser | Kind::ResetConnection, _) => Self::NEW,
             _ if failed || !runs => self,
             (_, Some(Verb::Begin)) => opened,
@@ -85,6 +91,13 @@ impl State {
             _ => self,
         }
     }
+}
+
+/// The last statement of a PostgreSQL client's text that begins or ends a transaction.
+fn last_of_transactions(text: &[u8]) -> Option<(Verb, &[u8])> {
+    let all = statements(Family::Postgres, text).into_iter().rev();
+    all.map(|each| (verb(Family::Postgres, each), each))
+        .find(|(verb, _)| matches!(verb, Verb::Begin | Verb::Commit | Verb::Rollback))
 }
 
 fn has_word(text: &[u8], word: &str) -> bool {
@@ -286,5 +299,16 @@ mod tests {
         };
         assert!(after(begun, Family::Postgres, "DROP TABLE t").open);
         assert!(!after(begun, Family::Postgres, "END").open);
+        for (sql, open) in [
+            ("BEGIN; UPDATE a SET x = 2; COMMIT", false),
+            ("BEGIN; UPDATE a SET x = 'chain'; COMMIT;", false),
+            ("ROLLBACK; BEGIN", true),
+            ("SELECT 1; COMMIT AND CHAIN", true),
+            ("SELECT 1; START TRANSACTION; SELECT 2", true),
+            ("SELECT ';commit'; ROLLBACK TO a", true),
+        ] {
+            assert_eq!(after(begun, Family::Postgres, sql).open, open, "{sql}");
+        }
+        assert!(after(State::NEW, Family::Postgres, "SELECT 1; BEGIN").open);
     }
 }

@@ -207,3 +207,29 @@ fn time_before_an_error_of_postgres_is_not_the_clients() {
     assert_eq!(us(second, "request_ns"), us(second, "last_byte_ns"));
     assert_eq!(second["error"]["sqlstate"], "55P03");
 }
+
+#[test]
+fn a_text_of_postgres_with_a_whole_transaction_ends_it() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let line = |number: u32, what: &str| {
+        format!(
+            "2026-11-23 07:50:22.00{number} UTC [7] LOG:  duration: 0.1 ms  statement: {what}\n"
+        )
+    };
+    let lines = [
+        line(1, "BEGIN; UPDATE a SET x = 2; COMMIT"),
+        line(2, "SELECT 1"),
+        line(3, "SELECT 2"),
+    ];
+    fs::write(&path, lines.concat()).expect("room");
+    let imported = whole(&path, "postgres", &[]);
+    assert_eq!(
+        imported.requests(),
+        [
+            "0 query BEGIN; UPDATE a SET x = 2; COMMIT",
+            "1 query SELECT 1",
+            "2 query SELECT 2"
+        ]
+    );
+}

@@ -29,7 +29,9 @@ impl Transactions {
         if begins && self.open && exchange.warnings == 0 {
             self.number += 1;
         }
-        let alone = is_statement(exchange);
+        // A text that begins a transaction and leaves none open has a whole one.
+        let is_whole = begins && exchange.in_transaction_after == Some(false);
+        let alone = is_statement(exchange) || is_whole;
         exchange.transaction = if self.open || after || alone {
             Some(self.number)
         } else if exchange.kind == Kind::Fetch {
@@ -101,6 +103,16 @@ mod tests {
             exchange.transaction
         };
         steps.iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_text_with_a_whole_transaction_is_one() {
+        let (query, closed) = (Kind::Query, Some(false));
+        let steps = [
+            (query, Verb::Begin, closed, 0),
+            (query, Verb::Select, closed, 0),
+        ];
+        assert_eq!(numbers(&steps), [Some(0), Some(1)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod digest;
 mod mask;
 mod parameters;
 mod session;
+mod statements;
 mod token;
 mod verb;
 
@@ -16,4 +17,5 @@ pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
 pub use mask::{has_secret, mask};
 pub use session::{autocommit, is_of_temporary};
+pub use statements::statements;
 pub use verb::{Verb, verb};
