@@ -36,6 +36,40 @@ pub(super) struct Said {
     pub(super) sqlstate: String,
 }
 
+/// A name with more blanks is not read; each more makes the search longer.
+const PLACES_MAX: usize = 8;
+
+impl Said {
+    /// With what a part's text says; none where it is no such text.
+    fn with(&self, part: &Part, value: &str) -> Option<Self> {
+        let mut said = self.clone();
+        match part {
+            Part::Time => {
+                let Shown { at_ns, clock } = time(value.trim())?;
+                (said.at_ns, said.clock) = (at_ns, clock);
+            }
+            Part::Epoch => said.at_ns = epoch(value)?,
+            Part::Session => value.clone_into(&mut said.session),
+            Part::Pid => {
+                let pid = value.trim();
+                if pid.is_empty() || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return None;
+                }
+                if said.session.is_empty() {
+                    pid.clone_into(&mut said.session);
+                }
+            }
+            Part::Application => {
+                let named = !value.is_empty() && value != "[unknown]";
+                said.client = named.then(|| value.to_owned());
+            }
+            Part::Sqlstate => value.clone_into(&mut said.sqlstate),
+            Part::Stop | Part::Other | Part::Literal(_) => {}
+        }
+        Some(said)
+    }
+}
+
 impl Prefix {
     /// # Errors
     /// A prefix that names no time, no session, or an unknown escape.
@@ -98,58 +132,55 @@ impl Prefix {
         line: &'a str,
         is_message: impl Fn(&str) -> bool,
     ) -> Option<(Said, &'a str)> {
-        let whole = self.upto(line, self.0.len());
+        let reading = |end: usize, places: usize| Reading {
+            parts: &self.0[..end],
+            places,
+            is_message: &is_message,
+        };
+        let all = self.0.len();
         let stop = self.0.iter().position(|part| *part == Part::Stop);
-        whole
-            .filter(|(_, rest)| is_message(rest))
-            .or_else(|| self.upto(line, stop?).filter(|(_, rest)| is_message(rest)))
+        reading(all, 1)
+            .from(0, line, Said::default())
+            .or_else(|| reading(stop?, 1).from(0, line, Said::default()))
+            .or_else(|| reading(all, PLACES_MAX).from(0, line, Said::default()))
     }
+}
 
-    fn upto<'a>(&self, line: &'a str, end: usize) -> Option<(Said, &'a str)> {
-        let mut said = Said::default();
-        let mut rest = line;
-        let mut is_session = false;
-        for (place, part) in self.0[..end].iter().enumerate() {
-            if let Part::Literal(literal) = part {
-                rest = rest.strip_prefix(literal.as_str())?;
-                continue;
+/// How a line is read.
+struct Reading<'a> {
+    parts: &'a [Part],
+    /// How often the literal behind a name may stand in the name itself, and once.
+    places: usize,
+    is_message: &'a dyn Fn(&str) -> bool,
+}
+
+impl Reading<'_> {
+    /// What the parts from a place on say, and the rest, where that is a message.
+    fn from<'a>(&self, place: usize, rest: &'a str, said: Said) -> Option<(Said, &'a str)> {
+        let part = match self.parts.get(place) {
+            Some(Part::Literal(literal)) => {
+                return self.from(place + 1, rest.strip_prefix(literal.as_str())?, said);
             }
-            let (value, after) = self.value(place, rest)?;
-            match part {
-                Part::Time => {
-                    let Shown { at_ns, clock } = time(value.trim())?;
-                    (said.at_ns, said.clock) = (at_ns, clock);
-                }
-                Part::Epoch => said.at_ns = epoch(value)?,
-                Part::Session => {
-                    value.clone_into(&mut said.session);
-                    is_session = true;
-                }
-                Part::Pid => {
-                    let pid = value.trim();
-                    if pid.is_empty() || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
-                        return None;
-                    }
-                    if !is_session {
-                        pid.clone_into(&mut said.session);
-                    }
-                }
-                Part::Application => {
-                    let named = !value.is_empty() && value != "[unknown]";
-                    said.client = named.then(|| value.to_owned());
-                }
-                Part::Sqlstate => value.clone_into(&mut said.sqlstate),
-                Part::Stop | Part::Other | Part::Literal(_) => {}
-            }
-            rest = after;
+            Some(part) => part,
+            None => return (self.is_message)(rest).then_some((said, rest)),
+        };
+        if let (Part::Application | Part::Other, Some(Part::Literal(literal))) =
+            (part, self.parts.get(place + 1))
+        {
+            let ends = rest.match_indices(literal.as_str()).take(self.places);
+            return ends.map(|(end, _)| end).find_map(|end| {
+                let said = said.with(part, &rest[..end])?;
+                self.from(place + 1, &rest[end..], said)
+            });
         }
-        Some((said, rest))
+        let (value, after) = self.value(place, rest)?;
+        self.from(place + 1, after, said.with(part, value)?)
     }
 
     /// A part's own text, up to the literal that follows, or to where a part of its kind ends.
     fn value<'a>(&self, place: usize, rest: &'a str) -> Option<(&'a str, &'a str)> {
         let ends = |end: usize| Some((&rest[..end], &rest[end..]));
-        match &self.0[place] {
+        match &self.parts[place] {
             Part::Stop => ends(0),
             // A time has blanks and signs of its own: date, clock, zone.
             Part::Time => {
@@ -167,7 +198,7 @@ impl Prefix {
 
     /// Up to the literal behind a part, or to the next blank.
     fn upto_next<'a>(&self, place: usize, rest: &'a str) -> Option<(&'a str, &'a str)> {
-        let end = match self.0.get(place + 1) {
+        let end = match self.parts.get(place + 1) {
             Some(Part::Literal(literal)) => rest.find(literal.as_str())?,
             _ => rest
                 .find(|sign: char| sign.is_ascii_whitespace())
@@ -229,6 +260,27 @@ mod tests {
                 "%m:%c:%p: ",
                 "2026-11-23 08:51:10.254 UTC:6b03f06e.7705:30469: LOG:  x",
                 "6b03f06e.7705",
+                None,
+                "",
+            ),
+            (
+                "%m [%p] app=%a ",
+                "2026-11-23 08:51:10.254 UTC [30469] app=PostgreSQL JDBC Driver LOG:  x",
+                "30469",
+                Some("PostgreSQL JDBC Driver"),
+                "",
+            ),
+            (
+                "%m [%p] %q%u %a,%i ",
+                "2026-11-23 08:51:10.254 UTC [30469] a psql,idle in transaction LOG:  x",
+                "30469",
+                Some("psql"),
+                "",
+            ),
+            (
+                "%m [%p] %q%u %a %i ",
+                "2026-11-23 08:51:10.254 UTC [30469] LOG:  x",
+                "30469",
                 None,
                 "",
             ),
