@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use wire::{BatchWay, Connection, Done, Error, Family, Fetch};
+use wire::{BatchWay, Connection, Done, Error, Family};
 
 use super::answers::Answers;
 use super::canonical::ResultHash;
@@ -20,6 +20,8 @@ use super::trace::Trace;
 use crate::failure::Failure;
 use crate::session::{RowsMode, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
+
+mod check;
 
 /// A trace that is run again. Recorded connection n runs on connection n modulo their number, unless there is no order to keep.
 pub struct Replay {
@@ -181,33 +183,9 @@ impl Workload for Replay {
         &self.kinds
     }
 
-    /// Whether the server takes every statement of the trace.
+    /// Whether the server takes the statements of the trace.
     fn check(&self, connection: &mut dyn Connection) -> anyhow::Result<()> {
-        let mut at = None;
-        for spec in self.statements.iter().filter(|spec| spec.is_preparable()) {
-            let prepared = match spec.use_sql() {
-                Some(sql) if at != spec.database => {
-                    at.clone_from(&spec.database);
-                    connection.query(&sql, Fetch::ALL, &mut ()).map(|_| ())
-                }
-                _ => Ok(()),
-            };
-            let prepared = prepared.and_then(|()| connection.prepare_typed(&spec.sql, &spec.types));
-            match prepared {
-                Ok(statement) => connection.close(statement)?,
-                Err(Error::Server { message, .. }) => {
-                    let message =
-                        format!("the server refuses {} ({}): {message}", spec.name, spec.sql);
-                    let hint = format!(
-                        "make the tables and rows that the recording of {} began with: a copy of that database, or the same prepare",
-                        self.trace.meta.workload
-                    );
-                    return Err(Failure::new(message, hint).into());
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        check::check(&self.trace, &self.statements, connection)
     }
 
     fn client(&self, number: u32, _connections: u32) -> Box<dyn Client> {

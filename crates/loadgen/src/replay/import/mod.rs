@@ -11,7 +11,7 @@ mod tests;
 mod transactions;
 mod ways;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,6 +34,10 @@ pub use self::request::LeftOut;
 
 /// A result tells no more statements apart.
 const STATEMENTS_MAX: usize = Names::STATEMENTS_MAX;
+
+/// A statement that the trace does not list: the transaction that sent it is lost, and is not written.
+const UNLISTED: StatementId = StatementId(u16::MAX);
+const _: () = assert!(STATEMENTS_MAX <= UNLISTED.0 as usize);
 
 /// What an import made.
 #[derive(Debug)]
@@ -72,7 +76,7 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let mut left_out = BTreeMap::new();
     let mut capture = open(from)?;
     let pauses = !capture.begin().lacks(Lack::Gaps);
-    let mut transactions = Transactions::new(&writer, pauses);
+    let mut transactions = Transactions::new(Some(&writer), pauses);
     let mut databases = Databases::default();
     for _ in 0..known.records {
         let Some(record) = next(&mut capture)? else {
@@ -94,8 +98,7 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
                     }
                     asked => asked,
                 };
-                let id_of =
-                    |sent: &Sent| known.ids[&(sent.sql.clone(), sent.sort, database.clone())];
+                let id_of = |sent: &Sent| known.id_of(sent, database.as_ref());
                 if !transactions.take(connection, &exchange, asked, id_of) {
                     *left_out.entry(LeftOut::Refused).or_insert(0) += 1;
                 }
@@ -110,10 +113,10 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
             _ => {}
         }
     }
-    let connections = transactions.finish();
+    let put = transactions.finish();
     Ok(Imported {
         ending: writer.finish()?,
-        connections,
+        connections: put.connections,
         statements: meta.statements.len(),
         left_out,
         whole: known.whole,
@@ -160,6 +163,7 @@ impl Known {
             records: 0,
             whole: false,
         };
+        let mut transactions = Transactions::new(None, false);
         while let Some(record) = next(&mut capture)? {
             known.records += 1;
             match record {
@@ -169,12 +173,18 @@ impl Known {
                         known.version = facts.server_version;
                     }
                 }
-                Record::Closed { connection, .. } => known.databases.closed(connection),
+                Record::Closed { connection, .. } => {
+                    transactions.lose(connection);
+                    known.databases.closed(connection);
+                }
+                Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
+                    transactions.lose(connection);
+                }
                 Record::Connected { .. } => known.connections += 1,
                 Record::Exchange {
                     connection,
                     exchange,
-                } => known.add(connection, &exchange),
+                } => known.add(&mut transactions, connection, &exchange),
                 _ => {}
             }
         }
@@ -187,6 +197,7 @@ impl Known {
             );
             return Err(Failure::new(message, "capture a shorter time").into());
         }
+        known.keep(&transactions.finish().sent);
         if known.ids.is_empty() {
             return Err(Failure::new(
                 format!("{} has no statement that can be replayed", from.display()),
@@ -197,34 +208,66 @@ impl Known {
         Ok(known)
     }
 
-    fn add(&mut self, connection: u32, exchange: &Exchange) {
+    fn add(&mut self, transactions: &mut Transactions, connection: u32, exchange: &Exchange) {
         self.ways.learn(connection, exchange);
+        transactions.passed(connection, exchange);
         let database = self.databases.of(connection).cloned();
         self.databases.passed(connection, exchange);
-        let (Request::Statement(sent), Some(text)) =
-            (request(self.family, exchange), exchange.text.as_ref())
-        else {
-            return;
-        };
-        let key = (sent.sql, sent.sort, database);
+        let asked = request(self.family, exchange);
+        if let (Request::Statement(sent), Some(text)) = (&asked, exchange.text.as_ref()) {
+            self.learn(sent, &text.bytes, database.as_ref());
+        }
+        if !matches!(asked, Request::Leave(_)) {
+            let id_of = |sent: &Sent| self.id_of(sent, database.as_ref());
+            transactions.take(connection, exchange, asked, id_of);
+        }
+    }
+
+    fn learn(&mut self, sent: &Sent, text: &[u8], database: Option<&String>) {
+        let key = (sent.sql.clone(), sent.sort, database.cloned());
         if self.ids.contains_key(&key) {
             return;
         }
-        let number = self.ids.len();
         // One too many is enough to know that there are too many.
-        let id = StatementId(u16::try_from(number).unwrap_or(u16::MAX));
+        let id = StatementId(u16::try_from(self.ids.len()).unwrap_or(u16::MAX));
         let statement = RecordedStatement {
-            name: format!("{}_{}", sent.verb, number + 1),
+            name: sent.verb.to_owned(),
             sql: key.0.clone(),
             database: key.2.clone(),
-            types: sent.types,
+            types: sent.types.clone(),
             first_row: false,
             of_session: sent.of_session,
             way: None,
         };
-        self.statements
-            .push((statement, key.1, (*text.bytes).into()));
+        self.statements.push((statement, key.1, text.into()));
         self.ids.insert(key, id);
+    }
+
+    /// Number and name the statements that a transaction sends, and forget the others: a replay asks its server for all that are listed,
+    /// and one that the captured server refused may be no statement at all.
+    fn keep(&mut self, sent: &HashSet<StatementId>) {
+        let mut numbers = HashMap::new();
+        for (number, mut statement) in (0..).zip(std::mem::take(&mut self.statements)) {
+            let id = StatementId(number);
+            if sent.contains(&id) {
+                numbers.insert(id, StatementId(self.statements.len() as u16));
+                let recorded = &mut statement.0;
+                recorded.name = format!("{}_{}", recorded.name, self.statements.len() + 1);
+                self.statements.push(statement);
+            }
+        }
+        self.ids.retain(|_, id| match numbers.get(id) {
+            Some(number) => {
+                *id = *number;
+                true
+            }
+            None => false,
+        });
+    }
+
+    fn id_of(&self, sent: &Sent, database: Option<&String>) -> StatementId {
+        let key = (sent.sql.clone(), sent.sort, database.cloned());
+        self.ids.get(&key).copied().unwrap_or(UNLISTED)
     }
 
     /// A statement with the way in which the application sent it.

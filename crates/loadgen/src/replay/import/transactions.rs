@@ -1,6 +1,6 @@
 //! Requests of many connections, put together into transactions in the order in which they ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use wire::BatchWay;
@@ -20,7 +20,10 @@ const WRITE: TransactionKind = TransactionKind(1);
 
 /// Takes a capture's requests in the order of their answers.
 pub(super) struct Transactions<'a> {
-    writer: &'a TraceWriter,
+    /// None in the first reading, which asks only what will be sent.
+    writer: Option<&'a TraceWriter>,
+    /// The statements of the transactions that were written.
+    sent: HashSet<StatementId>,
     /// By a connection's number in the capture.
     connections: HashMap<u32, Connection>,
     /// When each transaction ended that was written, rising.
@@ -42,10 +45,19 @@ struct Connection {
     pause_ns: u64,
 }
 
+/// What all of a capture's requests made.
+pub(super) struct Put {
+    /// Connections that sent something.
+    pub(super) connections: u32,
+    /// The statements that a transaction of the trace has.
+    pub(super) sent: HashSet<StatementId>,
+}
+
 /// A transaction that has not ended.
 struct Open {
     began_ns: u64,
     tape: Tape,
+    statements: Vec<StatementId>,
     /// BEGIN stands on the tape.
     is_begun: bool,
     kind: TransactionKind,
@@ -54,9 +66,10 @@ struct Open {
 }
 
 impl<'a> Transactions<'a> {
-    pub(super) fn new(writer: &'a TraceWriter, pauses: bool) -> Self {
+    pub(super) fn new(writer: Option<&'a TraceWriter>, pauses: bool) -> Self {
         Self {
             writer,
+            sent: HashSet::new(),
             pauses,
             connections: HashMap::new(),
             ends_ns: Vec::new(),
@@ -233,23 +246,26 @@ impl<'a> Transactions<'a> {
         let Some(at) = self.connections.get_mut(&connection) else {
             return;
         };
-        if at.open.take().is_some() {
-            self.writer.lost();
+        if let (Some(_), Some(writer)) = (at.open.take(), self.writer) {
+            writer.lost();
         }
         if let (number, Some((before, end_ns))) = (at.number, at.before.take()) {
             self.write(number, before, Ended::Committed, end_ns);
         }
     }
 
-    /// How many connections sent something; what is open is lost.
-    pub(super) fn finish(mut self) -> u32 {
+    /// The capture has ended; what is open is lost.
+    pub(super) fn finish(mut self) -> Put {
         let mut numbers: Vec<u32> = self.connections.keys().copied().collect();
         // What is still to be written stands in the same order every time.
         numbers.sort_unstable();
         for number in &numbers {
             self.lose(*number);
         }
-        numbers.len() as u32
+        Put {
+            connections: numbers.len() as u32,
+            sent: self.sent,
+        }
     }
 
     fn write(&mut self, number: u32, mut open: Open, ended: Ended, end_ns: u64) {
@@ -257,8 +273,10 @@ impl<'a> Transactions<'a> {
         let before = self.ends_ns.partition_point(|end| *end <= open.began_ns);
         let began_us = open.began_ns / 1000;
         let before = before as u64;
-        self.writer
-            .add(number, open.kind, began_us, before, ended, &open.tape);
+        if let Some(writer) = self.writer {
+            writer.add(number, open.kind, began_us, before, ended, &open.tape);
+        }
+        self.sent.extend(open.statements);
         let last = self.ends_ns.last().copied().unwrap_or_default();
         self.ends_ns.push(last.max(end_ns));
     }
@@ -276,6 +294,7 @@ impl Open {
         Self {
             began_ns: 0,
             tape: Tape::default(),
+            statements: Vec::new(),
             is_begun: false,
             kind: READ,
             last: None,
@@ -294,6 +313,7 @@ impl Open {
         if !reads || sent.sort == Sort::Several {
             self.kind = WRITE;
         }
+        self.statements.push(id);
         self.last = Some((sent, id, pause));
     }
 

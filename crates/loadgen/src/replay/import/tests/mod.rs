@@ -2,6 +2,7 @@
 
 mod databases;
 mod growing;
+mod listed;
 mod pauses;
 
 use std::collections::HashMap;
@@ -78,7 +79,7 @@ fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch
     };
     let file = Scratch::new(name);
     let writer = TraceWriter::create(&file.0, &meta, Arc::new(AtomicBool::new(false))).unwrap();
-    let mut transactions = Transactions::new(&writer, pauses);
+    let mut transactions = Transactions::new(Some(&writer), pauses);
     let mut left_out = 0;
     for (connection, exchange) in exchanges {
         transactions.passed(*connection, exchange);
