@@ -62,6 +62,8 @@ pub(crate) struct Asked {
     pub(crate) statements: AtomicU64,
     pub(crate) first_statements: AtomicU64,
     pub(crate) commits: AtomicU64,
+    /// What each connection sent beside SET, in order: a text, or `execute` for any prepared statement.
+    pub(crate) texts: Mutex<Vec<String>>,
     /// Everything that was set, of all connections.
     pub(crate) sets: Mutex<Vec<String>>,
     /// When each statement came.
@@ -131,6 +133,9 @@ impl Connection for FakeServer {
         false
     }
     fn query(&mut self, sql: &str, _fetch: Fetch, _rows: &mut dyn RowSink) -> Result<Done, Error> {
+        if !sql.starts_with("SET ") {
+            self.asked.texts.lock().expect("whole").push(sql.to_owned());
+        }
         match sql {
             "COMMIT" => self.asked.commits.fetch_add(1, Ordering::SeqCst),
             "ROLLBACK" => 0,
@@ -157,6 +162,9 @@ impl Connection for FakeServer {
         _: Fetch,
         _: &mut dyn RowSink,
     ) -> Result<Done, Error> {
+        let mut texts = self.asked.texts.lock().expect("whole");
+        texts.push("execute".to_owned());
+        drop(texts);
         let first = &self.asked.first_statements;
         first.fetch_add(u64::from(statement.id), Ordering::SeqCst);
         self.answer()

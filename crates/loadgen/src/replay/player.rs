@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use wire::passive::Verb;
 use wire::{BatchWay, Connection, Done, Error, Family};
 
 use super::answers::Answers;
@@ -15,7 +16,7 @@ use super::digest::{Answer, Differences, State};
 use super::feed::{Feed, Job, Order};
 use super::pace::Pauses;
 use super::reads;
-use super::tape::Event;
+use super::tape::{Event, Step};
 use super::trace::Trace;
 use crate::failure::Failure;
 use crate::session::{RowsMode, Session, StatementSpec};
@@ -315,6 +316,7 @@ impl Client for Player {
         let last = job.ordinal + job.steps.len() as u64 - 1;
         let mut outcome = self.log_in(session, &mut job).map(|()| Outcome::Committed);
         let mut pauses = Pauses::new(self.shared.choices.pace, session);
+        let begins = job.refused && self.is_alone(&job.steps, session.family());
         for (ordinal, step) in (job.ordinal..).zip(&job.steps) {
             if outcome.is_err() {
                 self.note(ordinal, State::Skipped, Done::default());
@@ -327,7 +329,12 @@ impl Client for Player {
                 self.note(ordinal, State::Session, Done::default());
                 continue;
             }
-            match self.send(session, event) {
+            // Outside of a transaction the statement would commit by itself, and no ROLLBACK would undo it.
+            let begun = match begins && ordinal == last {
+                true => session.begin(),
+                false => Ok(()),
+            };
+            match begun.and_then(|()| self.send(session, event)) {
                 Ok(_) if of_session => self.note(ordinal, State::Session, Done::default()),
                 Ok(done) => {
                     let was_refused = job.refused && ordinal == last;
@@ -395,6 +402,21 @@ impl Player {
             }
             _ => false,
         }
+    }
+
+    /// Whether the last request is a statement without a BEGIN before it that changes all of its rows or none. Several statements of one text
+    /// commit one by one on MySQL, and those of a procedure, too: what came before the refused one has stayed.
+    fn is_alone(&self, steps: &[Step], family: Family) -> bool {
+        let Some(Event::Statement { id, .. } | Event::Batch { id, .. }) =
+            steps.last().map(|step| &step.event)
+        else {
+            return false;
+        };
+        let recorded = &self.shared.trace.meta.statements[usize::from(id.0)];
+        let several = recorded.way.is_some_and(|way| way.several) && family == Family::Mysql;
+        let calls = wire::sql::verb(family, recorded.sql.as_bytes()) == Verb::Call;
+        let begun = steps.iter().any(|step| step.event == Event::Begin);
+        !(recorded.of_session || several || calls || begun)
     }
 
     fn send(&mut self, session: &mut Session, event: &Event) -> Result<Done, Error> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::drive::Arrivals;
 use crate::drive::fakes::{Asked, FakeClock, Faults, against, plan};
+use crate::drive::{Arrivals, Finished};
 use crate::replay::tests::{Scratch, meta};
 use crate::replay::writer::Ended;
 use crate::replay::{Choices, Counts, Order, Pace, Replay, Tape, Trace, TraceWriter};
@@ -36,7 +36,17 @@ fn write(path: &Path) {
 fn replayed(name: &str, reconnect: bool, deadlock_every: u64) -> (Arc<Asked>, u64) {
     let file = Scratch::new(name);
     write(&file.0);
-    let trace = Arc::new(Trace::open(&file.0, false).expect("opens"));
+    let faults = Faults {
+        deadlock_every,
+        ..Faults::default()
+    };
+    let (finished, asked) = replay_of(&file.0, reconnect, faults, Knobs::default());
+    assert_eq!(finished.failure, None);
+    (asked, finished.totals.transactions[0].retries)
+}
+
+fn replay_of(path: &Path, reconnect: bool, faults: Faults, knobs: Knobs) -> (Finished, Arc<Asked>) {
+    let trace = Arc::new(Trace::open(path, false).expect("opens"));
     let choices = Choices {
         order: Order::Serial,
         pace: Pace::Fast,
@@ -49,15 +59,8 @@ fn replayed(name: &str, reconnect: bool, deadlock_every: u64) -> (Arc<Asked>, u6
     };
     let replay = Replay::new(&trace, wire::Family::Mysql, 1, choices).expect("replays");
     let plan = plan(1, Arrivals::Closed, Duration::from_secs(60));
-    let faults = Faults {
-        deadlock_every,
-        ..Faults::default()
-    };
     let clock = Arc::new(FakeClock::default());
-    let knobs = Knobs::default();
-    let (finished, asked) = against(Arc::new(replay), faults, knobs, plan, clock);
-    assert_eq!(finished.failure, None);
-    (asked, finished.totals.transactions[0].retries)
+    against(Arc::new(replay), faults, knobs, plan, clock)
 }
 
 #[test]
@@ -74,4 +77,44 @@ fn a_transaction_that_is_run_again_keeps_its_connection() {
     let (asked, retries) = replayed("logins-again", true, 6);
     assert_eq!((asked.logins.load(Ordering::SeqCst), retries), (2, 1));
     assert_eq!(asked.commits.load(Ordering::SeqCst), 4);
+}
+
+/// What the server was asked by the replay of one refused transaction; it refuses nothing.
+fn undone(name: &str, sql: &str, begins: bool, autocommit: Option<bool>) -> Vec<String> {
+    let file = Scratch::new(&format!("undone-{name}"));
+    let mut meta = meta();
+    sql.clone_into(&mut meta.statements[0].sql);
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(&file.0, &meta, stop).expect("creates");
+    let mut tape = Tape::default();
+    // About the session.
+    tape.statement(StatementId(1), &[]);
+    tape.answered(Counts::default());
+    if begins {
+        tape.begin();
+    }
+    tape.statement(StatementId(0), &[]);
+    tape.answered(Counts::default());
+    writer.add(0, TransactionKind(0), 0, 0, Ended::Refused, &tape);
+    writer.finish().expect("writes");
+    let knobs = Knobs {
+        autocommit,
+        ..Knobs::default()
+    };
+    let (_, asked) = replay_of(&file.0, false, Faults::default(), knobs);
+    let mut texts = asked.texts.lock().expect("whole");
+    std::mem::take(&mut *texts)
+}
+
+#[test]
+fn a_refused_statement_that_succeeds_is_undone() {
+    let insert = "INSERT INTO t VALUES (1)";
+    let bounded = ["SELECT ?", "BEGIN", "execute", "ROLLBACK"];
+    assert_eq!(undone("alone", insert, false, None), bounded);
+    assert_eq!(undone("begun", insert, true, None), bounded);
+    let off = undone("off", insert, false, Some(false));
+    assert_eq!(off, ["SELECT ?", "execute", "ROLLBACK"]);
+    // What a procedure did before it was refused has stayed.
+    let call = undone("call", "CALL p()", false, None);
+    assert_eq!(call, ["SELECT ?", "execute", "ROLLBACK"]);
 }
