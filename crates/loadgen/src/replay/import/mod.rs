@@ -76,7 +76,7 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
     let mut left_out = BTreeMap::new();
     let mut capture = open(from)?;
     let pauses = !capture.begin().lacks(Lack::Gaps);
-    let mut transactions = Transactions::new(Some(&writer), pauses);
+    let mut transactions = Transactions::new(Some(&writer), known.family, pauses);
     let mut databases = Databases::default();
     for _ in 0..known.records {
         let Some(record) = next(&mut capture)? else {
@@ -163,7 +163,7 @@ impl Known {
             records: 0,
             whole: false,
         };
-        let mut transactions = Transactions::new(None, false);
+        let mut transactions = Transactions::new(None, known.family, false);
         while let Some(record) = next(&mut capture)? {
             known.records += 1;
             match record {

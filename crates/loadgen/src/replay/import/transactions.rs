@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use wire::BatchWay;
-use wire::passive::{Exchange, Kind};
+use wire::passive::{Exchange, Kind, Verb};
+use wire::{BatchWay, Family};
 
 use super::request::{Request, Sent};
 use super::ways::Sort;
@@ -22,6 +22,7 @@ const WRITE: TransactionKind = TransactionKind(1);
 pub(super) struct Transactions<'a> {
     /// None in the first reading, which asks only what will be sent.
     writer: Option<&'a TraceWriter>,
+    family: Family,
     /// The statements of the transactions that were written.
     sent: HashSet<StatementId>,
     /// By a connection's number in the capture.
@@ -30,6 +31,10 @@ pub(super) struct Transactions<'a> {
     ends_ns: Vec<u64>,
     /// Whether the times between requests are the client's.
     pauses: bool,
+    /// `PostgreSQL`: connections on which the server skips what comes before the next Sync, because it refused a request.
+    skipping: HashSet<u32>,
+    /// It has skipped the request at hand.
+    is_skipped: bool,
 }
 
 struct Connection {
@@ -61,14 +66,26 @@ struct Open {
     /// BEGIN stands on the tape.
     is_begun: bool,
     kind: TransactionKind,
+    /// Its number in the capture, and when its last request was answered.
+    number: Option<u64>,
+    end_ns: u64,
+    /// `PostgreSQL`: no BEGIN of the client's began it, and the next Sync ends it.
+    is_implicit: bool,
+    /// That Sync has come.
+    is_synced: bool,
+    /// `PostgreSQL`: a request of it was refused. The server refuses all others up to a ROLLBACK TO, and its COMMIT rolls back.
+    is_failed: bool,
     /// The last statement and the pause before it, which go onto the tape when all of its rows have been fetched.
     last: Option<(Sent, StatementId, Duration)>,
 }
 
 impl<'a> Transactions<'a> {
-    pub(super) fn new(writer: Option<&'a TraceWriter>, pauses: bool) -> Self {
+    pub(super) fn new(writer: Option<&'a TraceWriter>, family: Family, pauses: bool) -> Self {
         Self {
             writer,
+            family,
+            skipping: HashSet::new(),
+            is_skipped: false,
             sent: HashSet::new(),
             pauses,
             connections: HashMap::new(),
@@ -82,9 +99,55 @@ impl<'a> Transactions<'a> {
             at.pause_ns += exchange.request_ns.saturating_sub(at.answered_ns);
             at.answered_ns = at.answered_ns.max(end_ns(exchange));
         }
+        if self.family == Family::Postgres {
+            self.passed_postgres(connection, exchange);
+        }
     }
 
-    /// Add a request that has [`Self::passed`]; false where it was refused and its transaction went on without it.
+    /// What `PostgreSQL` makes of a request, also of one that is not in the trace.
+    fn passed_postgres(&mut self, connection: u32, exchange: &Exchange) {
+        let after = exchange.in_transaction_after;
+        let is_refused = exchange.error.is_some();
+        self.is_skipped = is_refused && self.skipping.contains(&connection);
+        // Only what ends with a Sync tells whether a transaction is open.
+        if after.is_some() {
+            self.skipping.remove(&connection);
+        } else if is_refused {
+            self.skipping.insert(connection);
+        }
+        let Some(at) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let number = at.number;
+        if let Some(open) = at.open.take_if(|open| open.has_ended_before(exchange)) {
+            self.end(number, open);
+        } else if let Some(open) = &mut at.open {
+            open.is_failed |= is_refused && (open.is_implicit || after != Some(false));
+            open.is_synced |= open.is_implicit && after == Some(false);
+        }
+    }
+
+    /// A transaction has ended without a request that says so.
+    fn end(&mut self, number: u32, mut open: Open) {
+        if open.is_failed {
+            open.bound();
+        }
+        open.flush();
+        let ended = match open.is_failed {
+            true => Ended::RolledBack,
+            false => Ended::Committed,
+        };
+        match ended {
+            Ended::Committed if open.is_begun => open.tape.commit(),
+            Ended::Committed => {}
+            _ => open.tape.rollback(),
+        }
+        let end_ns = open.end_ns;
+        self.write(number, open, ended, end_ns);
+    }
+
+    /// Add a request that has [`Self::passed`]; false where it was refused and its transaction went on without it, or the
+    /// server skipped it.
     pub(super) fn take(
         &mut self,
         connection: u32,
@@ -108,7 +171,23 @@ impl<'a> Transactions<'a> {
             answered_ns: end_ns(exchange),
             pause_ns: 0,
         });
+        if self.is_skipped {
+            return false;
+        }
         let number = at.number;
+        let is_refused = exchange.error.is_some();
+        let is_postgres = self.family == Family::Postgres;
+        if request == Request::Begin
+            && let Some(open) = at.open.as_mut().filter(|_| is_postgres)
+        {
+            // PostgreSQL only warns. What was to end with a Sync goes on to a COMMIT.
+            if !is_refused {
+                open.bound();
+                open.is_implicit = false;
+                open.number = exchange.transaction;
+            }
+            return !is_refused;
+        }
         if request == Request::Begin
             && let Some(mut before) = at.open.take()
         {
@@ -119,10 +198,16 @@ impl<'a> Transactions<'a> {
             self.write(number, before, Ended::Committed, exchange.request_ns);
             return self.take(connection, exchange, request, id_of);
         }
-        let goes_on = exchange.in_transaction_after == Some(true);
-        let is_refused = exchange.error.is_some();
         let was_open = at.open.is_some();
-        if is_refused && was_open && exchange.in_transaction_after != Some(false) {
+        let goes_on = match exchange.in_transaction_after {
+            // No Sync has come.
+            None if is_postgres => was_open || exchange.transaction.is_some(),
+            after => after == Some(true),
+        };
+        let ends_implicit = matches!(request, Request::Statement(_))
+            && at.open.as_ref().is_some_and(|open| open.is_implicit);
+        let ends = exchange.in_transaction_after == Some(false) || ends_implicit;
+        if is_refused && was_open && !ends {
             return false;
         }
         // The start of a transaction is a time of its own.
@@ -136,6 +221,7 @@ impl<'a> Transactions<'a> {
                 let before = at.before.take().map(|(open, _)| open);
                 let mut open = before.unwrap_or_else(Open::new);
                 open.began_ns = exchange.request_ns;
+                open.number = exchange.transaction;
                 open
             }
         };
@@ -150,16 +236,23 @@ impl<'a> Transactions<'a> {
                 is_refused.then_some(Ended::Refused)
             }
             Request::Commit => {
+                open.bound();
                 open.flush();
                 open.tape.pause(pause);
-                open.tape.commit();
-                Some(if is_refused {
-                    Ended::Refused
+                if open.is_failed && !is_refused {
+                    open.tape.rollback();
+                    Some(Ended::RolledBack)
                 } else {
-                    Ended::Committed
-                })
+                    open.tape.commit();
+                    Some(if is_refused {
+                        Ended::Refused
+                    } else {
+                        Ended::Committed
+                    })
+                }
             }
             Request::Rollback => {
+                open.bound();
                 open.flush();
                 open.tape.pause(pause);
                 open.tape.rollback();
@@ -185,9 +278,17 @@ impl<'a> Transactions<'a> {
                 })
             }
             Request::Statement(sent) => {
-                if goes_on && !open.is_begun {
-                    open.begin();
+                if open.is_implicit {
+                    open.bound();
+                } else if goes_on && !open.is_begun {
+                    // A statement that is alone up to its Sync needs no BEGIN.
+                    open.is_implicit = is_postgres && exchange.in_transaction_after.is_none();
+                    if !open.is_implicit {
+                        open.begin();
+                    }
                 }
+                // ROLLBACK TO: a transaction that has failed takes no other.
+                open.is_failed &= is_refused || exchange.verb != Some(Verb::Savepoint);
                 let id = id_of(&sent);
                 open.add(sent, id, pause);
                 match (is_refused, goes_on) {
@@ -211,7 +312,10 @@ impl<'a> Transactions<'a> {
             }
             Some(ended) if exchange.cursor => at.ended = Some((open, ended, end_ns(exchange))),
             Some(ended) => self.write(number, open, ended, end_ns(exchange)),
-            None => at.open = Some(open),
+            None => {
+                open.end_ns = end_ns(exchange);
+                at.open = Some(open);
+            }
         }
         true
     }
@@ -242,13 +346,24 @@ impl<'a> Transactions<'a> {
 
     /// Nobody knows how the connection's transaction ended.
     pub(super) fn lose(&mut self, connection: u32) {
+        self.skipping.remove(&connection);
         self.close(connection);
         let Some(at) = self.connections.get_mut(&connection) else {
             return;
         };
-        if let (Some(_), Some(writer)) = (at.open.take(), self.writer) {
-            writer.lost();
+        let number = at.number;
+        match at.open.take() {
+            Some(open) if open.is_synced => self.end(number, open),
+            Some(_) => {
+                if let Some(writer) = self.writer {
+                    writer.lost();
+                }
+            }
+            None => {}
         }
+        let Some(at) = self.connections.get_mut(&connection) else {
+            return;
+        };
         if let (number, Some((before, end_ns))) = (at.number, at.before.take()) {
             self.write(number, before, Ended::Committed, end_ns);
         }
@@ -297,14 +412,35 @@ impl Open {
             statements: Vec::new(),
             is_begun: false,
             kind: READ,
+            number: None,
+            end_ns: 0,
+            is_implicit: false,
+            is_synced: false,
+            is_failed: false,
             last: None,
         }
+    }
+
+    /// Whether the server has ended it before a request that belongs to another transaction or to none. A BEGIN before the Sync has a
+    /// number of its own in the capture, and yet goes on with it.
+    fn has_ended_before(&self, exchange: &Exchange) -> bool {
+        let ends_by_itself = self.is_implicit || self.is_failed;
+        let is_another = self.number.is_some() && self.number != exchange.transaction;
+        ends_by_itself && is_another && (self.is_synced || exchange.verb != Some(Verb::Begin))
     }
 
     fn begin(&mut self) {
         self.flush();
         self.tape.begin();
         self.is_begun = true;
+    }
+
+    /// BEGIN before the last statement, which is the first of its transaction, unless there is one already.
+    fn bound(&mut self) {
+        if !self.is_begun {
+            self.tape.begin();
+            self.is_begun = true;
+        }
     }
 
     fn add(&mut self, sent: Sent, id: StatementId, pause: Duration) {

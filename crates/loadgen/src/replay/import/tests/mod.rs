@@ -4,6 +4,7 @@ mod databases;
 mod growing;
 mod listed;
 mod pauses;
+mod postgres;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,11 +48,16 @@ fn refused(mut exchange: Exchange, code: u16) -> Exchange {
 }
 
 /// The trace made of these, and how many requests are not in it because they were refused; the file goes with it.
-fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch, Trace, usize) {
+fn trace_of(
+    family: Family,
+    name: &str,
+    exchanges: &[(u32, Exchange)],
+    pauses: bool,
+) -> (Scratch, Trace, usize) {
     let mut ids: HashMap<String, StatementId> = HashMap::new();
     let mut statements = Vec::new();
     for (_, exchange) in exchanges {
-        if let Request::Statement(sent) = request(Family::Mysql, exchange) {
+        if let Request::Statement(sent) = request(family, exchange) {
             let id = StatementId(ids.len() as u16);
             ids.entry(sent.sql.clone()).or_insert_with(|| {
                 statements.push(RecordedStatement {
@@ -79,11 +85,11 @@ fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch
     };
     let file = Scratch::new(name);
     let writer = TraceWriter::create(&file.0, &meta, Arc::new(AtomicBool::new(false))).unwrap();
-    let mut transactions = Transactions::new(Some(&writer), pauses);
+    let mut transactions = Transactions::new(Some(&writer), family, pauses);
     let mut left_out = 0;
     for (connection, exchange) in exchanges {
         transactions.passed(*connection, exchange);
-        let asked = request(Family::Mysql, exchange);
+        let asked = request(family, exchange);
         let taken = transactions.take(*connection, exchange, asked, |sent| ids[&sent.sql]);
         left_out += usize::from(!taken);
     }
@@ -95,7 +101,15 @@ fn trace_of(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> (Scratch
 
 /// What a trace made of these has, by connection: how many had ended before, whether it was refused, its requests with their texts.
 fn imported(name: &str, exchanges: &[(u32, Exchange)]) -> (Vec<String>, u64, usize) {
-    let (_file, trace, left_out) = trace_of(name, exchanges, true);
+    imported_on(Family::Mysql, name, exchanges)
+}
+
+fn imported_on(
+    family: Family,
+    name: &str,
+    exchanges: &[(u32, Exchange)],
+) -> (Vec<String>, u64, usize) {
+    let (_file, trace, left_out) = trace_of(family, name, exchanges, true);
     let mut reader = trace.reader().unwrap();
     let mut found = Vec::new();
     while let Some(one) = reader.next_transaction().unwrap() {

@@ -1,12 +1,13 @@
 //! Pauses between the requests of captured transactions.
 
+use wire::Family;
 use wire::passive::{Exchange, Kind, Verb};
 
 use super::{query, refused, trace_of};
 
 /// The pauses of each transaction, before each of its requests, in milliseconds.
 fn pauses_ms(name: &str, exchanges: &[(u32, Exchange)], pauses: bool) -> Vec<Vec<u128>> {
-    let (_file, trace, _) = trace_of(name, exchanges, pauses);
+    let (_file, trace, _) = trace_of(Family::Mysql, name, exchanges, pauses);
     let mut reader = trace.reader().unwrap();
     let mut found = Vec::new();
     while let Some(one) = reader.next_transaction().unwrap() {
