@@ -99,7 +99,7 @@ impl Disk {
             self.written.write_all_at(&noise, self.file_bytes)?;
             self.file_bytes += noise.len() as u64;
             // Writing would otherwise fill memory, not the disk, and the wait come later.
-            if self.file_bytes % LEAST_FILE_BYTES == 0 {
+            if self.file_bytes.is_multiple_of(LEAST_FILE_BYTES) {
                 self.written.sync_data()?;
             }
         }

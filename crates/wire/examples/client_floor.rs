@@ -96,7 +96,7 @@ fn main() -> std::io::Result<()> {
     for polls in [false, true] {
         let (began, before_us) = (Instant::now(), cpu_us());
         let mut count = 0u32;
-        while count % 64 != 0 || began.elapsed() < time {
+        while !count.is_multiple_of(64) || began.elapsed() < time {
             stream.write_all(&request)?;
             if polls {
                 wait(&stream);

@@ -21,7 +21,7 @@ fn a_script_does_not_end_at_what_the_dictionary_may_answer_otherwise() {
     let asked = AtomicU64::new(0);
     // Stock does not agree with itself either.
     let stock = move |sql: &str| match sql.contains("SHOW") {
-        true if asked.fetch_add(1, Ordering::Relaxed) % 2 == 0 => Says::Row("b", "1"),
+        true if asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => Says::Row("b", "1"),
         true => Says::Row("c", "1"),
         false if sql.contains("two") => Says::Row("c", "2"),
         false => Says::Fine,

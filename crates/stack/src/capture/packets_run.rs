@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
             let connections = begun.reading.connections().into();
             self.counts.connections.store(connections, Relaxed);
         }
-        let looks = self.number % LOOK == 0 || self.looked.elapsed() >= LOOK_TIME;
+        let looks = self.number.is_multiple_of(LOOK) || self.looked.elapsed() >= LOOK_TIME;
         if looks {
             self.looked = Instant::now();
             self.progress.say(&self.counts);

@@ -58,7 +58,7 @@ impl Survey {
             let shortest = self.shortest_ns.unwrap_or(u64::MAX);
             self.shortest_ns = Some(shortest.min(lasted_ns));
         }
-        self.fine_clock |= request.when.shown_ns() % SECOND_NS != 0;
+        self.fine_clock |= !request.when.shown_ns().is_multiple_of(SECOND_NS);
         self.with_rows += u64::from(request.rows.is_some());
         self.with_affected += u64::from(request.affected.is_some());
         self.with_bytes += u64::from(request.bytes.is_some());

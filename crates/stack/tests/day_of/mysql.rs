@@ -135,7 +135,7 @@ pub fn talk(stream: UnixStream, number: usize) -> u64 {
         5,
     );
     client.ask(EXECUTE, execute, 6);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         return 13;
     }
     client.ask(QUIT, b"", 0);

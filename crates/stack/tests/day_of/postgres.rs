@@ -152,7 +152,7 @@ pub fn talk(stream: UnixStream, number: usize) -> u64 {
         bind(&open),
         execute(),
     ]);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         return 12;
     }
     client.0.write_all(&message(b'X', b"")).expect("sent");

@@ -132,7 +132,7 @@ struct Slow {
 impl Slow {
     fn wait(&self) {
         let number = self.accesses.fetch_add(1, Ordering::Relaxed);
-        let wait_us = if number % 97 == 0 {
+        let wait_us = if number.is_multiple_of(97) {
             20_000
         } else {
             number % 7 * 100

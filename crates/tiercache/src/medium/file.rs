@@ -69,7 +69,7 @@ impl Paged {
 
     /// Whether the system call may use this memory and range itself.
     fn fits(&self, address: *const u8, length: usize, offset: usize) -> bool {
-        self.direct.is_none() || (address as usize | length | offset) % ALIGN == 0
+        self.direct.is_none() || (address as usize | length | offset).is_multiple_of(ALIGN)
     }
 
     /// The system call itself: the libc function of this name may be ours, under the preloaded library.

@@ -171,7 +171,9 @@ impl StatusPage {
     /// True once in `period` values of this thread's shard of the counter.
     #[inline]
     pub(crate) fn samples(&self, counter: Counter, period: u64) -> bool {
-        self.shard().counters[counter as usize].load(Ordering::Relaxed) % period == 0
+        self.shard().counters[counter as usize]
+            .load(Ordering::Relaxed)
+            .is_multiple_of(period)
     }
 
     /// Counts a bypass.

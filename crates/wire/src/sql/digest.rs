@@ -186,10 +186,10 @@ impl<'a> Digest<'a> {
     }
 
     fn drop_repeated_list(&mut self) {
-        if let [.., Part::List, comma, Part::List] = self.parts[..] {
-            if comma.is(b",") {
-                self.parts.truncate(self.parts.len() - 2);
-            }
+        if let [.., Part::List, comma, Part::List] = self.parts[..]
+            && comma.is(b",")
+        {
+            self.parts.truncate(self.parts.len() - 2);
         }
     }
 

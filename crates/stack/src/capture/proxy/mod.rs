@@ -484,7 +484,7 @@ fn token_of(slot: usize, side: Side) -> Token {
 }
 
 fn side_of(token: usize) -> Side {
-    if token % 2 == 0 {
+    if token.is_multiple_of(2) {
         Side::Client
     } else {
         Side::Server

@@ -247,11 +247,11 @@ impl Postgres {
     fn refused(&mut self, due: Answer) {
         let error = self.error();
         self.is_copying = false;
-        if let Some(group) = self.due.front().map(|due| due.group) {
-            if let Some(group) = self.group(group) {
-                group.exchange.results += 1;
-                group.exchange.error = Some(error.clone());
-            }
+        if let Some(group) = self.due.front().map(|due| due.group)
+            && let Some(group) = self.group(group)
+        {
+            group.exchange.results += 1;
+            group.exchange.error = Some(error.clone());
         }
         if due == Answer::UntilReady {
             return;
