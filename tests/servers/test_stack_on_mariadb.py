@@ -134,10 +134,11 @@ def test_a_tuned_client_is_named_for_nothing(load: Load, server: RealServer) -> 
 def test_a_servers_own_counts_clear_who_is_innocent(load: Load, server: RealServer) -> None:
     seen = load(shop(), "--protocol", "text")
     asked = report(seen, server)
-    assert {each.suspect for each in asked.findings} == {"C2"} and {"P1", "P2", "P3", "E2"} <= {
-        each.suspect for each in asked.innocent
-    }
-    assert asked.budget.lock_us is not None and asked.total_us == seen.budget.total_us
+    assert {each.suspect for each in asked.findings} == {"C2"}
+    assert {"P1", "P2", "P3"} <= {each.suspect for each in asked.innocent}
+    # MariaDB's lock time is that of parsing, too.
+    assert "E2" in {each.suspect for each in asked.unseen} and asked.budget.lock_us is None
+    assert asked.total_us == seen.budget.total_us
     assert asked.matched_statements is not None and asked.matched_statements >= 7
 
 
