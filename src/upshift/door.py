@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,11 +33,11 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
     found = {}
     for name, server in servers.items():
         _refuse_script(name, server.binary)
-        refuse_confined(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
             if server.kind == "mysql" and "MariaDB" in found[name]:
                 raise UsageError(f"{name}: {server.binary} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
+            refuse_confined(name, server.binary)
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
             hint = "run it with --version to see why"
@@ -57,24 +58,32 @@ def _refuse_script(name: str, server: Path) -> None:
 def refuse_confined(name: str, server: Path, root: Path = Path("/")) -> None:
     """AppArmor confines a server by its path: the packages' profiles of mysqld permit nothing below the cache, to root neither.
 
-    `--version` works all the same.
+    `--version` works all the same. Raises UsageError for a profile that is enforced and has no rule for the cache.
     """
-    profile = str(server.resolve()).strip("/").replace("/", ".")
+    path = str(server.resolve())
+    profile = path.strip("/").replace("/", ".")
     file, local = root / "etc/apparmor.d" / profile, root / "etc/apparmor.d/local" / profile
-    enabled = root / "sys/module/apparmor/parameters/enabled"
-    if not file.is_file() or (root / "etc/apparmor.d/disable" / profile).exists() or not _says(enabled, "Y"):
+    rules = _text(file)
+    confines = any("{" in line and "complain" not in line for line in rules.splitlines() if not line.lstrip().startswith("#"))
+    disabled = os.path.lexists(root / "etc/apparmor.d/disable" / profile)
+    if not confines or disabled or "Y" not in _text(root / "sys/module/apparmor/parameters/enabled"):
         return
-    if not _says(local, str(cache_dir())):
+    # Only root may read what the kernel has loaded; in a container it is not the container's profile.
+    loaded = _text(root / "sys/kernel/security/apparmor/profiles")
+    if loaded and f"{path} (enforce)" not in loaded and f"{server.name} (enforce)" not in loaded:
+        return
+    if str(cache_dir()) not in rules + _text(local):
         raise UsageError(
             f"{name}: AppArmor's profile {file} does not let {server} use Upshift's cache",
             f"add the line '{cache_dir()}/** mrwkl,' to {local}, then run `apparmor_parser -r {file}`",
         )
 
 
-def _says(file: Path, text: str) -> bool:
+def _text(file: Path) -> str:
+    """Empty where there is no such file, or it cannot be read."""
     with contextlib.suppress(OSError):
-        return text in file.read_text(errors="replace")
-    return False
+        return file.read_text(errors="replace")
+    return ""
 
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:

@@ -77,7 +77,7 @@ def optimize(lab: Lab, work: Work) -> Result:
         packaged = package(lab, source, plain, verified, gated, experiment, work)
     except (UpshiftError, OSError, tarfile.TarError) as error:
         # What was measured is not lost with the package. A full disk may not take the report either.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UpshiftError):
             report(lab, ground, trained, post_linked, verified, judged, f"there is no package: {error}", work)
         raise
     return report(lab, ground, trained, post_linked, verified, judged, packaged, work)

@@ -117,10 +117,16 @@ def prepare(
 
 
 def prepare_measuring(
-    options: Options, variants: tuple[Variant, ...], *, allow_install: bool, say: Say, others: Sequence[Surroundings] = ()
+    options: Options,
+    variants: tuple[Variant, ...],
+    *,
+    allow_install: bool,
+    say: Say,
+    others: Sequence[Surroundings] = (),
+    kept: Iterable[Path] = (),
 ) -> Measuring:
     """The part of `prepare` that servers which exist already need: no compiler, and less room. ``others`` surround servers that
-    do not exist yet.
+    do not exist yet; ``kept`` is as there.
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
     """
@@ -136,7 +142,7 @@ def prepare_measuring(
             measured[default_kind().name] = default_kind()
         train_on, hold_out = _workloads(options, tuple(measured.values()))
         _refuse_limits()
-        needs.require_disk(needs.MEASURING_DISK_BYTES)
+        needs.require_disk(needs.MEASURING_DISK_BYTES, kept)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         surroundings = (*variants, *others)
         tiers = any(each.tier for each in surroundings)

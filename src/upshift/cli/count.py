@@ -31,7 +31,14 @@ def count(
     from upshift.cli.session import locked, session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool
-    from upshift.instructions.tools import NO_BOLT, NOTHING_COUNTS, find_bolt, find_tool
+    from upshift.instructions.tools import (
+        NO_BOLT,
+        NO_FIXED_ADDRESSES,
+        NOTHING_COUNTS,
+        find_bolt,
+        find_tool,
+        fixes_addresses,
+    )
     from upshift.options import Options
     from upshift.pipeline import count_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
@@ -44,6 +51,10 @@ def count(
         raise MissingTool(NO_BOLT, "`upshift doctor` says what to install")
     if by is None and find_tool(SystemShell()) is None:
         raise MissingTool(NOTHING_COUNTS, f"on Debian and Ubuntu: `{install_line(('valgrind',))}`")
+    if not fixes_addresses(SystemShell()):
+        raise MissingTool(
+            NO_FIXED_ADDRESSES, "run it outside of the container, or let its seccomp profile allow personality(2)"
+        )
     variants = find_variants(arms)
     options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
     with locked():

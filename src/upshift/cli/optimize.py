@@ -174,7 +174,7 @@ def optimize(
     announced = len(stages) - 1 + (options.baseline is not None)
     kept = options.model_dump(mode="json")
     with locked():
-        held = held_by(resume) if resume else ()
+        held = held_by(resume, "optimize") if resume else ()
         work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
         with session("optimize", kept, stages=announced, jobs=options.jobs, resume=resume) as at_work:
             result: Result = pipeline.optimize(at_work.lab, work)

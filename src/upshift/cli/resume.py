@@ -48,9 +48,9 @@ def typed(context: typer.Context) -> tuple[str, ...]:
     return tuple(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
-def held_by(resume: str) -> tuple[Path, ...]:
-    """The folders that a run has filled so far."""
-    run, cache = RunDirectory.open(resume, ("optimize", "study")), cache_dir()
+def held_by(resume: str, verb: str) -> tuple[Path, ...]:
+    """The folders that a run of this command has filled so far."""
+    run, cache = RunDirectory.open(resume, (verb,)), cache_dir()
     stages = (cache / "stages" / name for name in run.uses())
     return tuple(each for each in (*stages, cache / "sources", run.path) if each.is_dir())
 

@@ -47,7 +47,7 @@ def study(
         return
     kept = {"budget": budget, "study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     with locked():
-        held = held_by(resume) if resume else ()
+        held = held_by(resume, "study") if resume else ()
         measuring, work_of = _prepared(asked, plan, jobs, held, allow_install=not no_install)
         with session("study", kept, stages=_stages(asked, plan), jobs=jobs, resume=resume) as at_work:
             result = pipeline.run_study(at_work.lab, asked, plan, measuring, work_of)
@@ -156,7 +156,7 @@ def _prepared(
     for arm in plan.built:
         work_of(arm)
     others = tuple(arm.change for arm in plan.built)
-    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others), work_of
+    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others, kept=held), work_of
 
 
 def _with_hot_set(work: Work, names: tuple[str, ...]) -> Work:

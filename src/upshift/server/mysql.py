@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pymysql
 
-from upshift.errors import ServerFailed, SourceError
+from upshift.errors import ServerFailed
 from upshift.paths import shipped
 from upshift.server import mtr
 from upshift.server import mysql_asking as asking
@@ -25,7 +25,6 @@ from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
 
-_OLDEST = (8, 4)
 _STILL = "upshift_still"
 _HOLD = "BEGIN START TRANSACTION WITH CONSISTENT SNAPSHOT; DO SLEEP(86400); END"
 _INITIALISE_TIMEOUT_S = 300.0
@@ -66,18 +65,11 @@ class MySQL:
         """By socket, for counters: where hundreds of threads want the server's CPU, a login takes a second."""
 
     def recognise(self, tree: Path) -> str | None:
-        """Raises SourceError for one that is too old to be built."""
         version_file = tree / "MYSQL_VERSION"
         if not version_file.is_file() or not (tree / "sql" / "mysqld.cc").is_file():
             return None
         fields = dict(re.findall(r"^MYSQL_VERSION_(\w+)=\"?([^\"\n]*)\"?$", version_file.read_text(), re.M))
-        numbers = [fields.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH")]
-        if (int(numbers[0]), int(numbers[1])) < _OLDEST:
-            # It wants a Boost of its own that CMake is told of, and its tests programs that are gone since.
-            raise SourceError(
-                f"{tree} is MySQL {'.'.join(numbers)}, and Upshift builds 8.4 and newer", "give --source a newer one"
-            )
-        return ".".join(numbers)
+        return ".".join(fields.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH"))
 
     def configure(
         self,

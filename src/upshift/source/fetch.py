@@ -27,6 +27,8 @@ from upshift.values import file_sha256
 # Unpacked size over packed: 3 was seen with MySQL 9.7, where a .deb holds the tarball a second time while it is unpacked.
 _UNPACK_FACTOR = 8
 _NAMED = 3
+_OLDEST_MYSQL = (8, 4)
+"""Those before want a Boost of their own that CMake is told of, and their tests programs that are gone since."""
 _ROOM_HINT = "free some space, or set UPSHIFT_CACHE to a folder on a larger disk"
 
 
@@ -137,6 +139,8 @@ def _recognised(kind: SourceKind, path: Path, origin: str, sha256: str, verified
             f"{path} is not a {kind.name} source tree",
             "name the folder that holds the server's CMakeLists.txt",
         )
+    if kind.name == "mysql" and tuple(map(int, version.split(".")[:2])) < _OLDEST_MYSQL:
+        raise SourceError(f"{path} is MySQL {version}, and Upshift builds 8.4 and newer", "give --source a newer one")
     return Source(kind=kind.name, version=version, origin=origin, sha256=sha256, verified=verified, path=path)
 
 

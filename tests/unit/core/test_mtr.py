@@ -63,7 +63,11 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    """On a machine with room in memory."""
+    (tmp_path / "shm").mkdir()
+    monkeypatch.setattr(mtr, "_SHARED_MEMORY", tmp_path / "shm")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(900_000_000))
     return House(tmp_path)
 
 
@@ -85,7 +89,16 @@ def test_the_command_runs_the_suite_on_all_jobs_with_the_given_environment(house
     assert command.argv[:2] == ("perl", str(house.source / "mysql-test" / "mysql-test-run.pl"))
     assert command.argv[-2:] == ("main.1st", "main.ps_1general")
     assert {"--force", "--parallel=2", "--mem", "--skip-rpl"} <= set(command.argv)
-    assert command.env["LLVM_PROFILE_FILE"] == "p"
+    assert command.env["LLVM_PROFILE_FILE"] == "p" and Path(command.env["MTR_MEM"]).parent == house.root / "shm"
+    # Nothing of it is left.
+    assert not list((house.root / "shm").iterdir())
+
+
+def test_without_room_in_memory_the_tests_data_are_on_the_disk(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(64_000_000))
+    house.run(HEADER + PASSING + ENDED)
+    (command,) = house.shell.ran
+    assert "--mem" not in command.argv and "MTR_MEM" not in command.env
 
 
 @pytest.mark.parametrize("suite", ["main", "profile"])

@@ -486,7 +486,7 @@ def test_the_documents_name_recipes_that_there_are() -> None:
 def test_what_the_run_that_is_resumed_has_filled_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UPSHIFT_NEEDED_DISK_BYTES", "5000300000")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(5_000_000_000))
-    (tmp_path / "mysqld").write_bytes(bytes(400_000))
+    (tmp_path / "mysqld").write_bytes(os.urandom(400_000))
     with pytest.raises(NotEnoughRoom) as caught:
         prepared()
     assert "UPSHIFT_NEEDED_DISK_BYTES" in caught.value.hint

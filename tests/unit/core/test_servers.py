@@ -351,28 +351,40 @@ def test_a_mariadb_is_refused_before_the_work() -> None:
         versions_of(shell, lambda _program: FakeKind(), {"--baseline": Program(kind="mysql", binary=binary)})
 
 
+CACHE = "/home/me/.cache/upshift"
+PROFILE = "/usr/sbin/mysqld {\n}\n"
+
+
 @pytest.mark.parametrize(
-    ("enabled", "local", "refused"), [("Y", "", True), ("Y", "{cache}/** mrwkl,", False), ("N", "", False), ("", "", False)]
+    ("changed", "refused"),
+    [
+        ({}, True),
+        ({"sys/kernel/security/apparmor/profiles": "{path} (enforce)"}, True),
+        ({"sys/kernel/security/apparmor/profiles": "{path} (complain)"}, False),
+        ({"etc/apparmor.d/local/{name}": CACHE + "/** mrwkl,"}, False),
+        ({"etc/apparmor.d/{name}": PROFILE + CACHE}, False),
+        ({"etc/apparmor.d/{name}": "profile x flags=(complain) {{\n}}"}, False),
+        ({"etc/apparmor.d/{name}": "# Empty on purpose: MariaDB's.\n"}, False),
+        ({"etc/apparmor.d/disable/{name}": ""}, False),
+        ({"sys/module/apparmor/parameters/enabled": "N"}, False),
+    ],
 )
 def test_a_server_that_apparmor_keeps_out_of_the_cache_is_refused(
-    enabled: str, local: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: dict[str, str], refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers `--version`, and would fail at its data folder, after all builds."""
-    monkeypatch.setenv("UPSHIFT_CACHE", "/home/me/.cache/upshift")
+    monkeypatch.setenv("UPSHIFT_CACHE", CACHE)
     server = tmp_path / "mysqld"
     server.touch()
-    name = str(server).strip("/").replace("/", ".")
-    files = {
-        "sys/module/apparmor/parameters/enabled": enabled,
-        f"etc/apparmor.d/{name}": "profile",
-        f"etc/apparmor.d/local/{name}": local.format(cache="/home/me/.cache/upshift"),
-    }
+    words = {"path": str(server), "name": str(server).strip("/").replace("/", ".")}
+    files = {"sys/module/apparmor/parameters/enabled": "Y", "etc/apparmor.d/{name}": PROFILE, **changed}
     for path, text in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+        file = tmp_path / path.format(**words)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("{path}", words["path"]))
     if not refused:
         door.refuse_confined("--baseline", server, tmp_path)
         return
     with pytest.raises(UsageError, match="AppArmor's profile") as error:
         door.refuse_confined("--baseline", server, tmp_path)
-    assert f"local/{name}" in error.value.hint and "apparmor_parser -r" in error.value.hint
+    assert f"local/{words['name']}" in error.value.hint and "apparmor_parser -r" in error.value.hint

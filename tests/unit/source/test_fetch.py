@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -343,3 +344,11 @@ def test_what_would_lead_outside_is_refused(
     with tarfile.open(tmp_path / "evil.tar") as archive, pytest.raises(tarfile.TarError):
         unpack(archive, folder)
     assert not (tmp_path / "file").exists() and not (tmp_path / "outside").exists()
+
+
+def test_a_mysql_that_is_too_old_to_be_built_is_refused(get: Getter, tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree")
+    file = tree / "MYSQL_VERSION"
+    file.write_text(re.sub(r"MAJOR=\S+", "MAJOR=8", re.sub(r"MINOR=\S+", "MINOR=0", file.read_text())))
+    with pytest.raises(SourceError, match=r"MySQL 8\.0\.\d+, and Upshift builds 8\.4 and newer"):
+        get(tree)
