@@ -163,6 +163,10 @@ mod tests {
             text(Family::Mysql, "SELECT 'é\\'', 1"),
             "SELECT '<text of 6 bytes>', 9"
         );
+        for cut in ["é".as_bytes()[..1].to_vec(), "\u{FFFD}".into()] {
+            let long = ["SELECT 'é\\'', '".as_bytes(), &cut].concat();
+            assert!(mask(Family::Mysql, &long).starts_with(b"SELECT '<text of 6 bytes>', '<"));
+        }
         let plain = b"SELECT '\xD5\xD6', 1";
         assert_eq!(mask(Family::Mysql, plain), b"SELECT '<text of 4 bytes>', 9");
     }

@@ -236,11 +236,21 @@ impl<'a> Iterator for Tokens<'a> {
 fn sure_bytes(sql: &[u8]) -> usize {
     let is_unsure = |pair: &[u8]| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`');
     match sql.windows(2).position(is_unsure) {
-        Some(at) if std::str::from_utf8(sql).map_or(true, |text| text.contains('\u{FFFD}')) => {
-            at + 1
-        }
+        Some(at) if !is_utf8_to_its_end(sql) => at + 1,
         _ => sql.len(),
     }
+}
+
+/// Whether it is UTF-8, and was before it became text. A long statement may be cut within its last character.
+fn is_utf8_to_its_end(sql: &[u8]) -> bool {
+    let whole = match std::str::from_utf8(sql) {
+        Ok(text) => text.trim_end_matches('\u{FFFD}'),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&sql[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !whole.contains('\u{FFFD}')
 }
 
 fn is_space(byte: u8) -> bool {

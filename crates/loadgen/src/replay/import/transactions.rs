@@ -124,6 +124,21 @@ impl<'a> Transactions<'a> {
         } else if let Some(open) = &mut at.open {
             open.is_failed |= is_refused && (open.is_implicit || after != Some(false));
             open.is_synced |= open.is_implicit && after == Some(false);
+            if open.is_implicit && after == Some(true) {
+                // The capture joined within a transaction of the client's.
+                open.bound();
+                open.is_implicit = false;
+            }
+        }
+        // What else came with the Sync ends it here, and not at the connection's next request: others may wait for it.
+        let is_sent = matches!(
+            exchange.kind,
+            Kind::Query | Kind::Execute | Kind::BulkExecute | Kind::Fetch
+        );
+        if let Some(at) = self.connections.get_mut(&connection)
+            && let Some(open) = at.open.take_if(|open| open.is_synced && !is_sent)
+        {
+            self.end(number, open);
         }
     }
 
@@ -421,12 +436,13 @@ impl Open {
         }
     }
 
-    /// Whether the server has ended it before a request that belongs to another transaction or to none. A BEGIN before the Sync has a
-    /// number of its own in the capture, and yet goes on with it.
+    /// Whether the server has ended it before a request that belongs to another transaction or to none. A BEGIN before the Sync that ends
+    /// an implicit one has a number of its own in the capture, and yet goes on with it.
     fn has_ended_before(&self, exchange: &Exchange) -> bool {
         let ends_by_itself = self.is_implicit || self.is_failed;
         let is_another = self.number.is_some() && self.number != exchange.transaction;
-        ends_by_itself && is_another && (self.is_synced || exchange.verb != Some(Verb::Begin))
+        let goes_on = self.is_implicit && !self.is_synced && exchange.verb == Some(Verb::Begin);
+        ends_by_itself && is_another && !goes_on
     }
 
     fn begin(&mut self) {

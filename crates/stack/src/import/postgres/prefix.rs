@@ -36,7 +36,7 @@ pub(super) struct Said {
     pub(super) sqlstate: String,
 }
 
-/// A name with more blanks is not read; each more makes the search longer.
+/// Names with more blanks, in all, are not read: each more makes the search longer.
 const PLACES_MAX: usize = 8;
 
 impl Said {
@@ -132,34 +132,43 @@ impl Prefix {
         line: &'a str,
         is_message: impl Fn(&str) -> bool,
     ) -> Option<(Said, &'a str)> {
-        let reading = |end: usize, places: usize| Reading {
+        let reading = |end: usize| Reading {
             parts: &self.0[..end],
-            places,
             is_message: &is_message,
         };
         let all = self.0.len();
         let stop = self.0.iter().position(|part| *part == Part::Stop);
-        reading(all, 1)
-            .from(0, line, Said::default())
-            .or_else(|| reading(stop?, 1).from(0, line, Said::default()))
-            .or_else(|| reading(all, PLACES_MAX).from(0, line, Said::default()))
+        reading(all)
+            .from(0, line, Said::default(), 1)
+            .or_else(|| reading(stop?).from(0, line, Said::default(), 1))
+            .or_else(|| reading(all).from(0, line, Said::default(), PLACES_MAX))
     }
 }
 
 /// How a line is read.
 struct Reading<'a> {
     parts: &'a [Part],
-    /// How often the literal behind a name may stand in the name itself, and once.
-    places: usize,
     is_message: &'a dyn Fn(&str) -> bool,
 }
 
 impl Reading<'_> {
-    /// What the parts from a place on say, and the rest, where that is a message.
-    fn from<'a>(&self, place: usize, rest: &'a str, said: Said) -> Option<(Said, &'a str)> {
+    /// What the parts from a place on say, and the rest, where that is a message. `places`: how often literals behind names may stand in the
+    /// names themselves, in all, and once.
+    fn from<'a>(
+        &self,
+        place: usize,
+        rest: &'a str,
+        said: Said,
+        places: usize,
+    ) -> Option<(Said, &'a str)> {
         let part = match self.parts.get(place) {
             Some(Part::Literal(literal)) => {
-                return self.from(place + 1, rest.strip_prefix(literal.as_str())?, said);
+                return self.from(
+                    place + 1,
+                    rest.strip_prefix(literal.as_str())?,
+                    said,
+                    places,
+                );
             }
             Some(part) => part,
             None => return (self.is_message)(rest).then_some((said, rest)),
@@ -167,14 +176,14 @@ impl Reading<'_> {
         if let (Part::Application | Part::Other, Some(Part::Literal(literal))) =
             (part, self.parts.get(place + 1))
         {
-            let ends = rest.match_indices(literal.as_str()).take(self.places);
-            return ends.map(|(end, _)| end).find_map(|end| {
+            let ends = rest.match_indices(literal.as_str()).take(places);
+            return ends.enumerate().find_map(|(before, (end, _))| {
                 let said = said.with(part, &rest[..end])?;
-                self.from(place + 1, &rest[end..], said)
+                self.from(place + 1, &rest[end..], said, places - before)
             });
         }
         let (value, after) = self.value(place, rest)?;
-        self.from(place + 1, after, said.with(part, value)?)
+        self.from(place + 1, after, said.with(part, value)?, places)
     }
 
     /// A part's own text, up to the literal that follows, or to where a part of its kind ends.

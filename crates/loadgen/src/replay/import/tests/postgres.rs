@@ -170,6 +170,42 @@ fn all_up_to_a_sync_is_one_transaction() {
         ]
     );
     assert_eq!((lost, left_out), (0, 4));
+    // A COMMIT that was refused, and whose Sync came with what the server skipped.
+    let (found, _, _) = imported(
+        "postgres-refused-commit",
+        vec![
+            of(0, "BEGIN", Verb::Begin, 0, None),
+            insert(0, 1, 2, None),
+            refused(of(0, "COMMIT", Verb::Commit, 4, None), "40001"),
+            refused(insert(0, 2, 6, done), "40001"),
+            of(1, "BEGIN", Verb::Begin, 8, Some(true)),
+            insert(1, 3, 10, Some(true)),
+            of(1, "COMMIT", Verb::Commit, 12, done),
+        ],
+    );
+    assert_eq!(
+        found.last(),
+        Some(&format!("0 write after 1: BEGIN; {}; COMMIT", row(3)))
+    );
+    // Another connection's transaction that begins after the Sync of the first comes behind it.
+    let (found, _, _) = imported_on(
+        Family::Postgres,
+        "postgres-two",
+        &[
+            (1, insert(0, 1, 0, None)),
+            (1, of_kind(Kind::Other, 0, 2, done)),
+            (2, insert(1, 2, 20, done)),
+            (1, insert(2, 3, 40, done)),
+        ],
+    );
+    assert_eq!(
+        found,
+        [
+            format!("0 write after 0: {}", row(1)),
+            format!("1 write after 1: {}", row(2)),
+            format!("0 write after 2: {}", row(3)),
+        ]
+    );
     let (found, lost, _) = imported("postgres-no-sync", vec![insert(0, 1, 0, None)]);
     assert_eq!((found.len(), lost), (0, 1));
 }
