@@ -74,6 +74,34 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(each.name, *(wording.change(cell.effect if cell else None) for cell in row_cells(found, each.name)))
 
 
+def heat(result: dict[str, Any]) -> Iterator[str]:
+    """A row a factor: its share under each load, or what it does alone where the rows tell no share; what was found is bold."""
+    found = StudyResult.model_validate(result)
+    loads = [each.load for each in found.by_load]
+    names = (table.named(f"{load.workload}, {table.connections(load.connections)}", load.held_out) for load in loads)
+    yield from table.head(f"factor, {_named(found, table.METRICS[found.metric])}", *names)
+    for number, factor in enumerate(found.effects.factors):
+        under = [each.effects.factors[number] for each in found.by_load]
+        cells = ((wording.change(each.share or each.alone), each.verdict in ("faster", "slower")) for each in under)
+        yield table.row(
+            factor.factor if factor.level == "on" else f"{factor.factor}: {factor.level}",
+            *(f"**{said}**" if called else said for said, called in cells),
+        )
+
+
+def together(result: dict[str, Any]) -> Iterator[str]:
+    """A point a pair of factors that do more or less together than apart."""
+    found = StudyResult.model_validate(result)
+    seen = found.effects.does_not_add_up()
+    yield from (f"- {wording.together(each)}" for each in seen)
+    if not seen:
+        yield (
+            "No two factors were seen to do more or less together than apart."
+            if found.effects.together
+            else "The rows do not tell."
+        )
+
+
 def losses(result: dict[str, Any]) -> Iterator[str]:
     """A point a loss that a study found, the greatest first."""
     found = every_loss(StudyResult.model_validate(result))
@@ -204,4 +232,20 @@ def _named(found: StudyResult, figure: str) -> str:
     return figure
 
 
-KINDS = (called, covariates, met, proofs, study, factors, rows, losses, crossed, confirmed, variance, widths, one_more)
+KINDS = (
+    called,
+    covariates,
+    met,
+    proofs,
+    study,
+    factors,
+    heat,
+    together,
+    rows,
+    losses,
+    crossed,
+    confirmed,
+    variance,
+    widths,
+    one_more,
+)

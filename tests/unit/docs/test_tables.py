@@ -168,6 +168,24 @@ def test_what_a_study_recommends_is_what_was_confirmed() -> None:
     assert any("held out" in line and "worse" in line for line in told)
 
 
+def test_a_factor_under_each_load_is_bold_where_something_was_found() -> None:
+    table = lines("heat", study_result())
+    assert table[0].startswith(
+        "| factor, CPU a query | reads, 1 connection | reads, 8 connections | writes, 8 connections, held out |"
+    )
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| a", "| b"]
+    assert table[2].count("**-") == 3 and table[3].count("**+") == 3
+
+
+def test_what_does_not_add_up_says_so_of_each_pair() -> None:
+    assert lines("together", study_result()) == ["No two factors were seen to do more or less together than apart."]
+    found = study_result()
+    found["effects"]["together"][0] |= {"verdict": "slower", "shared": True}
+    assert lines("together", found)[0].endswith("an equal part of a figure that several pairs share")
+    found["effects"]["together"] = []
+    assert lines("together", found) == ["The rows do not tell."]
+
+
 def test_a_studys_losses_come_with_the_greatest_first() -> None:
     told = lines("losses", study_result())
     assert [line.split(" ")[1] for line in told] == ["b"] * 3 + ["a+b"] * 3

@@ -1,4 +1,4 @@
-"""Sun's own table, replayed: what a study says of their numbers."""
+"""Sun's own tables, replayed: what a study says of their numbers."""
 
 from __future__ import annotations
 
@@ -68,3 +68,38 @@ def test_single_runs_have_no_interval_and_call_nothing() -> None:
     verdicts = {each.verdict for each in found.factors} | {each.verdict for each in found.together}
     assert verdicts == {"inconclusive"}
     assert all(math.isfinite(each.share.ratio) for each in found.factors if each.share)
+
+
+FEEDBACK = json.loads((Path(__file__).parent / "sun_feedback.json").read_text())
+OPTIONS = ("feedback", "unroll", "prefetch", "alias", "restrict")
+
+
+def feedback_steps(threads: int) -> tuple[Step, ...]:
+    """All steps of the table with feedback; the compiler, and what a binary had been run on, is a factor of two levels."""
+    factors = [Factor(name=name, levels=("off", "on")) for name in OPTIONS]
+    factors.append(Factor(name="binary", levels=("patched", "unpatched", "igen")))
+    rows = [(*(int(name in row["on"]) for name in OPTIONS), level) for level in range(3) for row in FEEDBACK["rows"]]
+    at = FEEDBACK["threads"].index(threads)
+    rates = [row[name][at] for name in ("patched", "unpatched", "igen") for row in FEEDBACK["rows"]]
+    made = make_design("grid", factors, rows)
+    return steps(made, made.rows, np.log(rates)[None, :])
+
+
+def test_feedback_is_worth_nine_and_seven_percent_at_one_and_two_threads_and_next_to_nothing_above() -> None:
+    gains = [
+        percent(each.effect.ratio)
+        for threads in FEEDBACK["threads"]
+        for each in feedback_steps(threads)
+        if (each.changed, each.before) == (("feedback",), ())
+    ]
+    assert gains[:2] == [9.0, 7.2]
+    assert (min(gains[2:]), max(gains[2:])) == (-3.0, 4.3)
+
+
+def test_what_another_compiler_scatters_by_says_which_cells_are_noise() -> None:
+    apart = [
+        [math.log(each.effect.ratio) for each in feedback_steps(threads) if each.changed == ("binary=unpatched",)]
+        for threads in FEEDBACK["threads"]
+    ]
+    assert {len(each) for each in apart} == {6}
+    assert [round(100 * float(np.sqrt(np.mean(np.square(each)))), 1) for each in apart] == [0.9, 0.6, 4.0, 8.6, 4.2, 5.3, 1.1]
