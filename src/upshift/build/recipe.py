@@ -81,6 +81,10 @@ class Recipe(Value):
         """Without its name: two that build the same are equal."""
         return self._without("name", "description")
 
+    def untrained(self) -> Self:
+        """What of it is not about what trains: two that are equal differ in their training alone."""
+        return self._without("name", "description", "training", "training_tests")
+
     def before_post_link(self) -> Self:
         """What of it decides the server that the post-link step is given: recipes that differ elsewhere share that build."""
         return self._without("name", "description", "post_link", "post_link_flags")

@@ -18,6 +18,7 @@ from upshift.stages.lab import Lab
 from upshift.stages.measure import asked_of, in_transactions, with_settings
 from upshift.stages.study import Measured, parts_of
 from upshift.stages.work import Measuring
+from upshift.study import wording
 from upshift.study.analysis import Analysis, uncounted
 from upshift.study.attribution import Attribution
 from upshift.study.designs import Row
@@ -97,6 +98,7 @@ def report_study(
         warnings=(
             *filter(None, (best.lacking, carded.lacking)),
             *_warnings(plan, same, measured),
+            *((wording.WITHOUT_PAIRS,) if found.effects.without_pairs else ()),
             *uncounted_warnings(standing, counted, measuring.counted),
         ),
     )

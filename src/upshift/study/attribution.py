@@ -62,6 +62,8 @@ class Attribution(Value):
     confidence: float
     """Of the factors' intervals; ``together_confidence`` of the others."""
     together_confidence: float
+    without_pairs: bool = False
+    """Whether rows are missing, so that shares are fitted as if the factors did nothing together."""
 
     def does_not_add_up(self) -> tuple[Together, ...]:
         return tuple(each for each in self.together if each.verdict in ("faster", "slower"))
@@ -115,6 +117,7 @@ def attribute(
         together=together,
         confidence=confidence,
         together_confidence=together_confidence,
+        without_pairs=contrasts.without_pairs,
     )
 
 

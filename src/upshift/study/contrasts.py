@@ -24,6 +24,8 @@ class Contrasts:
     together: dict[tuple[Row, Row], Weights] = field(default_factory=dict)
     shared: set[tuple[Row, Row]] = field(default_factory=set)
     total: Weights | None = None
+    without_pairs: bool = False
+    """Whether rows are missing, so that shares are fitted as if the factors did nothing together."""
 
 
 def contrasts_of(design: Design, measured: tuple[Row, ...]) -> Contrasts:
@@ -40,11 +42,13 @@ def contrasts_of(design: Design, measured: tuple[Row, ...]) -> Contrasts:
         _one_after_another(design, at, made)
     elif design.kind == "grid":
         _squares(at, off, made)
-        _main_effects(design, measured, made, pairs=False)
-    elif not design.two_levels:
-        _margins(design, measured, at, made)
+        made.share = _fitted(design, measured)
+    elif design.two_levels:
+        _main_effects(design, measured, made)
     else:
-        _main_effects(design, measured, made, pairs=design.pairs)
+        _margins(design, measured, at, made)
+    if design.pairs and not made.share:
+        made.share, made.without_pairs = _fitted(design, measured), True
     return made
 
 
@@ -109,18 +113,29 @@ def _margins(design: Design, measured: tuple[Row, ...], at: Mapping[Row, int], m
             made.together[with_level(off, i, a), with_level(off, j, b)] = beyond
 
 
-def _main_effects(design: Design, measured: tuple[Row, ...], made: Contrasts, *, pairs: bool) -> None:
+def _fitted(design: Design, measured: tuple[Row, ...]) -> dict[tuple[int, int], Weights]:
+    """Least squares as if the factors did nothing together: each level that the rows tell, beside its factor's off."""
+    levels = [(number, level) for number, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
+    on = [[float(row[number] == level) for number, level in levels] for row in measured]
+    solve, _seen, clear = _solved(np.column_stack([np.ones(len(measured)), on]))
+    return {each: solve[1 + n] for n, each in enumerate(levels) if clear[1 + n]}
+
+
+def _solved(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[bool]]:
+    """Of all solutions by least squares the shortest; what it sees of each column; and which are clear of all others."""
+    solve = np.linalg.pinv(matrix)
+    seen = solve @ matrix
+    return solve, seen, [bool(np.allclose(row, one, atol=_EXACT)) for row, one in zip(seen, np.eye(len(seen)), strict=True)]
+
+
+def _main_effects(design: Design, measured: tuple[Row, ...], made: Contrasts) -> None:
     """Least squares on factors coded -1 and 1; of all solutions the shortest, which shares out what cannot be told apart."""
-    if not design.two_levels:
-        return
     count = len(design.factors)
     off = (0,) * count
     columns = signs(measured)
-    named = list(itertools.combinations(range(count), 2)) if pairs else []
+    named = list(itertools.combinations(range(count), 2)) if design.pairs else []
     matrix = np.column_stack([np.ones(len(columns)), columns, *(columns[:, i] * columns[:, j] for i, j in named)])
-    solve = np.linalg.pinv(matrix)
-    seen = solve @ matrix
-    clear = [bool(np.allclose(seen[n], np.eye(len(seen))[n], atol=_EXACT)) for n in range(len(seen))]
+    solve, seen, clear = _solved(matrix)
     pair_weights = {pair: 4 * solve[1 + count + n] for n, pair in enumerate(named)}
     untold: set[int] = set()
     for pair, weights in pair_weights.items():
@@ -137,10 +152,10 @@ def _main_effects(design: Design, measured: tuple[Row, ...], made: Contrasts, *,
     for number, share in shares.items():
         made.share[number, 1] = share
         mine = [weights for pair, weights in pair_weights.items() if number in pair]
-        if pairs and number not in untold:
+        if design.pairs and number not in untold:
             made.alone[number, 1] = share - sum(mine, np.zeros_like(share)) / 2
             made.last[number, 1] = share + sum(mine, np.zeros_like(share)) / 2
-    if len(shares) == count and (pairs or design.kind == "plackett-burman"):
+    if len(shares) == count:
         made.total = sum(shares.values(), np.zeros(len(columns)))
 
 

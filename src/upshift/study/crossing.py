@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upshift.build.recipe import Recipe
 from upshift.measure.model import Load
 from upshift.study.designs import Row
 from upshift.study.file import Study
@@ -40,4 +41,10 @@ def crossings(study: Study, arms: Sequence[Arm], loads: Sequence[Load]) -> tuple
         if own.trained and len(own.change.trained_on) == 1 and own.change.trained_on[0] in names
         for arm in arms
         if arm.trained and arm.change.trained_on != own.change.trained_on and beside(arm) == beside(own)
+        if _untrained(arm) == _untrained(own)
     )
+
+
+def _untrained(arm: Arm) -> Recipe | None:
+    """How a row is built, whatever it is trained on: a row without a profile tells nothing of a training."""
+    return arm.recipe.untrained() if arm.recipe else None

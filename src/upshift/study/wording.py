@@ -10,6 +10,8 @@ from upshift.study.intervals import Effect
 from upshift.study.recommend import unconfirmed
 from upshift.study.result import Cell, Crossed, StudyResult
 
+WITHOUT_PAIRS = "rows are missing: shares are fitted as if the factors did nothing together, and pairs of factors are not told"
+
 
 def change(effect: Effect | None) -> str:
     """``-3.1 % (-4.0 to -2.2)``; a dash where the rows tell nothing."""
@@ -36,6 +38,8 @@ def times(effect: Effect) -> str:
 def verdict(result: StudyResult) -> str:
     """What the study comes to, in one sentence."""
     if not result.recommended:
+        if not any(each.share or each.alone for each in result.effects.factors):
+            return "The rows that have figures do not tell what any factor does"
         if any(each.verdict == "faster" for each in result.effects.factors):
             return "Nothing to recommend: some factors made the figure better, but no set of them beyond what chance does"
         return "Nothing helps: no factor made the figure better beyond what chance does"

@@ -12,6 +12,7 @@ from upshift.study.attribution import Attribution, attribute
 from upshift.study.designs import Design, Factor, make_design
 from upshift.study.intervals import LEVEL, holm
 from upshift.study.power import half_width, trials_for
+from upshift.study.recommend import recommend
 
 STUDIES = 300
 
@@ -92,6 +93,33 @@ def test_a_row_that_is_missing_takes_only_what_it_tells() -> None:
     found = attribute(design, [design.rows[n] for n in whole], values[:, whole], higher_is_better=True)
     assert [each.alone and round(each.alone.ratio, 6) for each in found.factors] == [1.1, 1.2]
     assert found.together == () and found.total is None
+
+
+def test_a_grid_tells_each_level_that_its_rows_tell() -> None:
+    factors_ = [Factor(name="fast", levels=("off", "on")), Factor(name="feedback", levels=("off", "reads", "commit"))]
+    design = make_design("grid", factors_, [(1, 0), (1, 1), (1, 2)])
+    true = np.array([0.1 * (row[0] > 0) + (0.0, 0.2, 0.05)[row[1]] for row in design.rows])
+    found = exact(design, true)
+    assert [each.share and round(math.log(each.share.ratio), 9) for each in found.factors] == [0.1, 0.2, 0.05]
+    assert recommend(design, found, higher_is_better=True) == (1, 1)
+
+
+@pytest.mark.parametrize("count", [5, 8])
+def test_a_fractional_design_without_one_row_still_tells_each_factor(count: int) -> None:
+    design = make_design("auto", factors(count))
+    values = np.tile(truth(design, [0.1] + [0.0] * (count - 1)), (3, 1))
+    left = [number for number in range(len(design.rows)) if number != 5]
+    found = attribute(design, [design.rows[n] for n in left], values[:, left], higher_is_better=True)
+    assert found.without_pairs and found.together == ()
+    assert [each.share and round(each.share.ratio, 6) for each in found.factors] == [1.1] + [1.0] * (count - 1)
+    assert not exact(design, truth(design, [0.1] + [0.0] * (count - 1))).without_pairs
+
+
+def test_levels_are_told_when_a_row_of_a_full_design_is_missing() -> None:
+    design = make_design("auto", [Factor(name="pool", levels=("off", "2G", "4G")), *factors(1)])
+    values = np.tile([0.1 * row[0] + 0.05 * row[1] for row in design.rows], (3, 1))
+    found = attribute(design, design.rows[:-1], values[:, :-1], higher_is_better=True)
+    assert [each.share and round(math.log(each.share.ratio), 9) for each in found.factors] == [0.1, 0.2, 0.05]
 
 
 @pytest.mark.parametrize("count", [4, 8, 11])

@@ -82,6 +82,14 @@ def test_a_base_that_is_trained_is_compared_too() -> None:
     assert ((0,), (1,), "reads") in [(each.row, each.own, each.workload) for each in found(study(base={"recipe": "max-clang"}))]
 
 
+def test_a_row_without_a_profile_is_no_measure_for_a_training() -> None:
+    base = {"recipe": "plain", "build": {"scope": "hot", "flags": ["-O3"]}, "trained_on": ["reads"], "hot_set_of": ["reads"]}
+    profile = {"build": {"profile": "ir"}}
+    factors = {"feedback": {"reads": profile, "writes": {**profile, "trained_on": ["/home/writes.toml"]}}}
+    pairs = [(each.row, each.own, each.workload) for each in found(study(base=base, factors=factors))]
+    assert pairs == [((2,), (1,), "reads"), ((1,), (2,), "writes")]
+
+
 def unlucky_base(seed: int = 3) -> Part:
     """All off scatters by 20 % from trial to trial, the trained rows by nothing like that."""
     chance = np.random.default_rng(seed)
