@@ -95,6 +95,15 @@ impl Build {
         self
     }
 
+    /// Add a range with two ends.
+    pub fn between(&mut self, dice: &mut Dice, name: &str, class: Class) -> &mut Self {
+        self.text(name)
+            .text(" BETWEEN ")
+            .value(dice, class)
+            .text(" AND ")
+            .value(dice, class)
+    }
+
     /// Add a condition of any other kind.
     pub fn condition(&mut self, dice: &mut Dice, table: &Table, alias: &str) -> &mut Self {
         let column = if dice.chance(50) {
@@ -104,12 +113,7 @@ impl Build {
         };
         let (name, class) = (format!("{alias}{}", column.name), column.class);
         match dice.below(12) {
-            0 | 1 => self
-                .text(&name)
-                .text(" BETWEEN ")
-                .value(dice, class)
-                .text(" AND ")
-                .value(dice, class),
+            0 | 1 => self.between(dice, &name, class),
             2 | 3 => {
                 self.text(&name).text(" IN (");
                 for number in 0..1 + dice.below(5) {

@@ -93,6 +93,13 @@ impl Episode {
             }
             self.tables.push(table);
         }
+        if self.dice.chance(15) {
+            let (table, made) = schema::long(&mut self.dice, "long0");
+            for sql in made {
+                self.query("schema", sql);
+            }
+            self.tables.push(table);
+        }
         for sql in schema::hangers(&mut self.dice, &mut self.tables) {
             self.query("schema", sql);
         }

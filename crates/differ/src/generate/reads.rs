@@ -155,11 +155,13 @@ pub fn range(dice: &mut Dice, table: &Table, locks: bool, build: &mut Build) {
             .text(", ")
             .text(&dice.pick(&table.columns).name.clone());
     }
-    build
-        .text(" FROM ")
-        .text(&table.name)
-        .text(" WHERE ")
-        .condition(dice, table, "");
+    build.text(" FROM ").text(&table.name).text(" WHERE ");
+    if dice.chance(30) {
+        let key = &table.columns[0];
+        build.between(dice, &key.name, key.class);
+    } else {
+        build.condition(dice, table, "");
+    }
     if dice.chance(30) {
         build.text(" AND ").condition(dice, table, "");
     }

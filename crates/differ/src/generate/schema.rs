@@ -214,6 +214,52 @@ pub fn table(dice: &mut Dice, name: &str) -> (Table, String) {
     )
 }
 
+/// A table of 500 rows whose only index is an integer key, and the statements that make and fill it.
+///
+/// The optimizer scans a shorter table whatever a range on its key says.
+pub fn long(dice: &mut Dice, name: &str) -> (Table, [String; 3]) {
+    let kind = KEYS[[0, 1, 2, 3, 5][dice.index(5)]];
+    let columns = vec![
+        column("k0".to_owned(), kind),
+        column("c0".to_owned(), KEYS[0]),
+        column("c1".to_owned(), KEYS[10]),
+    ];
+    let defined: Vec<String> = columns
+        .iter()
+        .map(|each| format!("{} {}", each.name, each.sql))
+        .collect();
+    let numbers = |count: u32| {
+        let each: Vec<String> = (0..count).map(|n| format!("SELECT {n} AS n")).collect();
+        each.join(" UNION ALL ")
+    };
+    let made = [
+        format!(
+            "CREATE TABLE {name} ({}, PRIMARY KEY (k0)) ENGINE=InnoDB",
+            defined.join(", ")
+        ),
+        format!(
+            "INSERT INTO {name} SELECT a.n * 25 + b.n, a.n, CHAR(97 + b.n) FROM ({}) a, ({}) b",
+            numbers(20),
+            numbers(25)
+        ),
+        format!("ANALYZE TABLE {name}"),
+    ];
+    let primary = Key {
+        name: "PRIMARY".to_owned(),
+        columns: vec![0],
+    };
+    let table = Table {
+        name: name.to_owned(),
+        columns,
+        primary,
+        uniques: Vec::new(),
+        indexes: Vec::new(),
+        is_view: false,
+        has_prefix: false,
+    };
+    (table, made)
+}
+
 fn key_type(dice: &mut Dice) -> Type {
     match dice.below(10) {
         0..=4 => KEYS[dice.index(INTEGERS)],

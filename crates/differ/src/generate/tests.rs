@@ -98,3 +98,21 @@ fn keys_of_text_are_looked_up_by_parameters() {
         assert!(found.contains(kind), "{kind} of {found:?}");
     }
 }
+
+#[test]
+fn ranges_on_the_key_of_a_table_that_is_worth_a_range_scan_come() {
+    let mut found = std::collections::BTreeSet::new();
+    for seed in 0..100 {
+        for step in episode(seed, 800) {
+            let (way, sql) = match step.what {
+                What::Query(sql) => ("text", sql),
+                What::Prepare(_, sql) => ("prepared", sql),
+                _ => continue,
+            };
+            if sql.contains("FROM long0 WHERE k0 BETWEEN ") && !sql.contains("LIMIT") {
+                found.insert(way);
+            }
+        }
+    }
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["prepared", "text"]);
+}
