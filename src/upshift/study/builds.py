@@ -8,7 +8,8 @@ from upshift.build.recipe import Recipe
 from upshift.estimate import estimate
 from upshift.resolve import plain_of
 from upshift.stages.names import Stage, building_stages
-from upshift.study.file import Change, Study
+from upshift.study.change import Change
+from upshift.study.file import Study
 from upshift.study.plan import Arm
 from upshift.values import Value, content_hash
 

@@ -27,9 +27,10 @@ from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
+from upshift.study.change import Change
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
-from upshift.study.file import Change, Study
+from upshift.study.file import Study
 from upshift.study.power import half_width
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 from upshift.workload.model import Workload
@@ -200,7 +201,7 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
         before = given[key]
         if isinstance(before, list) and isinstance(value, list):
             given[key] = [*before, *value]
-        elif isinstance(before, dict):
+        elif isinstance(before, dict) and isinstance(value, Mapping):
             given[key] = {**before, **value}
         else:
             given[key] = value
@@ -227,6 +228,12 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
     if change.server and change.binary is None:
         change = change.model_copy(update={"binary": find_program(None, change.server).binary})
+    lost = [factor for factor, level in study.levels(row) if level.needs_a_recipe] if change.recipe is None else []
+    if lost:
+        raise UsageError(
+            f"row '{name}' is an executable that nothing builds, and factor '{lost[0]}' says how one is built",
+            'choose design = "grid" and list the rows without this one, or measure the two factors in studies of their own',
+        )
     arm = Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
     if arm.recipe and change.trained_on and not arm.trained:
         raise UsageError(

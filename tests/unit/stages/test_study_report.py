@@ -20,7 +20,8 @@ from upshift.stages.study import Measured
 from upshift.stages.study_report import Best, report_study, uncounted_warnings
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Part, analyse
-from upshift.study.file import Change, Study
+from upshift.study.change import Change
+from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan
 from upshift.study.result import StudyResult
 from upshift.study.terminal import show

@@ -71,7 +71,11 @@ def test_another_hot_set_is_another_build(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('scope = "hot", ', "", "its recipe compiles the whole server"),
-        ('recipe = "plain"\nbuild = { scope = "hot", flags = ["-O2"] }', 'server = "mysql"', "only what a recipe builds"),
+        (
+            'recipe = "plain"\nbuild = { scope = "hot", flags = ["-O2"] }',
+            'server = "mysql"',
+            "only for a server that a recipe builds",
+        ),
     ],
 )
 def test_what_has_no_hot_set_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -18,9 +18,10 @@ from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.attribution import FactorEffect, Together
 from upshift.study.builds import builds_of
+from upshift.study.change import Change
 from upshift.study.crossing import crossings
 from upshift.study.designs import Kind
-from upshift.study.file import Change, Study, read_study
+from upshift.study.file import Study, read_study
 from upshift.study.intervals import Effect
 from upshift.study.plan import StudyPlan, make_plan
 from upshift.study.result import Crossed, StudyResult

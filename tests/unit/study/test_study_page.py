@@ -14,8 +14,9 @@ from upshift.build.recipe import find_recipe, read_recipe
 from upshift.errors import UpshiftError, UsageError
 from upshift.measure.model import Experiment, Verdict
 from upshift.measure.variant import find_variant
+from upshift.study.change import Change
 from upshift.study.designs import make_design
-from upshift.study.file import Change, Study
+from upshift.study.file import Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
