@@ -91,24 +91,31 @@ def _planned(asked: Study) -> StudyPlan:
 
 
 def _resumed(asked: Study, resume: str) -> StudyPlan:
-    """The plan that the run began with. Raises UsageError when the file now says something else."""
+    """The plan that the run began with. Raises UsageError when the file, or one that it names, now says something else."""
     from upshift.errors import UsageError
     from upshift.run.directory import RunDirectory
     from upshift.study.file import Study as StudyFile
     from upshift.study.plan import StudyPlan as Plan
+    from upshift.study.plan import arms_of
     from upshift.values import checked
 
     manifest = RunDirectory.open(resume, ("study",)).manifest
     if manifest.verb != "study":
         raise UsageError(f"run '{resume}' is not one of `upshift study`", "`upshift runs` lists them; name one that is")
-    began = checked(StudyFile, manifest.options["study"])
+    began, plan = checked(StudyFile, manifest.options["study"]), checked(Plan, manifest.options["plan"])
     changed = [name for name in StudyFile.model_fields if getattr(began, name) != getattr(asked, name)]
+    # Rows name factors and levels by their number.
+    if not changed and asked.listed_factors() != plan.design.factors:
+        changed = ["the order of factors or levels"]
+    if not changed:
+        rows = zip(arms_of(asked, plan.design), plan.arms, strict=True)
+        changed = [f"what row '{before.name}' is" for now, before in rows if now != before][:1]
     if changed:
         raise UsageError(
             f"the study has changed since the run began: {', '.join(changed)}",
-            "restore the file, or start a new run without --resume: it reuses the builds that are the same",
+            "restore the file and its recipes, or start a new run without --resume: it reuses the builds that are the same",
         )
-    return checked(Plan, manifest.options["plan"])
+    return plan
 
 
 def _prepared(

@@ -111,7 +111,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     impossible; RecipeError for one that cannot be built.
     """
     design = make_design(study.design, study.listed_factors(), study.listed_rows())
-    arms = tuple(_arm(study, design, row) for row in design.rows)
+    arms = arms_of(study, design)
     _refuse_idle_factors(study)
     for arm in arms:
         _refuse_impossible(arm, _kind(arm, kind))
@@ -213,9 +213,18 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
         ) from error
 
 
+def arms_of(study: Study, design: Design) -> tuple[Arm, ...]:
+    """The arm of each row, by what the study and the files that it names say now."""
+    return tuple(_arm(study, design, row) for row in design.rows)
+
+
 def arm_of(study: Study, plan: StudyPlan, row: Row | None) -> Arm | None:
     """The arm of any row, also of one that the design does not have; None for none."""
-    return None if row is None else _arm(study, plan.design, row)
+    if row is None:
+        return None
+    # A recipe's file may have changed since the row was measured.
+    planned = next((arm for arm in plan.arms if arm.row == row), None)
+    return planned or _arm(study, plan.design, row)
 
 
 def variant_of(arm: Arm, program: Program) -> Variant:
