@@ -128,7 +128,7 @@ def _prepared(
     from upshift import console, needs
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kinds import find_program
-    from upshift.study.plan import refuse_missing_libraries, variant_of
+    from upshift.study.plan import refuse_missing_libraries, refuse_without_layouts, variant_of
 
     refuse_missing_libraries(plan)
     options = asked.options(jobs)
@@ -157,6 +157,8 @@ def _prepared(
             disk_bytes=needs.MEASURING_DISK_BYTES if works else needs.NEEDED_DISK_BYTES,
             kept=held,
         )
+        if asked.layouts > 1:
+            refuse_without_layouts(arm, work.toolchain)
         works[arm.build] = work = _with_hot_set(work, arm.change.hot_set_of)
         return work
 

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import memory_available_bytes
-from upshift.errors import RecipeError, UsageError
+from upshift.errors import MissingTool, RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
@@ -32,6 +32,7 @@ from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Study
 from upshift.study.power import half_width
+from upshift.toolchain.model import Toolchain
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 from upshift.workload.model import Workload
 
@@ -41,6 +42,8 @@ MOST_TRIALS = 1000
 _SERVER_BYTES = 700_000_000
 """What a server takes beside its buffer pool and its tier."""
 _SMALL_SERVER_BYTES = 200_000_000
+_LAYING_OUT = 20
+"""The first LLVM whose lld has --randomize-section-padding."""
 _KEPT_FREE = 0.25
 """Of the free memory, for the page cache, the load and what else runs."""
 
@@ -66,8 +69,13 @@ class Arm(Value):
 
     @property
     def trained(self) -> bool:
-        """Whether workloads shaped the server: by its profile, or by its hot set."""
-        return self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot")
+        """Whether workloads shaped the server: by its profile, its hot set, or BOLT."""
+        return self.bolt_alone or (self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot"))
+
+    @property
+    def bolt_alone(self) -> bool:
+        """Whether BOLT's training is its only one: no training before it makes the next server another one."""
+        return self.recipe is not None and self.recipe.profile == "none" and self.recipe.post_link == "bolt"
 
 
 class StudyPlan(Value):
@@ -227,6 +235,21 @@ def arm_of(study: Study, plan: StudyPlan, row: Row | None) -> Arm | None:
     return planned or _arm(study, plan.design, row)
 
 
+def refuse_without_layouts(arm: Arm, toolchain: Toolchain) -> None:
+    """Raises MissingTool when the tools that there are give an arm's server one layout only."""
+    if arm.recipe and arm.recipe.post_link == "bolt":
+        if toolchain.bolt is None:
+            raise MissingTool(
+                f"layouts: BOLT lays out row '{arm.name}', and there is none beside {toolchain.cc}",
+                "`upshift doctor` names its package; or leave layouts out",
+            )
+    elif toolchain.family == "clang" and toolchain.major < _LAYING_OUT:
+        raise MissingTool(
+            f"layouts: row '{arm.name}' is linked by lld {toolchain.version}, which cannot vary the layout",
+            f"lld {_LAYING_OUT} can: install a newer clang with its lld, or leave layouts out",
+        )
+
+
 def variant_of(arm: Arm, program: Program) -> Variant:
     """What is measured of an arm: the program that was built for it, or that it names, with all that surrounds it."""
     surroundings = {name: getattr(arm.change, name) for name in Surroundings.model_fields}
@@ -283,7 +306,7 @@ def _told(change: Change) -> tuple[Change, Recipe | None]:
 
 
 def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
-    """Raises UsageError when a row's server has one layout only."""
+    """Raises UsageError when a row's server has one layout only, whatever is installed."""
     for arm in arms:
         if arm.recipe is None:
             raise UsageError(
