@@ -128,9 +128,11 @@ def _prepared(
     from upshift import console, needs
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kinds import find_program
+    from upshift.study.builds import disk_bytes
     from upshift.study.plan import refuse_missing_libraries, refuse_without_layouts, variant_of
 
     refuse_missing_libraries(plan)
+    needs.require_disk(disk_bytes(plan, asked), held)
     options = asked.options(jobs)
     named = [arm for arm in plan.arms if arm.recipe is None]
     variants = tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
@@ -153,8 +155,7 @@ def _prepared(
             allow_install=allow_install,
             say=console.say,
             recipe=arm.recipe,
-            # Later ones share the source and the plain build of the first.
-            disk_bytes=needs.MEASURING_DISK_BYTES if works else needs.NEEDED_DISK_BYTES,
+            disk_bytes=0,  # required above, for all at once
             kept=held,
         )
         if asked.layouts > 1:

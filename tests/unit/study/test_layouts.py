@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import toolchain
 
-from upshift import plan
+from upshift import needs, plan
 from upshift.cli.study import _prepared
 from upshift.errors import MissingTool
 from upshift.options import Options
@@ -48,6 +48,7 @@ def test_tools_that_give_one_layout_are_refused_before_the_first_build(
     def prepare(_options: Options, **_given: Any) -> Work:
         return Work.model_construct(train_on=(), hold_out=(), toolchain=found)
 
+    monkeypatch.setattr(needs, "require_disk", lambda *_given: None)
     monkeypatch.setattr(plan, "prepare", prepare)
     monkeypatch.setattr(plan, "prepare_measuring", lambda *_given, **_named: None)
     (tmp_path / "mine.toml").write_text(STUDY.replace("layouts = 4", f"layouts = {layouts}"))
