@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import tarfile
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ from upshift.stages.layout import lay_out
 from upshift.stages.measure import arms, asked_of, measure, templates
 from upshift.stages.package import package
 from upshift.stages.patching import build_patched, patch_source
-from upshift.stages.post_link import post_link
+from upshift.stages.post_link import NO_POST_LINK, PostLinked, post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
 from upshift.stages.study import Made, confirm, measure_arms, same_servers, study_data, try_out
@@ -103,7 +104,7 @@ def train(lab: Lab, work: Work) -> Trained:
     return Trained(**{name: getattr(ground, name) for name in Ground.model_fields}, hot_set=hot_set, gated=gated, parsed=parsed)
 
 
-def build(lab: Lab, work: Work) -> Build:
+def build(lab: Lab, work: Work) -> PostLinked:
     """A server by a recipe, trained first when it has a profile; the hot set alone or whole; then BOLT, if it says so."""
     trained = None
     if work.recipe.profile != "none":
@@ -120,9 +121,9 @@ def build(lab: Lab, work: Work) -> Build:
         if work.recipe.post_link != "none":
             data = fill_data(lab, lab.kind.program(source.path, made.tree, made.server), work.train_on)
     if trained is None and work.recipe.post_link == "none":
-        return made
+        return PostLinked(build=made, applied="", reason=NO_POST_LINK)
     seconds, number = work.options.train_s, work.layout
-    return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds, number=number).build
+    return post_link(lab, source, made, trained, work.train_on, data, work.recipe, seconds=seconds, number=number)
 
 
 def measure_variants(lab: Lab, measuring: Measuring, variants: tuple[Variant, ...]) -> Result:
@@ -164,8 +165,10 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
 
     ``work_of`` says what a server is built with: the recommended one may be none of the rows'.
     """
+    lacking: list[str] = []
+    served = functools.partial(_server, lab, work_of, lacking)
     made = tuple(
-        Made(training=training, layout=layout, arms=tuple(_server(lab, arm, work_of, training, layout) for arm in plan.arms))
+        Made(training=training, layout=layout, arms=tuple(served(arm, training, layout) for arm in plan.arms))
         for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
     )
     same = same_servers(made[0].arms, {each.name: file_sha256(each.program.binary) for each in made[0].arms})
@@ -185,8 +188,9 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, measuring.counted)
     row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
-    best = _best(lab, study, plan, measuring, work_of, data, row)
-    return report_study(lab, study, plan, measuring, made[0].arms, same, carded, measured, found, counted, executed, best)
+    best = _best(lab, study, plan, measuring, served, data, row)
+    servers = made[0].arms
+    return report_study(lab, study, plan, measuring, servers, same, carded, measured, found, counted, executed, lacking, best)
 
 
 def _best(
@@ -194,7 +198,7 @@ def _best(
     study: Study,
     plan: StudyPlan,
     measuring: Measuring,
-    work_of: Callable[[Arm], Work],
+    served: Callable[[Arm, int, int], Variant],
     data: Filled,
     row: Row | None,
 ) -> Best:
@@ -204,8 +208,10 @@ def _best(
         recommended = arm_of(study, plan, row)
         if recommended and plan.confirm_trials:
             # A training, a layout and trials of its own: those that chose it were lucky for it.
-            layout = study.layouts + 1 if study.layouts > 1 else 1
-            fresh = tuple(_server(lab, arm, work_of, study.trainings + 1, layout) for arm in (plan.arms[0], recommended))
+            fresh = tuple(
+                served(arm, study.trainings + 1, study.layouts + 1 if study.layouts > 1 or arm.bolt_alone else 1)
+                for arm in (plan.arms[0], recommended)
+            )
             confirmed = confirm(lab, fresh, data, measuring, plan.confirm_trials, study.metric)
     except UpshiftError as error:
         lacking = f"the recommended set was not confirmed: {error.message.strip().splitlines()[0]}"
@@ -214,15 +220,19 @@ def _best(
     return Best(row=row, arm=recommended, confirmed=confirmed)
 
 
-def _server(lab: Lab, arm: Arm, work_of: Callable[[Arm], Work], training: int, layout: int) -> Variant:
-    """The variant of a row, its server built when a recipe says how."""
+def _server(lab: Lab, work_of: Callable[[Arm], Work], lacking: list[str], arm: Arm, training: int, layout: int) -> Variant:
+    """The variant of a row, its server built when a recipe says how. ``lacking`` takes a sentence where BOLT was left out."""
     if arm.recipe is None:
         return variant_of(arm, find_program(arm.change.binary, arm.change.server))
     work = work_of(arm).model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
-    made = build(lab, work)
+    linked = build(lab, work)
+    made = linked.build
     if arm.recipe.post_link == "none":  # BOLT's next training is the next layout.
         made = lay_out(lab, made, layout)
+    elif not linked.applied:
+        why = linked.reason.strip().splitlines()[0]
+        lacking.append(f"row '{arm.name}', training {training}, layout {layout}: without BOLT: {why}")
     return variant_of(arm, lab.kind.program(source.path, made.tree, made.server))
 
 

@@ -18,9 +18,9 @@ from upshift.measure.variant import Variant
 from upshift.run.record import StageRecord
 from upshift.server.kind import Program
 from upshift.study.analysis import Part, analyse
+from upshift.study.change import Change
 from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Factor, make_design
-from upshift.study.file import Change
 from upshift.study.result import StudyResult, StudyRow
 from upshift.study.terminal import show
 

@@ -61,7 +61,7 @@ def build(
     with locked():
         work = prepare(options, allow_install=not no_install, say=console.say)
         with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
-            made = pipeline.build(at_work.lab, work)
+            made = pipeline.build(at_work.lab, work).build
     if json:
         console.result_json(made.model_dump_json(indent=2))
     else:

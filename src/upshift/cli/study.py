@@ -91,24 +91,31 @@ def _planned(asked: Study) -> StudyPlan:
 
 
 def _resumed(asked: Study, resume: str) -> StudyPlan:
-    """The plan that the run began with. Raises UsageError when the file now says something else."""
+    """The plan that the run began with. Raises UsageError when the file, or one that it names, now says something else."""
     from upshift.errors import UsageError
     from upshift.run.directory import RunDirectory
     from upshift.study.file import Study as StudyFile
     from upshift.study.plan import StudyPlan as Plan
+    from upshift.study.plan import arms_of
     from upshift.values import checked
 
     manifest = RunDirectory.open(resume, ("study",)).manifest
     if manifest.verb != "study":
         raise UsageError(f"run '{resume}' is not one of `upshift study`", "`upshift runs` lists them; name one that is")
-    began = checked(StudyFile, manifest.options["study"])
+    began, plan = checked(StudyFile, manifest.options["study"]), checked(Plan, manifest.options["plan"])
     changed = [name for name in StudyFile.model_fields if getattr(began, name) != getattr(asked, name)]
+    # Rows name factors and levels by their number.
+    if not changed and asked.listed_factors() != plan.design.factors:
+        changed = ["the order of factors or levels"]
+    if not changed:
+        rows = zip(arms_of(asked, plan.design), plan.arms, strict=True)
+        changed = [f"what row '{before.name}' is" for now, before in rows if now != before][:1]
     if changed:
         raise UsageError(
             f"the study has changed since the run began: {', '.join(changed)}",
-            "restore the file, or start a new run without --resume: it reuses the builds that are the same",
+            "restore the file and its recipes, or start a new run without --resume: it reuses the builds that are the same",
         )
-    return checked(Plan, manifest.options["plan"])
+    return plan
 
 
 def _prepared(
@@ -121,9 +128,11 @@ def _prepared(
     from upshift import console, needs
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
     from upshift.server.kinds import find_program
-    from upshift.study.plan import refuse_missing_libraries, variant_of
+    from upshift.study.builds import disk_bytes
+    from upshift.study.plan import refuse_missing_libraries, refuse_without_layouts, variant_of
 
     refuse_missing_libraries(plan)
+    needs.require_disk(disk_bytes(plan, asked), held)
     options = asked.options(jobs)
     named = [arm for arm in plan.arms if arm.recipe is None]
     variants = tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
@@ -146,10 +155,11 @@ def _prepared(
             allow_install=allow_install,
             say=console.say,
             recipe=arm.recipe,
-            # Later ones share the source and the plain build of the first.
-            disk_bytes=needs.MEASURING_DISK_BYTES if works else needs.NEEDED_DISK_BYTES,
+            disk_bytes=0,  # required above, for all at once
             kept=held,
         )
+        if asked.layouts > 1:
+            refuse_without_layouts(arm, work.toolchain)
         works[arm.build] = work = _with_hot_set(work, arm.change.hot_set_of)
         return work
 

@@ -23,6 +23,7 @@ from upshift.workload.model import Workload
 
 VERSION = 1
 """Raised when the commands that are composed here change: no key holds them."""
+NO_POST_LINK = "the recipe has none"
 
 
 class PostLinked(Value):
@@ -59,7 +60,7 @@ def post_link(
     def action(bench: Workbench) -> PostLinked:
         output = bench.folder / lab.kind.server_target
         if recipe.post_link == "none":
-            return PostLinked(build=build, applied="", reason="the recipe has none")
+            return PostLinked(build=build, applied="", reason=NO_POST_LINK)
         if toolchain.bolt is None:
             return PostLinked(build=build, applied="", reason=f"there is no BOLT beside {toolchain.cc}")
         try:

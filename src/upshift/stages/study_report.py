@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +55,13 @@ def report_study(
     found: Analysis,
     counted: Instructions,
     executed: Attribution | None,
+    lacking: Sequence[str],
     best: Best,
 ) -> StudyResult:
-    """Written into the run's folder: ``result.json``, ``report.html``, ``samples.parquet``, ``recommended.toml``."""
+    """Written into the run's folder: ``result.json``, ``report.html``, ``samples.parquet``, ``recommended.toml``.
+
+    ``lacking`` says which servers are not what their recipes ask for.
+    """
     confirmed = best.confirmed
     standing = tuple(first for first in dict.fromkeys(same.values()) if first not in measured.died)
     file = write_recommended(lab.run.path / "recommended.toml", study, best.arm, confirmed) if best.arm else None
@@ -97,6 +102,7 @@ def report_study(
         flags=of_parts((*(confirmed.flags if confirmed else ()), *measured.flags)),
         warnings=(
             *filter(None, (best.lacking, carded.lacking)),
+            *lacking,
             *_warnings(plan, same, measured),
             *((wording.WITHOUT_PAIRS,) if found.effects.without_pairs else ()),
             *uncounted_warnings(standing, counted, measuring.counted),

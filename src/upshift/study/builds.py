@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from upshift.build.recipe import Recipe
+from upshift.build.whole import headers_bytes
 from upshift.estimate import estimate
 from upshift.resolve import plain_of
 from upshift.stages.names import Stage, building_stages
-from upshift.study.file import Change, Study
-from upshift.study.plan import Arm
+from upshift.study.change import Change
+from upshift.study.designs import Design
+from upshift.study.file import Study
+from upshift.study.plan import Arm, StudyPlan
 from upshift.values import Value, content_hash
 
 
@@ -21,7 +26,15 @@ class Build(Value):
     recipes: tuple[str, ...]
     """Names of the rows that it is first run for."""
     wall_s: float
-    """Of all of them."""
+    """Of all of them, and so is ``disk_bytes``."""
+    disk_bytes: int
+
+
+class Cost(NamedTuple):
+    """Of several stages."""
+
+    wall_s: float
+    disk_bytes: int
 
 
 def _unpatched(recipe: Recipe) -> Recipe:
@@ -82,6 +95,52 @@ def builds_of(arms: tuple[Arm, ...], study: Study) -> tuple[Build, ...]:
     return tuple(_build(stage, tuple(firsts.values()), study) for stage, firsts in found.items())
 
 
+def confirming(plan: StudyPlan, study: Study) -> Cost:
+    """What building what confirms takes at the most: all off and the dearest set, each of a training of its own."""
+    if not plan.confirm_trials:
+        return Cost(0.0, 0)
+    base, *others = plan.arms
+    new = _leaves_rows_out(plan.design) and sum(map(_changes_builds, study.factors.values())) > 1
+    own = _cost(base.recipe, study, new=False)
+    best = max((_cost(arm.recipe, study, new=new) for arm in others if arm.build != base.build), default=Cost(0.0, 0))
+    return Cost(own.wall_s + best.wall_s, own.disk_bytes + best.disk_bytes)
+
+
+def disk_bytes(plan: StudyPlan, study: Study) -> int:
+    """What the builds leave in the cache, and the data: filled once, and copied for each server that runs."""
+    data = estimate(study.options(), (Stage.DATA,))[0].disk_bytes
+    built = sum(each.disk_bytes for each in builds_of(plan.built, study) if each.stage != Stage.DATA)
+    headers = max((headers_bytes(arm.recipe) for arm in plan.built if arm.recipe), default=0)
+    return built + confirming(plan, study).disk_bytes + headers + data * (1 + plan.arms_at_once)
+
+
+def _leaves_rows_out(design: Design) -> bool:
+    """Whether a set may be recommended that no row has measured."""
+    return design.kind != "steps" and len(design.rows) < math.prod(len(each.levels) for each in design.factors)
+
+
+def _changes_builds(levels: Mapping[str, Change]) -> bool:
+    return any(each.recipe or each.needs_a_recipe for each in levels.values())
+
+
+def _cost(recipe: Recipe | None, study: Study, *, new: bool) -> Cost:
+    """Of the stages that what confirms does not share with the rows; ``new``: its recipe may be none of theirs."""
+    if recipe is None:
+        return Cost(0.0, 0)
+    shared = {Stage.SOURCE, Stage.PATCHED_SOURCE, Stage.DATA, Stage.POST_LINK}
+    if recipe.profile != "none" or recipe.scope == "hot":
+        shared.add(Stage.PLAIN_BUILD)
+    stages = tuple(
+        stage
+        for stage in building_stages(recipe)
+        if (stage in _FOR_EACH_TRAINING and recipe.profile != "none")
+        or (stage == Stage.POST_LINK and recipe.post_link != "none")
+        or (new and stage not in shared)
+    )
+    found = estimate(study.options(), stages, recipe)
+    return Cost(sum(each.wall_s for each in found), sum(each.disk_bytes for each in found))
+
+
 def _workloads(stage: Stage, change: Change) -> tuple[tuple[str, ...], ...]:
     """Those that a stage's result hangs on: what finds the hot set, and what trains."""
     if stage in _UNTRAINED:
@@ -92,12 +151,13 @@ def _workloads(stage: Stage, change: Change) -> tuple[tuple[str, ...], ...]:
 
 def _build(stage: str, recipes: tuple[Recipe, ...], study: Study) -> Build:
     times = [_times(stage, recipe, study) for recipe in recipes]
-    each_s = [estimate(study.options(), (stage,), recipe)[0].wall_s for recipe in recipes]
+    each = [estimate(study.options(), (stage,), recipe)[0] for recipe in recipes]
     return Build(
         stage=stage,
         count=sum(times),
         recipes=tuple(recipe.name for recipe in recipes) if stage not in (Stage.SOURCE, Stage.DATA) else (),
-        wall_s=sum(number * wall_s for number, wall_s in zip(times, each_s, strict=True)),
+        wall_s=sum(number * one.wall_s for number, one in zip(times, each, strict=True)),
+        disk_bytes=sum(number * one.disk_bytes for number, one in zip(times, each, strict=True)),
     )
 
 

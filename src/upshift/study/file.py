@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -14,11 +14,12 @@ from upshift.build.recipe import Recipe
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.errors import UsageError
 from upshift.measure.model import Metric
-from upshift.measure.variant import Surroundings, find_sql
+from upshift.measure.variant import find_sql
 from upshift.options import Options
 from upshift.paths import paths_of, shipped
+from upshift.study.change import Change
 from upshift.study.designs import Factor, Kind, Row
-from upshift.values import Value, describe_invalid, is_empty
+from upshift.values import Value, describe_invalid
 
 OFF = "off"
 """The level of each factor that leaves it as the base has it; it is not written."""
@@ -54,58 +55,6 @@ def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
         if not re.fullmatch(r"[\w.-]+", name) or name == OFF:
             raise ValueError(f"'{name}' is not a name: letters, digits, '.', '_' and '-', and not '{OFF}'")
     return names
-
-
-class Change(Surroundings):
-    """What a level changes of the base, or what the base is: keys of a variant, and how the server is built."""
-
-    binary: Path | None = None
-    """The server's executable; or else a recipe builds it, or a package has it."""
-    server: Annotated[str | None, Field(exclude_if=is_empty)] = None
-    """The kind of server; without a binary that of its installed package."""
-    recipe: str | None = None
-    """A recipe's name or its file."""
-    build: Mapping[str, Any] = {}
-    """Keys of the recipe: flags are added, other keys replace its own."""
-    trained_on: tuple[str, ...] = ()
-    """Workloads that find the hot set and train the profile; empty: those that the study measures."""
-    hot_set_of: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
-    """Workloads that find the hot set in their place, so that servers of several trainings have one."""
-
-    @property
-    def names_a_server(self) -> bool:
-        return bool(self.binary or self.server or self.recipe)
-
-    def over(self, base: Change) -> Change:
-        """``base`` with this change made: tables and lists grow, other keys are replaced."""
-        origin = self if self.names_a_server else base
-        build = dict(base.build)
-        for name, value in self.build.items():
-            before = build.get(name)
-            if isinstance(before, list) and isinstance(value, list):
-                build[name] = [*before, *value]
-            elif isinstance(before, dict) and isinstance(value, dict):
-                build[name] = {**before, **value}
-            else:
-                build[name] = value
-        return Change(
-            settings={**base.settings, **self.settings},
-            environment={**base.environment, **self.environment},
-            text_huge_pages=self.text_huge_pages or base.text_huge_pages,
-            under=(*base.under, *self.under),
-            tier=self.tier or base.tier,
-            client=(*base.client, *self.client),
-            sql=(*base.sql, *self.sql),
-            server_cpus=self.server_cpus or base.server_cpus,
-            client_cpus=self.client_cpus or base.client_cpus,
-            # A level names one way to come by a server, in place of the base's.
-            binary=origin.binary,
-            server=origin.server,
-            recipe=origin.recipe,
-            build=build,
-            trained_on=self.trained_on or base.trained_on,
-            hot_set_of=self.hot_set_of or base.hot_set_of,
-        )
 
 
 Budget = Annotated[FiniteFloat, BeforeValidator(_seconds), Field(gt=0)]
@@ -161,13 +110,14 @@ class Study(Value):
         _each_once((*self.workloads, *self.held_out))
         if bool(self.rows) != (self.design == "grid"):
             raise ValueError('rows are those of design = "grid", which needs them')
-        if not self.base.names_a_server or (self.base.recipe and (self.base.binary or self.base.server)):
+        if not self.base.names_a_server:
             raise ValueError("base: name a binary, a recipe, or a server whose package is installed")
         for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
-            if each.build and self.base.recipe is None and each.recipe is None:
-                raise ValueError("build: only what a recipe builds can be built otherwise; base names none")
-            if (each.trained_on or each.hot_set_of) and self.base.recipe is None and each.recipe is None:
-                raise ValueError("trained_on, hot_set_of: only what a recipe builds is trained; base names none")
+            if each.recipe and (each.binary or each.server):
+                raise ValueError("recipe: it builds the server; name a binary or a server in another level, or leave it out")
+            origin = each if each.names_a_server else self.base
+            if each.needs_a_recipe and origin.recipe is None:
+                raise ValueError("build, trained_on, hot_set_of: only for a server that a recipe builds, which nothing names")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
                 raise ValueError(f"build: {', '.join(sorted(unknown))} is not a key of a recipe")
         return self
@@ -213,10 +163,15 @@ class Study(Value):
     def change(self, row: Row) -> Change:
         """The base with all levels of ``row``, in the order of the factors."""
         change = self.base
-        for level, levels in zip(row, self.factors.values(), strict=True):
-            if level:
-                change = tuple(levels.values())[level - 1].over(change)
+        for _name, level in self.levels(row):
+            change = level.over(change)
         return change
+
+    def levels(self, row: Row) -> Iterator[tuple[str, Change]]:
+        """What is on in ``row``: each factor's name with its level, in the order of the factors."""
+        for (name, levels), level in zip(self.factors.items(), row, strict=True):
+            if level:
+                yield name, tuple(levels.values())[level - 1]
 
     def _row(self, items: tuple[str, ...]) -> Row:
         chosen: dict[str, int] = {}

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import memory_available_bytes
-from upshift.errors import RecipeError, UsageError
+from upshift.errors import MissingTool, RecipeError, UsageError
 from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.model import Plan
@@ -27,10 +27,12 @@ from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
+from upshift.study.change import Change
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
-from upshift.study.file import Change, Study
+from upshift.study.file import Study
 from upshift.study.power import half_width
+from upshift.toolchain.model import Toolchain
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 from upshift.workload.model import Workload
 
@@ -40,6 +42,8 @@ MOST_TRIALS = 1000
 _SERVER_BYTES = 700_000_000
 """What a server takes beside its buffer pool and its tier."""
 _SMALL_SERVER_BYTES = 200_000_000
+_LAYING_OUT = 20
+"""The first LLVM whose lld has --randomize-section-padding."""
 _KEPT_FREE = 0.25
 """Of the free memory, for the page cache, the load and what else runs."""
 
@@ -65,8 +69,13 @@ class Arm(Value):
 
     @property
     def trained(self) -> bool:
-        """Whether workloads shaped the server: by its profile, or by its hot set."""
-        return self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot")
+        """Whether workloads shaped the server: by its profile, its hot set, or BOLT."""
+        return self.bolt_alone or (self.recipe is not None and (self.recipe.profile != "none" or self.recipe.scope == "hot"))
+
+    @property
+    def bolt_alone(self) -> bool:
+        """Whether BOLT's training is its only one: no training before it makes the next server another one."""
+        return self.recipe is not None and self.recipe.profile == "none" and self.recipe.post_link == "bolt"
 
 
 class StudyPlan(Value):
@@ -110,7 +119,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     impossible; RecipeError for one that cannot be built.
     """
     design = make_design(study.design, study.listed_factors(), study.listed_rows())
-    arms = tuple(_arm(study, design, row) for row in design.rows)
+    arms = arms_of(study, design)
     _refuse_idle_factors(study)
     for arm in arms:
         _refuse_impossible(arm, _kind(arm, kind))
@@ -200,7 +209,7 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
         before = given[key]
         if isinstance(before, list) and isinstance(value, list):
             given[key] = [*before, *value]
-        elif isinstance(before, dict):
+        elif isinstance(before, dict) and isinstance(value, Mapping):
             given[key] = {**before, **value}
         else:
             given[key] = value
@@ -212,9 +221,33 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
         ) from error
 
 
+def arms_of(study: Study, design: Design) -> tuple[Arm, ...]:
+    """The arm of each row, by what the study and the files that it names say now."""
+    return tuple(_arm(study, design, row) for row in design.rows)
+
+
 def arm_of(study: Study, plan: StudyPlan, row: Row | None) -> Arm | None:
     """The arm of any row, also of one that the design does not have; None for none."""
-    return None if row is None else _arm(study, plan.design, row)
+    if row is None:
+        return None
+    # A recipe's file may have changed since the row was measured.
+    planned = next((arm for arm in plan.arms if arm.row == row), None)
+    return planned or _arm(study, plan.design, row)
+
+
+def refuse_without_layouts(arm: Arm, toolchain: Toolchain) -> None:
+    """Raises MissingTool when the tools that there are give an arm's server one layout only."""
+    if arm.recipe and arm.recipe.post_link == "bolt":
+        if toolchain.bolt is None:
+            raise MissingTool(
+                f"layouts: BOLT lays out row '{arm.name}', and there is none beside {toolchain.cc}",
+                "`upshift doctor` names its package; or leave layouts out",
+            )
+    elif toolchain.family == "clang" and toolchain.major < _LAYING_OUT:
+        raise MissingTool(
+            f"layouts: row '{arm.name}' is linked by lld {toolchain.version}, which cannot vary the layout",
+            f"lld {_LAYING_OUT} can: install a newer clang with its lld, or leave layouts out",
+        )
 
 
 def variant_of(arm: Arm, program: Program) -> Variant:
@@ -227,6 +260,12 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
     change, name = study.change(row), design.name(row)
     if change.server and change.binary is None:
         change = change.model_copy(update={"binary": find_program(None, change.server).binary})
+    lost = [factor for factor, level in study.levels(row) if level.needs_a_recipe] if change.recipe is None else []
+    if lost:
+        raise UsageError(
+            f"row '{name}' is an executable that nothing builds, and factor '{lost[0]}' says how one is built",
+            'choose design = "grid" and list the rows without this one, or measure the two factors in studies of their own',
+        )
     arm = Arm(name=name, row=row, change=change, recipe=recipe_of(change, name))
     if arm.recipe and change.trained_on and not arm.trained:
         raise UsageError(
@@ -267,7 +306,7 @@ def _told(change: Change) -> tuple[Change, Recipe | None]:
 
 
 def _refuse_one_layout(arms: tuple[Arm, ...]) -> None:
-    """Raises UsageError when a row's server has one layout only."""
+    """Raises UsageError when a row's server has one layout only, whatever is installed."""
     for arm in arms:
         if arm.recipe is None:
             raise UsageError(

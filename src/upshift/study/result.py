@@ -12,8 +12,8 @@ from upshift.measure.model import Experiment, Flag, Load, Metric, Plan, Verdict
 from upshift.measure.variance import Component
 from upshift.run.record import StageRecord
 from upshift.study.attribution import Attribution, Step
+from upshift.study.change import Change
 from upshift.study.designs import Design
-from upshift.study.file import Change
 from upshift.study.intervals import LEVEL, Effect
 from upshift.values import Value
 

@@ -88,13 +88,13 @@ def test_flags_of_the_hot_set_alone_are_compiled_without_a_training(monkeypatch:
 
         return stage
 
-    build = Build.model_construct(tree=Path("/tree"), server=Path("/tree/server"))
+    build, hot = (Build.model_construct(tree=Path("/tree"), server=Path("/tree") / name) for name in ("server", "hot"))
     data = Filled.model_construct()
-    for name, result in (("build_plain", build), ("fill_data", data), ("find_hot_set", "hot set"), ("build_optimised", "hot")):
+    for name, result in (("build_plain", build), ("fill_data", data), ("find_hot_set", "hot set"), ("build_optimised", hot)):
         monkeypatch.setattr(pipeline, name, noted(name, result))
     lab: Any = SimpleNamespace(kind=FakeKind())
-    made: Any = pipeline.build(lab, work(scope="hot", profile="none"))
-    assert made == "hot"
+    made = pipeline.build(lab, work(scope="hot", profile="none"))
+    assert made.build is hot and not made.applied
     assert calls == ["build_plain", "fill_data", "find_hot_set", "build_optimised"]
     assert asked == []
 

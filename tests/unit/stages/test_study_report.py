@@ -20,7 +20,8 @@ from upshift.stages.study import Measured
 from upshift.stages.study_report import Best, report_study, uncounted_warnings
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Part, analyse
-from upshift.study.file import Change, Study
+from upshift.study.change import Change
+from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan
 from upshift.study.result import StudyResult
 from upshift.study.terminal import show
@@ -43,7 +44,7 @@ def shown(found: StudyResult) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def reported(folder: Path, best: Best) -> StudyResult:
+def reported(folder: Path, best: Best, lacking: tuple[str, ...] = ()) -> StudyResult:
     design, measured = two_factors(), part({"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9})
     names = {row: design.name(row) for row in design.rows}
     (folder / "server").touch()
@@ -68,6 +69,7 @@ def reported(folder: Path, best: Best) -> StudyResult:
         analyse(design, names, (measured,), LOADS, study.metric),
         Instructions(source="none", baseline="off"),
         None,
+        lacking,
         best,
     )
 
@@ -87,8 +89,10 @@ def test_a_set_that_could_not_be_confirmed_is_said_beside_all_that_was_measured(
 
 
 def test_a_set_of_which_no_server_can_be_made_is_named_without_a_file(tmp_path: Path) -> None:
-    found = reported(tmp_path, Best(row=(1, 1), lacking=LACKING))
-    assert found.recommended == ("a", "b") and found.recommended_file == "" and found.warnings == (LACKING, UNCOUNTED)
+    without = "row 'a', training 1, layout 1: without BOLT: memory is short"
+    found = reported(tmp_path, Best(row=(1, 1), lacking=LACKING), (without,))
+    assert found.recommended == ("a", "b") and found.recommended_file == ""
+    assert found.warnings == (LACKING, without, UNCOUNTED)
     assert not (tmp_path / "recommended.toml").exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from upshift import plan
+from upshift import needs, plan
 from upshift.cli.study import _prepared
 from upshift.errors import UsageError
 from upshift.options import Options
@@ -47,6 +47,7 @@ def test_each_row_fills_and_samples_the_same_workloads_and_trains_on_its_own(
         train_on, hold_out = (tuple(map(find_workload, names)) for names in (options.workloads, options.held_out))
         return Work.model_construct(train_on=train_on, hold_out=hold_out)
 
+    monkeypatch.setattr(needs, "require_disk", lambda *_given: None)
     monkeypatch.setattr(plan, "prepare", prepare)
     monkeypatch.setattr(plan, "prepare_measuring", lambda *_given, **_named: None)
     study, made = planned(tmp_path, FEEDBACK)
@@ -71,7 +72,11 @@ def test_another_hot_set_is_another_build(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('scope = "hot", ', "", "its recipe compiles the whole server"),
-        ('recipe = "plain"\nbuild = { scope = "hot", flags = ["-O2"] }', 'server = "mysql"', "only what a recipe builds"),
+        (
+            'recipe = "plain"\nbuild = { scope = "hot", flags = ["-O2"] }',
+            'server = "mysql"',
+            "only for a server that a recipe builds",
+        ),
     ],
 )
 def test_what_has_no_hot_set_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -38,7 +38,11 @@ class Run:
     ) -> None:
         self.asked: list[str] = []
         self.built: list[tuple[str, int]] = []
+        self.layouts: list[tuple[str, int]] = []
+        """Of each server that was built."""
         self.laid_out: list[tuple[str, int]] = []
+        self.without_bolt = ""
+        """Why BOLT is left out."""
         self.confirmed: list[tuple[str, ...]] = []
         self.fails: tuple[str, UpshiftError] | None = None
         """Where what confirms fails: ``build`` or ``confirm``, and how."""
@@ -87,7 +91,11 @@ class Run:
             raise self.fails[1]
         server = self._folder / f"{name}-{work.training}{work.layout if self.study.layouts > 1 else ''}"
         server.write_text(name)
-        return SimpleNamespace(tree=self._folder, server=server)
+        self.layouts.append((name, work.layout))
+        applied = "" if self.without_bolt or work.recipe.post_link == "none" else "bolt 22"
+        return SimpleNamespace(
+            build=SimpleNamespace(tree=self._folder, server=server), applied=applied, reason=self.without_bolt
+        )
 
     def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int, metric: str) -> str:
         assert (trials, metric) == (self.plan.confirm_trials, self.study.metric)
@@ -98,6 +106,7 @@ class Run:
 
     def _report(self, *given: Any) -> Any:
         self.best: Best = given[-1]
+        self.lacking: list[str] = given[-2]
 
     def go(self) -> Best:
         kind = SimpleNamespace(name="fake", program=lambda _source, _tree, server: Program(kind="fake", binary=server))
@@ -150,6 +159,31 @@ def test_without_bolt_the_linker_makes_the_layouts(monkeypatch: pytest.MonkeyPat
     run.go()
     assert [number for name, number in run.laid_out if name.startswith("-1")] == [1, 2]
     assert [number for name, number in run.laid_out if name.startswith("-2")] == [3], "what confirms"
+
+
+def test_what_bolt_alone_laid_out_is_confirmed_in_another_layout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A further training of the profile, which it does not have, would give the same server."""
+    only_bolt = tmp_path / "only-bolt.toml"
+    only_bolt.write_text('post_link = "bolt"\n')
+    run = Run(monkeypatch, tmp_path, BETTER, recipe=str(only_bolt), trainings=1)
+    run.go()
+    assert run.layouts == [("", 1), ("-march=x86-64-v3", 1), ("", 2), ("-march=x86-64-v3", 2)]
+    assert len(run.confirmed) == 1 and run.laid_out == []
+
+
+def test_a_server_that_bolt_was_left_out_of_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(monkeypatch, tmp_path, BETTER, trainings=1, layouts=2)
+    run.without_bolt = "memory is short\nsee the log"
+    run.go()
+    assert run.lacking == [
+        f"row '{row}', training {training}, layout {layout}: without BOLT: memory is short"
+        for training, layout in ((1, 1), (1, 2), (2, 3))
+        for row in ("off", "v3")
+    ]
+    for recipe in ("max-clang", "plain"):
+        run = Run(monkeypatch, tmp_path, BETTER, recipe=recipe, trainings=1)
+        run.go()
+        assert run.lacking == []
 
 
 def test_without_a_share_that_confirms_nothing_is_published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,20 +7,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from upshift.cli.study_plan import show_plan
+from upshift.estimate import estimate
 from upshift.measure.model import Load, Metric
 from upshift.paths import CHECKOUT
 from upshift.resolve import measuring_plan
 from upshift.server.mysql import KIND
 from upshift.study.attribution import FactorEffect, Together
-from upshift.study.builds import builds_of
+from upshift.study.builds import builds_of, confirming, disk_bytes
+from upshift.study.change import Change
 from upshift.study.crossing import crossings
 from upshift.study.designs import Kind
-from upshift.study.file import Change, Study, read_study
+from upshift.study.file import Study, read_study
 from upshift.study.intervals import Effect
 from upshift.study.plan import StudyPlan, make_plan
 from upshift.study.result import Crossed, StudyResult
@@ -135,3 +137,46 @@ def test_patches_are_a_factor_beside_the_binary(capsys: pytest.CaptureFixture[st
     once = ("source", "patched source", "plain build", "patched build", "data")
     assert {stage: builds[stage] for stage in once} == dict.fromkeys(once, 1)
     assert builds["hot set"] == builds["instrumented build"] == builds["optimised build"] == 2
+
+
+def test_the_builds_of_a_dry_run_include_what_confirms(capsys: pytest.CaptureFixture[str]) -> None:
+    study, plan = planned(CHECKOUT / "studies" / "patches.toml")
+    published = study.model_copy(update={"confirm": 0.0})
+
+    def told(asked: Study, made: StudyPlan) -> tuple[dict[str, Any], str]:
+        show_plan(asked, made, as_json=True)
+        found = json.loads(capsys.readouterr().out)
+        show_plan(asked, made, as_json=False)
+        return found, capsys.readouterr().out
+
+    with_it, text = told(study, plan)
+    without, short = told(published, make_plan(published, KIND, measuring_plan(published.options()), {}))
+    dearest = next(arm.recipe for arm in plan.arms if arm.name == "patches+optimised")
+    trained = ("train", "profile gate", "optimised build", "post-link")
+    again_s = sum(each.wall_s for each in estimate(study.options(), trained, dearest))
+    assert with_it["confirm_build_s"] == pytest.approx(again_s) and without["confirm_build_s"] == 0
+    assert with_it["disk_bytes"] > without["disk_bytes"]
+    minutes = [int(re.findall(r"builds: at most (\d+) min", each)[0]) for each in (text, short)]
+    assert minutes[0] - minutes[1] == pytest.approx(again_s / 60, abs=1)
+    assert "for the servers that confirm" in text and "for the servers that confirm" not in short
+
+
+def test_a_set_that_no_row_has_is_built_to_be_confirmed() -> None:
+    """A quarter of all combinations of flags: the recommended one may be none of them, and then its hot set is compiled."""
+    study, plan = planned(CHECKOUT / "studies" / "flags.toml")
+    assert plan.arms[0].recipe and plan.arms[0].recipe.profile == "none"
+    (compiled,) = estimate(study.options(), ("optimised build",), plan.arms[0].recipe)
+    assert confirming(plan, study).wall_s >= compiled.wall_s
+    few = study.model_copy(update={"factors": dict(list(study.factors.items())[:2])})
+    assert confirming(make_plan(few, KIND, measuring_plan(few.options()), {}), few).wall_s == 0
+
+
+def test_the_disk_of_a_study_is_that_of_all_its_builds(capsys: pytest.CaptureFixture[str]) -> None:
+    study, plan = planned(CHECKOUT / "studies" / "flags.toml")
+    alone = study.model_copy(update={"factors": dict(list(study.factors.items())[:1])})
+    pair = make_plan(alone, KIND, measuring_plan(alone.options()), {})
+    (compiled,) = estimate(study.options(), ("optimised build",), plan.arms[0].recipe)
+    assert (len(plan.arms), len(pair.arms)) == (16, 2)
+    assert disk_bytes(plan, study) - disk_bytes(pair, alone) >= 14 * compiled.disk_bytes
+    show_plan(study, plan, as_json=False)
+    assert f"disk: about {disk_bytes(plan, study) / 1e9:.0f} GB" in capsys.readouterr().out

@@ -11,11 +11,15 @@ from cards import card
 from example_study import confirmed, part, result, shown, two_factors
 
 from upshift.build.recipe import find_recipe, read_recipe
-from upshift.errors import UpshiftError, UsageError
+from upshift.errors import RecipeError, UpshiftError, UsageError
 from upshift.measure.model import Experiment, Verdict
 from upshift.measure.variant import find_variant
+from upshift.options import Options
+from upshift.paths import CHECKOUT
+from upshift.plan import refuse_pointless
+from upshift.study.change import Change
 from upshift.study.designs import make_design
-from upshift.study.file import Change, Study
+from upshift.study.file import Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
@@ -161,6 +165,21 @@ def test_the_recommended_set_is_a_recipe_with_its_confirmed_gain(tmp_path: Path)
     assert read_recipe(file).before_post_link() == recipe.before_post_link()
     text = file.read_text()
     assert "x the queries per second" in text and '# Measured with: "log.error" = "2"' in text
+
+
+def test_a_recipe_without_a_profile_is_for_build_as_the_guide_says(tmp_path: Path) -> None:
+    """``optimize``, which the guide named alone, refuses it."""
+    recipe = find_recipe("plain").model_copy(update={"scope": "hot", "flags": ("-O3",)})
+    arm = Arm(name="x", row=(1,), change=Change(recipe="plain"), recipe=recipe)
+    file = str(write_recommended(tmp_path / "recommended.toml", study(), arm, None))
+    with pytest.raises(RecipeError, match="has no profile") as error:
+        refuse_pointless(Options(recipe=file, held_out=("oltp_write_only",)))
+    assert "`upshift build`" in error.value.hint
+    guide = (CHECKOUT / "docs" / "how-to" / "study.md").read_text()
+    assert "./upshift build recommended.toml" in guide
+    trained = arm.model_copy(update={"recipe": recipe.model_copy(update={"profile": "ir"})})
+    file = str(write_recommended(tmp_path / "trained.toml", study(), trained, None))
+    refuse_pointless(Options(recipe=file, held_out=("oltp_write_only",)))
 
 
 def test_the_file_of_a_recipe_says_what_it_was_trained_on(tmp_path: Path) -> None:
