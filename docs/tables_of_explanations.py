@@ -77,8 +77,7 @@ def calls(result: dict[str, Any]) -> Iterator[str]:
     (load,) = Explanation.model_validate(result).loads
     yield from table.head("system call", "a query, before", "after", "µs a call, before", "after")
     for each in load.system_calls:
-        times = (in_kernel.us_a_call(each.us_before, each.calls_before), in_kernel.us_a_call(each.us_after, each.calls_after))
-        yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
+        yield table.row(f"`{each.name}`", f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *in_kernel.us_a_call(each))
     yield ""
     yield in_kernel.about_calls(load)
 

@@ -64,11 +64,11 @@ def explain(
     from upshift.stages.names import Stage
     from upshift.values import checked
 
-    named = asked(servers)
+    named = asked(servers, workload or ())
     options = checked(
         Options,
         {
-            "workloads": tuple(workload or named.workloads or ("oltp_read_write",)),
+            "workloads": named.workloads or ("oltp_read_write",),
             "held_out": (),
             "connections": (connections or named.connections or 8,),
             "card_s": card_seconds,

@@ -46,8 +46,9 @@ class Code:
 def disassemble(shell: Shell, objdump: Path, server: Path, table: SymbolTable, functions: Iterable[str]) -> Mapping[str, Code]:
     """The code of the functions with these source names, by source name; those that the server does not have are left out."""
     wanted = set(functions)
+    # All of a part's: LLVM 14 knows it by one of them alone.
     symbols = sorted(
-        {symbol for part in table.parts for symbol in part.symbols[:1] if wanted & {source_name(each) for each in part.symbols}}
+        {symbol for part in table.parts if wanted & {source_name(each) for each in part.symbols} for symbol in part.symbols}
     )
     reader = _Reader(table)
     for start in range(0, len(symbols), _AT_ONCE):
@@ -63,21 +64,31 @@ class _Reader:
     def __init__(self, table: SymbolTable) -> None:
         self.found: dict[str, Code] = {}
         self._table = table
+        self._at = 0
+        self._read: set[int] = set()
+        """Where code begins that was read: every command that has one of its names prints it."""
         self._names: tuple[str, ...] = ()
         self._cold = False
         self._code = Code()
 
     def line(self, line: str) -> None:
         if header := _HEADER.match(line):
-            part = self._table.part(int(header[1], 16))
-            symbols = part.symbols if part else (header[2],)
-            self._names = tuple(sorted({source_name(symbol) for symbol in symbols}))
-            self._cold = all(is_cold(symbol) for symbol in symbols)
-            self._code = self.found.setdefault(self._names[0], Code())
-            for name in self._names[1:]:
-                self.found[name] = self._code
+            self._begin(int(header[1], 16), header[2])
         elif self._names and (found := _INSTRUCTION.match(line)):
+            self._read.add(self._at)
             self._instruction(found[2], found[3])
+
+    def _begin(self, at: int, symbol: str) -> None:
+        self._at, self._names = at, ()
+        if at in self._read:
+            return
+        part = self._table.part(at)
+        symbols = part.symbols if part else (symbol,)
+        self._names = tuple(sorted({source_name(symbol) for symbol in symbols}))
+        self._cold = all(is_cold(symbol) for symbol in symbols)
+        self._code = self.found.setdefault(self._names[0], Code())
+        for name in self._names[1:]:
+            self.found[name] = self._code
 
     def _instruction(self, mnemonic: str, operands: str) -> None:
         if _PADDING.match(mnemonic):

@@ -64,7 +64,7 @@ def _by_place(count: Count, server: str, groups: Groups) -> Works:
         if each.program == server:
             place = Place("server", groups.of(source_name(each.symbol)))
         known = found.get(place, Work(0, 0))
-        # A part that was split off as cold is jumped to, not called: the parts' calls add up to the function's.
+        # A part that was split off as cold is jumped to: it has no calls of its own.
         found[place] = Work(known.instructions + each.instructions, known.calls + each.calls)
     return found
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.door import versions_of
-from upshift.errors import UsageError
+from upshift.errors import UsageError, WorkloadError
 from upshift.explain.explaining import Pair
 from upshift.explain.symbols import read_symbols
 from upshift.measure.model import OPTIMISED, PATCHED
 from upshift.measure.variant import Variant, find_variant
 from upshift.report.store import load_result
 from upshift.run.directory import RunDirectory
+from upshift.server.data import settings_of
 from upshift.server.kind import ServerKind
+from upshift.server.kinds import kind_of
 from upshift.shell import Shell
 from upshift.values import Value, file_sha256
+from upshift.workload.library import find_workload
+from upshift.workload.model import Workload
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 
 class Asked(Value):
-    """Two servers, and the loads that their run measured them under; empty for servers that were named by path."""
+    """Two servers, and the loads that were named for them, or that their run measured them under; empty without either."""
 
     before: Variant
     after: Variant
@@ -34,16 +39,16 @@ class Asked(Value):
         return self.before, self.after
 
 
-def asked(servers: list[str]) -> Asked:
-    """``A=PATH B=PATH``, or one run. Raises UsageError."""
+def asked(servers: list[str], workloads: Sequence[str] = ()) -> Asked:
+    """``A=PATH B=PATH``, or one run; under ``workloads`` in place of those of the run. Raises UsageError."""
     if len(servers) == 1 and "=" not in servers[0]:
-        return _of_run(servers[0])
+        return _of_run(servers[0], tuple(workloads))
     if len(servers) != 2:
         raise UsageError(f"explain compares two servers, not {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`")
     before, after = (find_variant(each) for each in servers)
     if before.name == after.name:
         raise UsageError("the two servers have the same name", "name them: plain=/a/mysqld new=/b/mysqld")
-    return Asked(before=before, after=after)
+    return Asked(before=before, after=after, workloads=tuple(workloads))
 
 
 def pair_of(arms: Sequence[Variant], first: str) -> Pair:
@@ -89,7 +94,7 @@ def nothing_differs(pair: Pair) -> bool:
     return before == after and len({file_sha256(each.program.binary) for each in pair}) == 1
 
 
-def _of_run(name: str) -> Asked:
+def _of_run(name: str, workloads: tuple[str, ...]) -> Asked:
     run = RunDirectory.open(name, ("optimize", "measure"))
     result = load_result(run.path)
     if len(result.experiment.arms) < 2:
@@ -101,9 +106,27 @@ def _of_run(name: str) -> Asked:
                 raise UsageError(
                     f"{each.name}'s file {path} of run {run.name} is gone", "run it again, or name two servers: A=PATH B=PATH"
                 )
+    connections = result.experiment.plan.headline_connections
+    if workloads:
+        before, after = (_without_loads(each, run) for each in pair)
+        return Asked(before=before, after=after, workloads=workloads, connections=connections)
     loads = result.experiment.loads
     trained = tuple(dict.fromkeys(_as_named(load.workload, run) for load in loads if not load.held_out))
-    return Asked(before=pair[0], after=pair[1], workloads=trained, connections=result.experiment.plan.headline_connections)
+    return Asked(before=pair[0], after=pair[1], workloads=trained, connections=connections)
+
+
+def _without_loads(arm: Variant, run: RunDirectory) -> Variant:
+    """The arm without what it ran with for the sake of the run's workloads: others ask for settings of their own."""
+    options = run.manifest.options
+    own: list[Workload] = []
+    for each in (*options.get("workloads", ()), *options.get("held_out", ())):
+        # A file that is gone cannot say what it asked for.
+        with contextlib.suppress(WorkloadError):
+            own.append(find_workload(each))
+    usual = {**kind_of(arm.program).settings(), **settings_of(tuple(own))}
+    return arm.model_copy(
+        update={"settings": {name: value for name, value in arm.settings.items() if usual.get(name) != value}}
+    )
 
 
 def _as_named(workload: str, run: RunDirectory) -> str:

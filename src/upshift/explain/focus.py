@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from upshift.explain.script import Frame, Stack
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.statistics import LEVEL
 
+# An operator has another name in linkage names, and what has no name in the source has none there.
+_NOT_LINKED = re.compile(r"\boperator\b.*|\{.*?\}|'.*?'")
 _MOST = 12
 """Lines and callers that are kept of each function."""
 
@@ -93,8 +96,14 @@ def _compared(each: Focus, exposure: float, common: Noise) -> Focus:
 
 def symbols_like(table: SymbolTable, names: Iterable[str]) -> set[str]:
     """Source names of a server's functions that may be one of these: linkage names hold the last part of the source's name."""
-    last = tuple(name.rpartition("::")[2] for name in names)
+    last = tuple(_last_word(name) for name in names)
     return {source_name(symbol) for part in table.parts for symbol in part.symbols if any(each in symbol for each in last)}
+
+
+def _last_word(name: str) -> str:
+    """What linkage names have of a name: ``THD`` of ``THD::~THD``; empty, which all have, of an operator that is no method."""
+    words = re.findall(r"\w+", _NOT_LINKED.sub("", plain_name(name)))
+    return words[-1] if words else ""
 
 
 def has_function(table: SymbolTable, name: str, shown: Mapping[str, str]) -> bool:

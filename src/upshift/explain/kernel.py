@@ -10,6 +10,18 @@ from upshift.explain.model import Group
 from upshift.explain.script import KERNEL, UNKNOWN, Stack
 
 _CALL = re.compile(r"^__(?:x64|ia32|arm64|se|do)_sys_(\w+)$")
+# A kernel whose compiler makes a call before a return a jump has these on stacks in place of the above.
+_CALLED: Mapping[str, str] = {
+    "ksys_read": "read",
+    "ksys_write": "write",
+    "ksys_pread64": "pread64",
+    "ksys_pwrite64": "pwrite64",
+    "ksys_mmap_pgoff": "mmap",
+    "do_readv": "readv",
+    "do_writev": "writev",
+    "do_preadv": "preadv",
+    "do_pwritev": "pwritev",
+}
 _INTERRUPTS = {
     "asm_exc_page_fault": "page fault",
     "asm_sysvec_apic_timer_interrupt": "timer interrupt",
@@ -38,7 +50,7 @@ def in_kernel(stack: Stack) -> bool:
 def system_call(stack: Stack) -> str | None:
     """The system call that a thread is in, by its name; None in interrupts and faults."""
     name = entry(stack)
-    return name if any(_CALL.match(_bare(frame.symbol)) for frame in stack if frame.home == KERNEL) else None
+    return name if any(_call(_bare(frame.symbol)) for frame in stack if frame.home == KERNEL) else None
 
 
 def entry(stack: Stack) -> str:
@@ -48,8 +60,8 @@ def entry(stack: Stack) -> str:
     """
     names = [_bare(frame.symbol) for frame in stack if frame.home == KERNEL]
     for name in reversed(names):
-        if call := _CALL.match(name):
-            return call[1]
+        if call := _call(name):
+            return call
         if name in _INTERRUPTS:
             return _INTERRUPTS[name]
     if "exit_to_user_mode_loop" in names or "irqentry_exit_to_user_mode" in names:
@@ -76,7 +88,7 @@ def _named(name: str) -> Group | None:
 
 def _shown(stack: Stack) -> Group:
     names = [_bare(frame.symbol) for frame in stack if frame.home == KERNEL]
-    if not any(_CALL.match(name) for name in names):
+    if not any(_call(name) for name in names):
         return "other"
     return next((group for pattern, group in _INNER if any(pattern.match(name) for name in names)), "other")
 
@@ -84,6 +96,12 @@ def _shown(stack: Stack) -> Group:
 def hidden(stacks: Iterable[Stack]) -> bool:
     """Whether the kernel keeps its functions' names to itself: no frame has one."""
     return all(frame.symbol == UNKNOWN for stack in stacks for frame in stack if frame.home == KERNEL)
+
+
+def _call(name: str) -> str | None:
+    """The system call that a function of the kernel is for."""
+    found = _CALL.match(name)
+    return found[1] if found else _CALLED.get(name)
 
 
 def _bare(symbol: str) -> str:

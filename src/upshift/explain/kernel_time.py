@@ -47,7 +47,7 @@ def kernel_time(
         names = [name for name in groups if groups[name] == group]
         figures = {name: _figure(each, confidence) for name, each in own.items()}
         ways = sorted(names, key=lambda name: (-sum(_samples(each, [name]) for each in found), name))
-        counted = tuple(name for name in ways if _counted(name, rounds))
+        counted = tuple(name for name in ways if _counted(name, found, rounds))
         made.append(KernelGroup(name=group, ways=tuple(ways), counted=counted, **figures))
     return KernelTime(confidence=confidence, groups=tuple(sorted(made, key=lambda each: -each.us.before)))
 
@@ -57,14 +57,10 @@ def _drafts(found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds], names
     if not any(_samples(each, names) for each in found):
         return {}
     drafts = {"us": _time(found, names)}
-    counted = [name for name in names if _counted(name, rounds)]
+    counted = [name for name in names if _counted(name, found, rounds)]
     if counted and all(_samples(each, counted) for each in found):
-        calls = _calls(rounds, counted)
-        # Sampled for many seconds and counted for few: what is rare may not have been made while it was counted.
-        if calls.before or calls.after:
-            drafts["calls"] = calls
-        if calls.before and calls.after:
-            drafts["us_a_call"] = _cost(_time(found, counted), calls)
+        drafts["calls"] = _calls(rounds, counted)
+        drafts["us_a_call"] = _cost(_time(found, counted), drafts["calls"])
     return drafts
 
 
@@ -155,8 +151,15 @@ def _samples(found: Sampled, names: Iterable[str]) -> int:
     return sum(found.places[Place("kernel", name)] for name in names)
 
 
-def _counted(name: str, rounds: tuple[Rounds, Rounds]) -> bool:
-    return all(own and all(name in each.counts for each in own) for own in rounds)
+def _counted(name: str, found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds]) -> bool:
+    """Whether counts tell how often it is made.
+
+    Sampled for many seconds and counted for few: what is rare may not have been made while it was counted.
+    """
+    return all(
+        own and all(name in each.counts for each in own) and (rate(own, name) or not _samples(sampled, [name]))
+        for sampled, own in zip(found, rounds, strict=True)
+    )
 
 
 def _a_query(each: Round, names: Iterable[str]) -> float:

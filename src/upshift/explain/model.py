@@ -188,7 +188,7 @@ class KernelGroup(Value):
     us: Figure
     """CPU microseconds a query, by samples."""
     counted: tuple[str, ...] = ()
-    """Those of ``ways`` that perf counted."""
+    """Those of ``ways`` that perf counted; not what was sampled on a server and not made there during the count."""
     calls: Figure | None = None
     """A query, of those that were counted; None where none was."""
     us_a_call: Figure | None = None

@@ -84,6 +84,10 @@ class Reader:
             self._stack = []
 
     def _frame(self, ip: int, symbol: str, home: str) -> Frame:
+        # The kernel's half of the addresses: where it hides its names, perf has no home for them. Garbage at the end of a user
+        # stack may lie in that half, too.
+        if ip >> 63 and (not self._stack or self._stack[-1].home == KERNEL):
+            return Frame(KERNEL, symbol, 0)
         if home != self._server:
             return Frame(KERNEL if _IN_KERNEL.search(home) else Path(home).name, symbol, 0)
         caller = bool(self._stack) and self._stack[-1].home != KERNEL

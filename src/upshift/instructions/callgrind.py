@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from upshift.errors import CommandFailed, CountFailed
+from upshift.explain.names import is_cold
 from upshift.instructions.executed import Cost, Executed, Function, Misses
 from upshift.shell import Command, Shell
 
@@ -96,14 +97,14 @@ def read(file: Path) -> Executed:
     if not events or not total:
         raise CountFailed(f"{file} does not hold callgrind's counts")
     counted = dict(zip(events[1].split(), map(int, total[1].split()), strict=False))
-    found = _functions(text, len(positions[1].split()) if positions else 1)
+    found, cold = _functions(text, len(positions[1].split()) if positions else 1)
     jumps = [int(each[1]) for line in text.splitlines() if (each := _JUMP.match(line))]
     return Executed(
         counted["Ir"],
         sum(cost.calls for cost in found.values()),
         found,
         # A file without jumps is one of a run that did not collect them: no thread serves a query without a jump.
-        taken_branches=sum(jumps) if jumps else None,
+        taken_branches=sum(jumps) + cold if jumps else None,
         misses=_misses(counted, text),
     )
 
@@ -123,8 +124,9 @@ def _misses(counted: Mapping[str, int], text: str) -> Misses | None:
     )
 
 
-def _functions(text: str, positions: int) -> Mapping[Function, Cost]:
-    """Each function's own instructions, and the calls of it.
+def _functions(text: str, positions: int) -> tuple[Mapping[Function, Cost], int]:
+    """Each function's own instructions, and the calls of it. Then how often code jumped into cold parts: callgrind takes a jump
+    to a symbol's first instruction for a call, and what was split off from a function has a symbol.
 
     A name is written once, with a number that stands for it from then on; programs and functions are numbered apart.
     """
@@ -132,6 +134,7 @@ def _functions(text: str, positions: int) -> Mapping[Function, Cost]:
     now = dict.fromkeys(("ob", "fn", "cob", "cfn"), "")
     own: Counter[Function] = Counter()
     calls: Counter[Function] = Counter()
+    jumps = 0
     called = False
     costs = re.compile(rf"(?:{_POSITION}){{{positions}}}(\d+)(?: \d+)*$")
     for line in text.splitlines():
@@ -143,7 +146,11 @@ def _functions(text: str, positions: int) -> Mapping[Function, Cost]:
             now[field] = names.get((space, number), "")
         elif line.startswith("calls="):
             # Without a program of its own, what is called lies in the caller's.
-            calls[_function(now["cob"] or now["ob"], now["cfn"])] += int(line[6:].split()[0])
+            callee, times = _function(now["cob"] or now["ob"], now["cfn"]), int(line[6:].split()[0])
+            if is_cold(callee.symbol):
+                jumps += times
+            else:
+                calls[callee] += times
             now["cob"] = ""
             called = True
         elif cost := costs.match(line):
@@ -151,7 +158,7 @@ def _functions(text: str, positions: int) -> Mapping[Function, Cost]:
             if not called:
                 own[_function(now["ob"], now["fn"])] += int(cost[1])
             called = False
-    return {each: Cost(own[each], calls[each]) for each in {**own, **calls}}
+    return {each: Cost(own[each], calls[each]) for each in {**own, **calls}}, jumps
 
 
 def _function(program: str, symbol: str) -> Function:

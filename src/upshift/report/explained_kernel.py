@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime
+from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime, SystemCall
 from upshift.report import words
 
 GROUPS: Mapping[Group, str] = {
@@ -17,19 +17,26 @@ _CALLS: Mapping[str, str] = {"less": "fewer calls", "more": "more calls"}
 _COST: Mapping[str, str] = {"less": "cheaper calls", "more": "costlier calls"}
 
 
-def us_a_call(us: float, calls: float) -> str:
-    return f"{us / calls:.2f}" if calls else ""
+def us_a_call(each: SystemCall) -> tuple[str, str]:
+    """Before and after; empty where a server made none while calls were counted: what is that rare has no cost of its own."""
+    if not each.calls_before or not each.calls_after:
+        return "", ""
+    return f"{each.us_before / each.calls_before:.2f}", f"{each.us_after / each.calls_after:.2f}"
 
 
 def about_calls(load: Explained) -> str:
     """How the kernel's time divides into more or fewer calls and into time for each, without intervals."""
-    before, after = (sum(each.us_before for each in load.system_calls), sum(each.us_after for each in load.system_calls))
-    as_often = sum(each.us_before * each.calls_after / each.calls_before for each in load.system_calls if each.calls_before)
+    # Sampled for many seconds and counted for few: time of calls that were not made while they were counted is nobody's.
+    counted = [each for each in load.system_calls if each.calls_before and (each.calls_after or not each.us_after)]
+    left_out = ", ".join(each.name for each in load.system_calls if each not in counted)
+    before, after = sum(each.us_before for each in counted), sum(each.us_after for each in counted)
+    as_often = sum(each.us_before * each.calls_after / each.calls_before for each in counted)
     if not before or not as_often:
         return "Counted by perf in turns of their own."
     return (
         f"In these calls a query spends {before:.1f} µs before and {after:.1f} µs after, {after / before:.2f}x. That is "
         f"{as_often / before:.2f}x for how often they are made, times {after / as_often:.2f}x for what each takes."
+        + (f" Without {left_out}: sampled, but not made on both servers while calls were counted." if left_out else "")
     )
 
 

@@ -147,8 +147,7 @@ def _kernel(load: Explained) -> Table:
 def _calls(load: Explained) -> Table:
     table = _table("system calls", "system call", "a query, before", "after", "µs a call, before", "after")
     for each in load.system_calls:
-        times = (in_kernel.us_a_call(each.us_before, each.calls_before), in_kernel.us_a_call(each.us_after, each.calls_after))
-        table.add_row(each.name, f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *times)
+        table.add_row(each.name, f"{each.calls_before:.3f}", f"{each.calls_after:.3f}", *in_kernel.us_a_call(each))
     return table
 
 

@@ -24,8 +24,8 @@ from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.workbench import Workbench
 
-VERSION = 2
-"""Raised when the commands of a count change, or how many transactions are sent: no key holds them."""
+VERSION = 3
+"""Raised when the commands of a count change, how many transactions are sent, or what is read of a dump: no key holds them."""
 
 
 def count_instructions(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from fakes import FakeShell, Output
 
+from upshift.explain import code
 from upshift.explain.code import Code, disassemble
 from upshift.explain.symbols import Part, SymbolTable
 
@@ -72,3 +74,15 @@ def test_functions_of_one_code_have_it_in_common() -> None:
     listing = "0000000000000180 <_Z4samev>:\n     180:      	retq\n"
     found = read(listing)
     assert found["_Z4leafv"] is found["_Z4samev"]
+
+
+def test_a_part_is_asked_for_by_all_its_names_and_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM 14 knows a part by one of its names; LLVM 22 prints it under all, and again for a second command."""
+    body = "     180:      	callq	0x100 <_Z5callrv>\n     185:      	retq\n"
+    listing = f"0000000000000180 <_Z4leafv>:\n0000000000000180 <_Z4samev>:\n{body}"
+    for at_once, asked in ((400, ["_Z4leafv,_Z4samev"]), (1, ["_Z4leafv", "_Z4samev"])):
+        monkeypatch.setattr(code, "_AT_ONCE", at_once)
+        shell = FakeShell({"objdump": Output(listing)})
+        found = disassemble(shell, Path("objdump"), Path("mysqld"), TABLE, ["_Z4samev"])
+        assert [line.partition("--disassemble-symbols=")[2] for line in shell.lines] == [f"{each} mysqld" for each in asked]
+        assert found["_Z4samev"].instructions == 2 and found["_Z4samev"].calls == {"_Z5callrv": 1}

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from upshift.explain.focus import focus, is_named, symbols_like
+from upshift.explain.focus import focus, has_function, is_named, symbols_like
 from upshift.explain.inline_frames import Line
 from upshift.explain.intervals import Noise
 from upshift.explain.model import Focus
@@ -142,3 +142,29 @@ def test_which_functions_a_name_means(shown: str, name: str, meant: bool) -> Non
 def test_only_symbols_that_may_be_it_are_looked_at() -> None:
     assert symbols_like(WITH_WAIT, ("log::wait",)) == {"_ZN3log4waitEv"}
     assert symbols_like(WITH_WAIT, ()) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("~THD", True),
+        ("THD::~THD", True),
+        ("find<int>", True),
+        ("operator==", True),
+        ("THD::operator bool", True),
+        ("run()::{lambda()#1}::operator()", True),
+        ("~Other", False),
+        ("operator!=", False),
+        ("Other::operator bool", False),
+    ],
+)
+def test_a_destructor_an_operator_and_a_templates_function_are_found(name: str, there: bool) -> None:
+    shown = {
+        "_ZN3THDD2Ev": "THD::~THD",
+        "_Z4findIiEvv": "void find<int>",
+        "_ZeqRK3FooS1_": "operator==",
+        "_ZNK3THDcvbEv": "THD::operator bool",
+        "_ZZ3runvENKUlvE_clEv": "run()::{lambda()#1}::operator()",
+    }
+    table = SymbolTable([Part(16 * number, 16 * number + 16, (symbol,)) for number, symbol in enumerate(shown)], [])
+    assert has_function(table, name, shown) == there

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upshift.explain.kernel import entry, hidden
+from upshift.explain.calls import worth_counting
+from upshift.explain.kernel import entry, groups, hidden
 from upshift.explain.script import KERNEL, UNKNOWN, Frame, Stack
 
 
@@ -28,6 +29,23 @@ def stack(*kernel: str) -> Stack:
 )
 def test_the_outermost_function_that_tells_it_is_taken(frames: tuple[str, ...], named: str) -> None:
     assert entry(stack(*frames)) == named
+
+
+@pytest.mark.parametrize(
+    ("frames", "name", "group"),
+    [
+        (("ext4_file_write_iter", "vfs_write", "ksys_write", "do_syscall_64"), "write", "disk"),
+        (("sock_read_iter", "vfs_read", "ksys_read", "do_syscall_64"), "read", "network"),
+        (("sock_write_iter", "do_iter_write", "vfs_writev", "do_writev", "do_syscall_64"), "writev", "network"),
+        (("do_mmap", "vm_mmap_pgoff", "ksys_mmap_pgoff", "do_syscall_64"), "mmap", "other"),
+        (("copy_page_to_iter", "filemap_read", "ksys_pread64", "__x64_sys_pread64", "do_syscall_64"), "pread64", "disk"),
+    ],
+)
+def test_a_kernel_that_jumps_into_a_calls_function_names_it_by_that(frames: tuple[str, ...], name: str, group: str) -> None:
+    on_stack = stack(*frames)
+    assert entry(on_stack) == name
+    assert groups([(on_stack, 1)]) == {name: group}
+    assert worth_counting([(on_stack, 1)]) == (name,)
 
 
 def test_a_kernel_that_hides_its_names_is_told() -> None:

@@ -99,7 +99,33 @@ def test_a_call_that_is_hardly_made_any_more_is_judged_by_its_counts() -> None:
 def test_a_call_that_was_sampled_and_not_made_while_calls_were_counted_has_its_time() -> None:
     never = [Round({"fsync": 0}, QUERIES)] * 4
     found = told(server(fsync=0.05), server(fsync=0.05), never, never)["disk"]
-    assert found.counted == ("fsync",) and found.calls is None and found.us_a_call is None
+    assert found.counted == () and found.calls is None and found.us_a_call is None
+    assert found.us.before == pytest.approx(0.05, rel=0.3)
+
+
+def test_the_time_of_such_a_call_is_no_reason_why_others_take_more_or_less() -> None:
+    """A third of the group's time is of a call that was made once in the counts after, and never in those before."""
+    once = [
+        Round({**each.counts, "futex_wait": int(number == 2)}, QUERIES) for number, each in enumerate(rounds(0.006, futex=2.0))
+    ]
+    never = [Round({**each.counts, "futex_wait": 0}, QUERIES) for each in rounds(futex=2.0)]
+    kinds: Mapping[str, Group] = {"futex": "wake-ups", "futex_wait": "wake-ups"}
+    before, after = server(futex=20.0, futex_wait=10.0), server(futex=20.0, futex_wait=20.0)
+    found = kernel_time((before, after), (never, once), kinds)
+    assert found
+    ((group),) = found.groups
+    assert group.counted == ("futex",) and group.us.verdict == "more"
+    assert verdicts(group) == ("not told apart", "not told apart")
+
+
+def test_a_call_that_one_server_no_longer_makes_is_fewer_calls() -> None:
+    kinds: Mapping[str, Group] = {"futex": "wake-ups", "sched_yield": "wake-ups"}
+    before, after = server(futex=20.0, sched_yield=10.0), server(futex=20.0)
+    counted = rounds(futex=2.0, sched_yield=1.0), rounds(0.006, futex=2.0, sched_yield=0.0)
+    found = kernel_time((before, after), counted, kinds)
+    assert found
+    ((group),) = found.groups
+    assert group.counted == ("futex", "sched_yield") and group.calls and group.calls.verdict == "less"
 
 
 def test_without_counts_there_is_time_alone_and_groups_add_up() -> None:

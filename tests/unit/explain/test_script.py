@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from upshift.explain.kernel import hidden
+from upshift.explain.rows import Place, place
 from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read
-from upshift.explain.symbols import Part, SymbolTable
+from upshift.explain.symbols import Groups, Part, SymbolTable
 
 SERVER = Path("/opt/my server/mysqld")
 TABLE = SymbolTable(
@@ -42,21 +44,39 @@ def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("home", "kernel"),
+    ("ip", "home", "kernel"),
     [
-        *(
-            ("[ext4]", True),
-            ("[virtio_net]", True),
-            ("/lib/modules/6.1/kernel/fs/xfs/xfs.ko.zst", True),
-            ("/boot/vmlinux", True),
-        ),
-        *(("[vdso]", False), ("[unknown]", False), ("/usr/lib/libkopete.so", False)),
+        ("ffffffffc0004010", "[ext4]", True),
+        ("ffffffffc0004010", "[virtio_net]", True),
+        ("ffffffffc0004010", "/lib/modules/6.1/kernel/fs/xfs/xfs.ko.zst", True),
+        ("ffffffff81000130", "/boot/vmlinux", True),
+        # Without the address, as some perfs print a module's: by its name.
+        ("4010", "[ext4]", True),
+        ("7ffd1c5e6000", "[vdso]", False),
+        ("7ffd1c5e6000", "[unknown]", False),
+        ("7fe50dd97000", "/usr/lib/libkopete.so", False),
     ],
 )
-def test_modules_are_the_kernels(home: str, kernel: bool) -> None:
-    found = samples("a 1 cpu-clock:\n", f"\tffffffffc0004010 inner ({home})\n", "\n")
+def test_modules_are_the_kernels(ip: str, home: str, kernel: bool) -> None:
+    found = samples("a 1 cpu-clock:\n", f"\t{ip} inner ({home})\n", "\n")
     ((stack, _count),) = found.stacks.items()
     assert (stack[0].home == KERNEL) == kernel
+
+
+def test_a_kernel_that_hides_its_names_is_told_by_its_addresses() -> None:
+    found = samples(
+        "dd 19998 cpu-clock: \n",
+        "\tffffffff8158e413 [unknown] ([unknown])\n",
+        "\tffffffff81000c82 [unknown] ([unknown])\n",
+        "\t          1675e9 __strcmp_evex (/usr/lib/x86_64-linux-gnu/libc.so.6)\n",
+        # No return address: what the library kept in the register of frame pointers.
+        "\tfffffffffffffffe [unknown] ([unknown])\n",
+        "\n",
+    )
+    ((stack, _count),) = found.stacks.items()
+    assert [frame.home for frame in stack] == [KERNEL, KERNEL, "libc.so.6", UNKNOWN]
+    assert place(stack, Groups()) == Place("kernel", "not told")
+    assert hidden(found.stacks)
 
 
 def test_a_call_that_ends_a_function_counts_to_it_and_not_to_the_next() -> None:

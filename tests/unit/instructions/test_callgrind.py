@@ -185,3 +185,54 @@ def test_what_was_not_asked_for_is_not_there(tmp_path: Path) -> None:
     assert found.taken_branches is None and found.misses is None
     assert not {"--cache-sim=yes", "--collect-jumps=yes"} & set(command(tmp_path))
     assert {"--cache-sim=yes", "--branch-sim=yes", "--collect-jumps=yes"} <= set(command(tmp_path, ("jumps", "misses")))
+
+
+# Of a program whose function jumps into its cold part, which jumps back: callgrind 3.19 takes the first jump for a call.
+SPLIT = """# callgrind format
+positions: instr line
+events: Ir
+summary: 9002
+
+ob=(1) /bin/server
+fl=(1) ???
+fn=(2) work
+0x40102a 0 1000
++2 0 1000
+cfn=(4) work.cold
+calls=1000 +3 0
+* 0 4000
+
+fn=(4)
+0x40102e 0 1000
++1 0 1000
++2 0 1000
++1 0 1000
+jump=1000 -4 0
+* 0
+
+fn=(0) (below main)
+0x401000 0 1
++8 0 1
++5 0 1
+cfn=(2)
+calls=1 +29 0
+* 0 6
+* 0 999
+cfn=(2)
+calls=999 +29 0
+* 0 5994
++5 0 1000
++2 0 1000
+jcnd=999/1000 -7 0
+* 0
+
+totals: 9002
+"""
+
+
+def test_a_jump_into_a_cold_part_is_a_taken_branch_and_no_call(tmp_path: Path) -> None:
+    found = read(written(tmp_path, SPLIT))
+    assert (found.calls, found.taken_branches) == (1000, 2999)
+    assert found.functions[Function("server", "work")] == Cost(2000, 1000)
+    assert found.functions[Function("server", "work.cold")] == Cost(4000, 0)
+    assert read(written(tmp_path, SPLIT.replace("jump=", "#").replace("jcnd=", "#"))).taken_branches is None

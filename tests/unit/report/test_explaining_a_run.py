@@ -10,10 +10,12 @@ from example import example, measured_only
 
 from upshift.errors import UsageError
 from upshift.explain.door import asked
+from upshift.paths import shipped
 from upshift.report.result import Result
 from upshift.report.store import save_result
 from upshift.run.directory import Manifest, RunDirectory
 from upshift.server.kind import Program
+from upshift.server.mysql_settings import SETTINGS
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +74,33 @@ def test_a_run_whose_workload_was_a_file_names_the_file(server: Path) -> None:
     name = next(load.workload for load in result.experiment.loads if not load.held_out)
     run = finished(result, workloads=[f"/home/me/{name}.toml"])
     assert f"/home/me/{name}.toml" in asked([run.name]).workloads
+
+
+def test_a_workload_that_is_named_has_its_own_settings_in_place_of_the_runs(server: Path, tmp_path: Path) -> None:
+    text = (shipped("workloads") / "oltp_read_write.toml").read_text()
+    asks = {
+        "run": 'sync_binlog = "1"',
+        "held": 'query_alloc_block_size = "8192"',
+        "other": 'innodb_flush_log_at_trx_commit = "1"',
+    }
+    for name, setting in asks.items():
+        (tmp_path / f"{name}.toml").write_text(f"{text}\n[settings]\n{setting}\n")
+    run_with = {**SETTINGS, "sync_binlog": "1", "query_alloc_block_size": "8192"}
+    result = with_binary(example(), server)
+    plain, optimised = (arm.model_copy(update={"settings": run_with}) for arm in result.experiment.arms)
+    own = {"innodb_buffer_pool_size": "2G", "sync_binlog": "0"}
+    optimised = optimised.model_copy(update={"settings": {**run_with, **own}})
+    measured = result.experiment.model_copy(update={"arms": (plain, optimised)})
+    files = {name: str(tmp_path / f"{name}.toml") for name in asks}
+    run = finished(result.model_copy(update={"experiment": measured}), workloads=[files["run"]], held_out=[files["held"]])
+
+    # As it was measured, without another workload.
+    assert asked([run.name]).before.settings == run_with
+    found = asked([run.name], [files["other"]])
+    assert found.workloads == (files["other"],)
+    assert found.before.settings == {} and found.after.settings == own
+    (tmp_path / "held.toml").unlink()
+    assert asked([run.name], [files["other"]]).before.settings == {"query_alloc_block_size": "8192"}
 
 
 def test_a_run_whose_servers_are_gone_is_refused(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from explained_example import explanation
 from rich.console import Console
 
 from upshift.card.model import Card
-from upshift.explain.model import Explanation, Slots
+from upshift.explain.model import Explanation, Slots, SystemCall
 from upshift.explain.origin import Origin
 from upshift.instructions.model import MissCount
 from upshift.report.explained import PAGE_FILE, about_pages, about_sources, short, unsure
 from upshift.report.explained_focus import about, about_side
-from upshift.report.explained_kernel import about_kernel, why_kernel
+from upshift.report.explained_kernel import about_calls, about_kernel, us_a_call, why_kernel
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
@@ -265,6 +265,24 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
     assert "caches" not in unclear and "counted in turns" in unclear
     assert "counted" not in uncounted
     assert "fewer calls, costlier calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
+
+
+def test_a_call_that_was_sampled_and_not_counted_makes_others_no_dearer(tmp_path: Path) -> None:
+    """What is sampled for many seconds and counted for few may not have been made while it was counted."""
+    (load,) = explanation(tmp_path).loads
+
+    def call(name: str, calls: tuple[float, float], us: tuple[float, float]) -> SystemCall:
+        return SystemCall(name=name, calls_before=calls[0], calls_after=calls[1], us_before=us[0], us_after=us[1])
+
+    often, rare = call("sendto", (1.0, 1.0), (10.0, 8.0)), call("pread64", (0.0, 0.001), (3.0, 2.0))
+    rarer, gone = call("fsync", (0.001, 0.0), (3.0, 2.0)), call("ppoll", (1.0, 0.0), (10.0, 0.0))
+    for counted in ((often,), (often, rare), (often, rarer)):
+        said = about_calls(load.model_copy(update={"system_calls": counted}))
+        assert "1.00x for how often they are made, times 0.80x for what each takes" in said
+        assert ("Without" in said) == (counted != (often,))
+    said = about_calls(load.model_copy(update={"system_calls": (often, gone)}))
+    assert "0.50x for how often they are made, times 0.80x for what each takes" in said
+    assert [us_a_call(each) for each in (often, rare, gone)] == [("10.00", "8.00"), ("", ""), ("", "")]
 
 
 def test_a_function_that_ran_nowhere_is_said_to_be_there_or_not(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ POST_LINK = {1: "5c1eae61a8105a70"}
 """What ``post_link.VERSION`` stands for."""
 TRAIN = {2: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
-COUNT = {2: "9f8204d4a9500c78"}
+COUNT = {3: "9f8204d4a9500c78"}
 """What ``count.VERSION`` stands for."""
 DATA = {3: "7534ac831ff38567"}
 """What ``data.VERSION`` stands for."""
