@@ -19,7 +19,7 @@ from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import LeadIn, Load, Plan
 from upshift.measure.schedule import Turns, seated, warmup_loads
 from upshift.measure.statistics import UNBOUNDED_HIGH, estimate, half_width
-from upshift.measure.turn import Kept, Sample, load_s, report, take_turns
+from upshift.measure.turn import Kept, Sample, load_s, take_turns
 from upshift.measure.variant import Variant
 from upshift.values import Value
 
@@ -120,7 +120,6 @@ def pilot_turns(
         before()
         kept = take_turns(bench, running, each, _WAITS_S, clock=clock, sample=sample)
         for arm, one in kept.items():
-            report(one)
             found += _turns_of(load.workload, arm, one)
     return tuple(found)
 
