@@ -11,7 +11,7 @@ from upshift.control_groups import usable_cpus
 from upshift.explain.recording import recording_s
 from upshift.measure.model import Load, Plan
 from upshift.measure.noise import CALM, Expected, Noise, expect
-from upshift.measure.pilot import pilot_load_s
+from upshift.measure.pilot import pilot_load_s, turns_within
 from upshift.measure.schedule import loads_of, warmup_loads
 from upshift.measure.slice import load_s
 from upshift.measure.turn import connect_s
@@ -208,10 +208,11 @@ def trial_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
 
 
 def pilot_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
-    """Seconds of the pilot; 0 without one."""
-    if not plan.pilot_turns:
+    """Seconds of the pilot that the budget leaves room for; 0 without one."""
+    count = turns_within(plan, arms, loads)
+    if not count:
         return 0.0
-    turns_s = (pilot_load_s(plan, plan.pilot_turns, arms, each.connections) for each in warmup_loads(loads))
+    turns_s = (pilot_load_s(plan, count, arms, each.connections) for each in warmup_loads(loads))
     return math.fsum(each + _AFTER_LOAD_S for each in turns_s) + _servers_s(plan, arms, loads)
 
 

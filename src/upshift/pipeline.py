@@ -34,7 +34,7 @@ from upshift.stages.explain import Explaining, explain_gain, explain_pair
 from upshift.stages.hot_set import find_hot_set, whole_tree
 from upshift.stages.lab import Lab
 from upshift.stages.layout import lay_out
-from upshift.stages.measure import arms, asked_of, measure, templates
+from upshift.stages.measure import arms, asked_of, baselines_of, measure, templates
 from upshift.stages.package import package
 from upshift.stages.patching import build_patched, patch_source
 from upshift.stages.post_link import NO_POST_LINK, PostLinked, post_link
@@ -69,7 +69,7 @@ def optimize(lab: Lab, work: Work) -> Result:
     carded = measure_machine(lab, work.options.card_s)
     measured = arms(lab, ground, verified.build, work.options.baseline)
     filled = templates(lab, measured, data, work.train_on + work.hold_out)
-    experiment = measure(lab, measured, filled, work)
+    experiment = measure(lab, measured, filled, work, baselines=baselines_of(measured))
     counted = count_instructions(lab, measured, filled, work)
     why = explain_gain(lab, source.version, pair_of(measured, measured[0].name), filled, counted, work, carded)
     gated = trained.gated if trained else None

@@ -149,6 +149,8 @@ class World:
     latency_ms_p99: float | None = 3.0
     errors: int = 0
     """Of each load."""
+    drivers_share: bool = False
+    """Whether the drivers that run at the same time share 0.3 of a CPU; else each uses as much."""
     speed: Callable[[float, Variant], float] = lambda _time_s, _arm: 1.0
     """What the machine does to a server's throughput at a time, on the CPUs that it has then."""
     on_begin: Callable[[World], None] = lambda _world: None
@@ -164,12 +166,14 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         before_s, self.time_s = self.time_s, self.time_s + max(0.0, seconds)
-        for load in self.loaded:
-            active_s = 0.0 if load.paused or load.server.paused else max(0.0, min(self.time_s, load.ends_s) - before_s)
+        going = [each for each in self.loaded if not (each.paused or each.server.paused or each.ends_s <= before_s)]
+        rate = 0.3 / len(going) if self.drivers_share and going else 0.3
+        for load in going:
+            active_s = max(0.0, min(self.time_s, load.ends_s) - before_s)
             load.server.total += self.qps[load.server.name] * active_s * self.speed(before_s, load.server.arm)
             load.server.cpu_s += active_s
-            load.cpu_s += 0.3 * active_s
-            self.client_s += 0.3 * active_s
+            load.cpu_s += rate * active_s
+            self.client_s += rate * active_s
 
     def usage(self, pid: int) -> Usage:
         busy_s = self.time_s * self.other + self.client_s + 0.9 * sum(each.cpu_s for each in self.alive.values())

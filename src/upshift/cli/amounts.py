@@ -6,6 +6,9 @@ import re
 
 from upshift.errors import UsageError
 
+MARGIN, MOST_MARGIN = 0.02, 0.9
+"""The loss that ``--fail-below`` accepts without being told, and the most that ``--margin`` takes, as shares of its ratio."""
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from upshift.cli.amounts import MARGIN, MOST_MARGIN
+
 if TYPE_CHECKING:
     from upshift.report.result import Result
 
@@ -111,8 +113,9 @@ def optimize(
         typer.Option(min=0, metavar="RATIO", help="Exit 3 if a training workload's QPS ratio is below this, 4 if it may be."),
     ] = None,
     margin: Annotated[
-        float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Accept this loss below --fail-below, a share of RATIO.")
-    ] = 0.02,
+        float,
+        typer.Option(min=0, max=MOST_MARGIN, metavar="SHARE", help="Accept this loss below --fail-below, a share of RATIO."),
+    ] = MARGIN,
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""

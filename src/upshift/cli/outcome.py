@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from upshift import console
+from upshift.cli.amounts import MARGIN, MOST_MARGIN
 from upshift.errors import UpshiftError
 from upshift.measure.model import OPTIMISED
 from upshift.report import terminal, words
@@ -12,8 +13,6 @@ from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
 
 SLOWER, INCONCLUSIVE = 3, 4
-MARGIN = 0.02
-"""The loss that ``--fail-below`` accepts without being told, as a share of its ratio."""
 
 
 def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
@@ -50,8 +49,10 @@ def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) 
             console.say(f"{about} is below {fail_below:g} at {words.percent(each.confidence)} ({words.interval(each)})")
         else:
             least = math.ceil((1 - each.ci_low / fail_below) * 1000) / 1000
-            more = f", {words.still_needed(each)}" if each.trials_needed else ""
-            console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}): --margin {least:g} accepts it{more}")
+            helps = [f"--margin {least:g} accepts it"] if least <= MOST_MARGIN else []
+            helps += [words.still_needed(each)] if each.trials_needed else []
+            said = f": {', '.join(helps)}" if helps else ""
+            console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}){said}")
     if below:
         return SLOWER
     return INCONCLUSIVE if short else 0

@@ -42,9 +42,9 @@ class Expected(Value):
     noise: Noise
 
 
-def blocks(plan: Plan) -> int:
-    """Independent measurements of ``BLOCK_S`` in a load's slices."""
-    return max(1, round(plan.rounds * plan.slice_s / BLOCK_S))
+def blocks(plan: Plan) -> float:
+    """How many times ``BLOCK_S`` a load's slices last: so many independent measurements they are worth."""
+    return plan.rounds * plan.slice_s / BLOCK_S
 
 
 def expect(plan: Plan, noise: Noise, *, trial_s: float, pilot_s: float) -> Expected:

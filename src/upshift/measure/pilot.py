@@ -19,7 +19,7 @@ from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import LeadIn, Load, Plan
 from upshift.measure.schedule import Turns, seated, warmup_loads
 from upshift.measure.statistics import UNBOUNDED_HIGH, estimate, half_width
-from upshift.measure.turn import Kept, Sample, load_s, report, take_turns
+from upshift.measure.turn import Kept, Sample, load_s, take_turns
 from upshift.measure.variant import Variant
 from upshift.values import Value
 
@@ -72,7 +72,7 @@ def in_words(each: LeadIn) -> str:
     chosen = f"a lead-in of {each.lead_s:g} s for {each.workload}"
     if each.why == "longest":
         return f"{chosen}, the longest: the servers' ratio still moves by {abs(each.moved):.1%} behind it"
-    if each.why == "noise" and each.noise >= UNBOUNDED_HIGH - 1:
+    if each.why == "noise" and each.noise >= UNBOUNDED_HIGH:
         return f"{chosen}: in the pilot's turns too few queries ended to tell whether a shorter one would do"
     if each.why == "noise":
         return f"{chosen}: with noise of {each.noise:.1%}, the pilot cannot tell whether a shorter one would do"
@@ -120,7 +120,6 @@ def pilot_turns(
         before()
         kept = take_turns(bench, running, each, _WAITS_S, clock=clock, sample=sample)
         for arm, one in kept.items():
-            report(one)
             found += _turns_of(load.workload, arm, one)
     return tuple(found)
 
@@ -183,7 +182,7 @@ def _moved(found: Sequence[PilotTurn], baseline: str, rung: int) -> tuple[bool, 
         half = half_width(mean, confidence) if math.isfinite(mean.error) else math.log(UNBOUNDED_HIGH)
         differs |= abs(mean.mean) > max(half, math.log1p(_SMALL))
         most = max(most, mean.mean, key=abs)
-        noise = max(noise, math.expm1(half))
+        noise = max(noise, math.expm1(half) if math.isfinite(mean.error) else UNBOUNDED_HIGH)
     return differs, math.expm1(most), noise
 
 

@@ -12,7 +12,6 @@ from upshift.measure.kernel import Usage
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.turn import Kept, Sample
-from upshift.workload.reports import LoadReport
 
 
 def load_s(plan: Plan, arms: int, connections: int) -> float:
@@ -41,11 +40,10 @@ def measure_load(
     the clock. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
     kept = turn.take_turns(bench, running, turns, _waits(plan), clock=clock, sample=sample)
-    reports = {arm: turn.report(one) for arm, one in kept.items()}
     slices: list[Slice] = []
     for at, working in enumerate(turns.turns):
         number = at * len(working) // len(kept)
-        used = [_used(kept[arm.name], number, reports[arm.name]) for arm in working]
+        used = [_used(kept[arm.name], number) for arm in working]
         cpu_s = math.fsum(server.total_cpu_s + client_cpu_s for server, client_cpu_s in used)
         for seat, arm in enumerate(working):
             where = {
@@ -56,7 +54,7 @@ def measure_load(
                 "settled": settled,
                 **turns.load.model_dump(),
             }
-            slices.append(_slice(kept[arm.name], number, reports[arm.name], cpu_s, origin_s, where))
+            slices.append(_slice(kept[arm.name], number, cpu_s, origin_s, where))
     return slices
 
 
@@ -65,16 +63,17 @@ def _waits(plan: Plan) -> tuple[float, float, float]:
     return plan.lead_s, plan.slice_s / 2, plan.slice_s / 2
 
 
-def _used(one: Kept, number: int, report: LoadReport) -> tuple[Usage, float]:
+def _used(one: Kept, number: int) -> tuple[Usage, float]:
     """What a server and the machine used in a turn's slice, and the CPU time of its driver."""
     first, _middle, last = one.taken[number]
-    return last.usage - first.usage, report.client_cpu_s * (last.at_s - first.at_s) / one.active_s
+    return last.usage - first.usage, one.report.client_cpu_s * (last.at_s - first.at_s) / one.active_s
 
 
-def _slice(one: Kept, number: int, report: LoadReport, cpu_s: float, origin_s: float, where: Mapping[str, Any]) -> Slice:
+def _slice(one: Kept, number: int, cpu_s: float, origin_s: float, where: Mapping[str, Any]) -> Slice:
     """``cpu_s`` is the time of all servers and drivers that worked in the turn."""
     first, middle, last = one.taken[number]
-    used, client_cpu_s = _used(one, number, report)
+    report = one.report
+    used, client_cpu_s = _used(one, number)
     return Slice(
         **where,
         started_s=first.at_s - origin_s,

@@ -2,7 +2,8 @@
 
 Server and driver of an arm are stopped as they are (SIGSTOP) while other arms have their turns: an arm meets its own
 background work only, and no time goes into connecting. The work that a stopped server leaves is done in its next turn.
-A turn is one arm's, or in a duet both arms', each on CPUs of its own, which they swap.
+A turn is one arm's, or in a duet both arms', each on CPUs of its own, which they swap. After the last turn all stay stopped
+until the drivers' time is over: a driver's latencies and CPU time are those of its turns.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Kept:
     """How long the driver was not paused."""
     taken: list[tuple[Moment, ...]] = field(default_factory=list)
     """The moments of each turn."""
+    report: LoadReport = field(init=False)
+    """What the driver said at its end."""
 
 
 class _TooShort(Exception):
@@ -82,7 +85,7 @@ def take_turns(
 ) -> dict[str, Kept]:
     """Each arm's load with the moments of its turns: one after each of ``waits``, in seconds, which follow each other.
 
-    At the end all run again, and their loads are to be reported. A load whose driver ended too early is measured again, with
+    At the end all drivers have ended, and all servers run again. A load whose driver ended too early is measured again, with
     more time. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
     late_s = 0.0
@@ -95,15 +98,6 @@ def take_turns(
         f"the driver of workload '{turns.load.workload}' ended before its time, three times",
         "its command must load the server for {seconds} seconds",
     )
-
-
-def report(one: Kept) -> LoadReport:
-    """What the driver says at its end, which this waits for. Raises LoadFailed or ServerFailed."""
-    try:
-        return one.load.finish()
-    except LoadFailed:
-        one.server.queries()  # A dead server is the better explanation of a load that failed.
-        raise
 
 
 def _turns(
@@ -144,15 +138,14 @@ def _turns(
                 one.server.pause()
                 one.active_s += clock.now_s() - began_s
                 one.taken.append(moments)
+        _end(kept, turns, clock)
     except _TooShort:
         _resume(running, kept)
         for one in kept.values():
-            report(one)
+            _report(one)
         raise
     finally:
         _resume(running, kept)
-    for one in kept.values():
-        one.active_s += max(0.0, one.ends_s - clock.now_s())
     return kept
 
 
@@ -172,6 +165,39 @@ def _at_work(
         load = bench.begin(running[name], turns.load, seconds, turns.load_seed)
         kept[name] = Kept(running[name], load, ends_s=began_s + whole_seconds(seconds))
     return kept[name]
+
+
+def _end(kept: Mapping[str, Kept], turns: Turns, clock: Clock) -> None:
+    """Let the drivers end: each when its time is over, with those that it had its turns with and beside nobody else.
+
+    All of their times are over at about the same moment, so that only the first has to be waited for.
+    """
+    together = dict.fromkeys(tuple(sorted(arm.name for arm in working)) for working in turns.turns)
+    groups = [[kept[name] for name in names] for names in together]
+    for members in sorted(groups, key=_over_s):
+        clock.sleep(_over_s(members) - clock.now_s())
+        began_s = clock.now_s()
+        for one in members:
+            one.server.resume()
+            one.load.resume()
+        for one in members:
+            one.report = _report(one)
+            one.active_s += clock.now_s() - began_s
+        for one in members:
+            one.server.pause()
+
+
+def _over_s(members: Sequence[Kept]) -> float:
+    return max(one.ends_s for one in members)
+
+
+def _report(one: Kept) -> LoadReport:
+    """What the driver says at its end, which this waits for. Raises LoadFailed or ServerFailed."""
+    try:
+        return one.load.finish()
+    except LoadFailed:
+        one.server.queries()  # A dead server is the better explanation of a load that failed.
+        raise
 
 
 def _resume(running: Mapping[str, RunningArm], kept: Mapping[str, Kept]) -> None:

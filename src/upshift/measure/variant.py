@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from upshift.server.kinds import find_program, kind_of
 from upshift.values import Value, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
+_CONNECTIONS = re.compile(r"--(connections|threads)(=.*)?|-c=?\d*")
+"""As options of load commands: what waits during pauses is known by the load's own number."""
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -148,6 +151,11 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         cpus = ", ".join(map(str, sorted(missing)))
         raise UsageError(f"{where}: CPUs that this machine does not have: {cpus}", "`lscpu --extended` lists its CPUs")
     refuse_reserved(kind, where, asked.settings)
+    if own := next(filter(_CONNECTIONS.fullmatch, asked.client), None):
+        raise UsageError(
+            f"{where}: {own} in `client`, and the load says how many connections there are",
+            "use --connections of the command, or `connections` of the study",
+        )
     if asked.under and shutil.which(asked.under[0]) is None:
         raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
     if asked.text_huge_pages:

@@ -11,20 +11,28 @@ METRIC_ORDER: tuple[Metric, ...] = get_args(Metric)
 
 
 class Findings:
-    """An experiment, asked by load, arm and metric. Loads keep the experiment's order, training before held out."""
+    """An experiment, asked by load, arm and metric. Loads keep the experiment's order, training before held out.
 
-    def __init__(self, experiment: Experiment) -> None:
+    ``rebuilt``: the arms are what `upshift optimize` makes and compares. Otherwise users chose their names, which say nothing.
+    """
+
+    def __init__(self, experiment: Experiment, *, rebuilt: bool) -> None:
+        self.rebuilt = rebuilt
         self.baseline = experiment.baseline
         self.loads = tuple(sorted(experiment.loads, key=lambda load: load.held_out))
         self.arms = tuple(arm.name for arm in experiment.arms)
         self.contenders = tuple(name for name in self.arms if name != experiment.baseline)
         """All arms but the baseline."""
-        self.subjects = (OPTIMISED,) if OPTIMISED in self.contenders else self.contenders
+        self.subjects = (OPTIMISED,) if rebuilt and OPTIMISED in self.contenders else self.contenders
         """The arms that the headline and the losses are about."""
         self._headline_connections = experiment.plan.headline_connections
         self._flags = experiment.flags
         self._levels = {(each.arm, load_of(each), each.metric): each for each in experiment.levels}
-        self._comparisons = {(each.arm, each.baseline, load_of(each), each.metric): each for each in experiment.comparisons}
+        self._comparisons = {
+            (each.arm, each.baseline, load_of(each), each.metric): each
+            for each in experiment.comparisons
+            if rebuilt or each.baseline == experiment.baseline
+        }
 
     def level(self, arm: str, load: Load, metric: Metric) -> Level | None:
         return self._levels.get((arm, load, metric))
@@ -42,7 +50,7 @@ class Findings:
 
     def levers(self) -> tuple[tuple[str, tuple[Comparison, ...]], ...]:
         """What patches bring by themselves at the headline's loads, and the rest upon them; empty without patches."""
-        if PATCHED not in self.arms:
+        if not self.rebuilt or PATCHED not in self.arms:
             return ()
         names = (*self.workloads(held_out=False), *self.workloads(held_out=True))
         loads = [self._headline_load(name) for name in dict.fromkeys(names)]

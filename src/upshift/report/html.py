@@ -45,7 +45,7 @@ def write_html(result: Result, path: Path) -> None:
 
 def render(result: Result) -> str:
     """The page as text."""
-    findings = Findings(result.experiment)
+    findings = Findings(result.experiment, rebuilt=bool(result.builds))
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -135,9 +135,9 @@ def _facts(findings: Findings, each: Comparison) -> list[str]:
 def _role(findings: Findings, arm: Variant) -> str:
     if arm.name == findings.baseline:
         return "what the others are compared with"
-    if arm.name == OPTIMISED:
+    if findings.rebuilt and arm.name == OPTIMISED:
         return "rebuilt around the workload"
-    if arm.name == PATCHED:
+    if findings.rebuilt and arm.name == PATCHED:
         return "with patches alone"
     return "measured beside"
 

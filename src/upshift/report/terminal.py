@@ -27,7 +27,7 @@ _SECONDARY: tuple[tuple[Metric, str], ...] = (
 
 def show(result: Result, console: Console) -> None:
     """Print the report on ``console``, at its width."""
-    findings = Findings(result.experiment)
+    findings = Findings(result.experiment, rebuilt=bool(result.builds))
     for text in _verdict(result, findings):
         console.print(text, soft_wrap=False)
     for table in (_comparisons(findings, result.experiment), _stages(result)):
@@ -69,7 +69,7 @@ def _check(checked: Checked, console: Console) -> None:
 def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
     several = len(findings.subjects) > 1
     lines: list[Text | Padding] = [
-        Text.assemble((f"{_loss_word(each)} ", "bold red"), words.loss_sentence(each, name_arm=several))
+        Text.assemble((f"{_loss_word(each)} ", "bold red"), words.loss_sentence(each, findings.baseline, name_arm=several))
         for each in findings.losses()
     ]
     for held_out in (False, True):

@@ -147,13 +147,15 @@ def sentence(each: Comparison, *, name_arm: bool) -> str:
     return f"{subject}: {ratio(each)}x the throughput{verdicts[each.verdict]} ({measured(each)})"
 
 
-def loss_sentence(each: Comparison, *, name_arm: bool) -> str:
-    """A loss in any metric as one sentence, without a full stop."""
+_FURTHER = {BASELINE: "the server that runs today", PATCHED: "the patched server that was not rebuilt"}
+"""What `upshift optimize` compares with beside the experiment's own baseline."""
+
+
+def loss_sentence(each: Comparison, baseline: str, *, name_arm: bool) -> str:
+    """A loss in any metric as one sentence, without a full stop. It says which server is compared with, if not ``baseline``."""
     at = f"at {count(each.connections, 'connection')}"
-    if each.baseline == BASELINE:
-        at += ", compared with the server that runs today"
-    elif each.baseline == PATCHED:
-        at += ", compared with the patched server that was not rebuilt"
+    if each.baseline != baseline:
+        at += f", compared with {_FURTHER.get(each.baseline, each.baseline)}"
     if each.metric == "qps":
         return f"{sentence(each, name_arm=name_arm)} {at}"
     on = f" on {each.arm}" if name_arm else ""

@@ -63,6 +63,8 @@ class MySQL:
     def __init__(self) -> None:
         self._kept: dict[Path, asking.Connection] = {}
         """By socket, for counters: where hundreds of threads want the server's CPU, a login takes a second."""
+        self._asks: dict[Path, int] = {}
+        """How often counters were asked for over the kept connection: each is a query for the server, and no client's work."""
 
     def recognise(self, tree: Path) -> str | None:
         version_file = tree / "MYSQL_VERSION"
@@ -182,9 +184,12 @@ class MySQL:
         with asking.answering():
             if socket not in self._kept:
                 self._kept[socket] = asking.connected(socket)
-            return asking.counters(self._kept[socket])
+            found = asking.counters(self._kept[socket])
+        self._asks[socket] = self._asks.get(socket, 0) + 1
+        return found.model_copy(update={"queries": found.queries - self._asks[socket]})
 
     def forget(self, socket: Path) -> None:
+        self._asks.pop(socket, None)
         if connection := self._kept.pop(socket, None):
             connection.close()
 

@@ -43,6 +43,13 @@ def arms(lab: Lab, ground: Ground, optimised: Build, baseline: Path | None) -> t
     return tuple(found)
 
 
+def baselines_of(measured: tuple[Variant, ...]) -> tuple[str, ...]:
+    """What a rebuilt server is compared with beside the plain one: the patched server without the rebuild, and the server that
+    the user runs today.
+    """
+    return tuple(arm.name for arm in measured if arm.name in (PATCHED, BASELINE))
+
+
 def measure(
     lab: Lab,
     measured: tuple[Variant, ...],
@@ -54,8 +61,10 @@ def measure(
     bench_of: Callable[..., ServerBench] = ServerBench,
     without: Collection[str] = (),
     judged: Metric | None = None,
+    baselines: Collection[str] = (),
 ) -> Experiment:
-    """All arms on the training workloads at each number of connections, on the held-out ones at the largest.
+    """All arms on the training workloads at each number of connections, on the held-out ones at the largest. All are compared
+    with the first, and with those named in ``baselines``.
 
     Never taken from another run. A run that measures several times gives each a ``name`` and a file for its ``samples``.
     For arms named in ``without``, which have died in an earlier attempt, and ``judged`` see ``run_experiment``.
@@ -82,7 +91,7 @@ def measure(
         experiment = run_experiment(
             measuring.plan,
             measured,
-            _baselines(measured),
+            (measured[0].name, *baselines),
             loads,
             servers,
             clock=SystemClock(),
@@ -105,6 +114,7 @@ def measure(
         "plan": measuring.plan,
         "without": sorted(without),
         **({"judged": judged} if judged else {}),
+        **({"baselines": sorted(baselines)} if baselines else {}),
     }
     return lab.stages.run(name, Experiment, action, inputs=inputs, keep=False)
 
@@ -158,10 +168,3 @@ def templates(lab: Lab, measured: tuple[Variant, ...], data: Filled, workloads: 
         program, base = filled[needed]
         found[arm.name] = change_data(lab, program, base, arm.sql, workloads, settings) if arm.sql else base
     return found
-
-
-def _baselines(measured: tuple[Variant, ...]) -> tuple[str, ...]:
-    """The first arm, the patched server without a profile, and the server that the user runs today: what was built is compared
-    with each of them.
-    """
-    return tuple(dict.fromkeys((measured[0].name, *(arm.name for arm in measured if arm.name in (PATCHED, BASELINE)))))

@@ -17,7 +17,7 @@ MOST_TRIALS = 1000
 
 
 def half_width(
-    design: Design, trials: int, *, start_log_sd: float, pair_log_sd: float, blocks: int, replicates: int | None = None
+    design: Design, trials: int, *, start_log_sd: float, pair_log_sd: float, blocks: float, replicates: int | None = None
 ) -> float:
     """Half of the width of a factor's interval to expect, as a logarithm; ``blocks`` are those of a server in a trial.
 
@@ -29,7 +29,7 @@ def half_width(
     return _quantile(design, replicates) * _error(design, trials, start_log_sd, pair_log_sd, blocks)
 
 
-def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_sd: float, blocks: int) -> int:
+def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_sd: float, blocks: float) -> int:
     """The fewest trials that find a factor's effect, such as 0.02, in nineteen studies of twenty; at most ``MOST_TRIALS``."""
 
     def finds(trials: int) -> bool:
@@ -40,7 +40,7 @@ def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_s
     return bisect_left(range(MOST_TRIALS), True, lo=2, key=finds)
 
 
-def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: int) -> float:
+def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: float) -> float:
     one_server = (start_log_sd**2 + pair_log_sd**2 / blocks) / 2
     rows = len(design.rows)
     if design.kind in ("one-at-a-time", "steps", "grid"):

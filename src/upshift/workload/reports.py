@@ -71,14 +71,16 @@ def read_json(output: str, _paused: int = 0) -> LoadReport:
 
 
 def _percentiles(buckets: list[tuple[float, int]], paused: int, errors: int) -> LoadReport:
+    if paused >= sum(count for _value, count in buckets):
+        return LoadReport(errors=errors)
     buckets = _without_longest(buckets, paused)
     p50, p95, p99 = (_percentile(buckets, share) for share in (0.50, 0.95, 0.99))
     return LoadReport(errors=errors, latency_ms_p50=p50, latency_ms_p95=p95, latency_ms_p99=p99)
 
 
 def _without_longest(buckets: list[tuple[float, int]], number: int) -> list[tuple[float, int]]:
-    """The buckets without so many values; the shortest one stays."""
-    left = max(1, sum(count for _value, count in buckets) - number)
+    """The buckets without so many values, of more."""
+    left = sum(count for _value, count in buckets) - number
     kept = []
     for value, count in buckets:
         taken = min(count, left)

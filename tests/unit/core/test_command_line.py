@@ -370,6 +370,10 @@ def test_fail_below_says_which_margin_would_pass(capsys: pytest.CaptureFixture[s
     assert exit_code(result_of(compared(0.912, 1.1)), 1.0, 0.088) == 0
     assert exit_code(result_of(compared(0.7, 0.8)), 1.0) == 3
     assert "w at 8 connections is below 1 at 95 % (0.70 to 0.80)" in capsys.readouterr().err
+    # One trial gives no limits: no margin that can be asked for accepts that.
+    assert exit_code(result_of(compared(0.0, 1e9)), 1.0) == 4
+    said = capsys.readouterr().err
+    assert "w at 8 connections may be below 1" in said and "--margin" not in said
 
 
 def result_of(*comparisons: Comparison) -> Result:

@@ -163,6 +163,43 @@ def test_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         KIND.counters(tmp_path)
 
 
+class CountingServer:
+    """Stands in for a server and its connections: a login is two queries for it, and each SHOW is one, which that SHOW sees."""
+
+    def __init__(self) -> None:
+        self.questions = 1000
+
+    def connect(self, **_given: object) -> CountingServer:
+        self.questions += 2
+        return self
+
+    @contextlib.contextmanager
+    def cursor(self) -> Iterator[CountingServer]:
+        yield self
+
+    def execute(self, _statement: str, _names: object) -> None:
+        self.questions += 1
+
+    def fetchall(self) -> list[tuple[str, str]]:
+        return [(name, str(self.questions)) for name in ("Questions", "Com_commit", *mysql_asking._STATEMENTS)]
+
+    def close(self) -> None:
+        pass
+
+
+def test_upshifts_own_look_at_the_counters_is_no_clients_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = {"/one": CountingServer(), "/other": CountingServer()}
+    monkeypatch.setattr(pymysql, "connect", lambda **given: servers[given["unix_socket"]].connect())
+    kind, one, other = mysql.MySQL(), Path("/one"), Path("/other")
+    looks = [kind.counters(one).queries, kind.counters(other).queries, kind.counters(one).queries]
+    servers["/one"].questions += 50
+    looks += [kind.counters(one).queries, kind.counters(other).queries]
+    assert looks == [1002, 1002, 1002, 1052, 1002]
+    kind.forget(one)
+    again = [kind.counters(one).queries for _ in range(3)]
+    assert len(set(again)) == 1 and again[0] >= 1052
+
+
 def test_headers_for_precompiling_lie_in_the_source() -> None:
     headers = KIND.precompiled_headers()
     assert all(Path(header).parts[0] in {"sql", "storage", "include", "mysys"} for each in headers.values() for header in each)

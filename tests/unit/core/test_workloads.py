@@ -269,7 +269,11 @@ def test_what_waited_while_sysbench_was_paused_has_no_latency() -> None:
     assert (report.latency_ms_p50, report.latency_ms_p99) == (0.070, 0.115)
     report = read_sysbench(SYSBENCH, 5 + 45)
     assert report.latency_ms_p99 == 0.070
-    assert read_sysbench(SYSBENCH, 2000).latency_ms_p99 == 0.069
+    assert read_sysbench(SYSBENCH, 999).latency_ms_p99 == 0.069
+    for paused in (1000, 2000):
+        all_waited = read_sysbench(SYSBENCH, paused)
+        assert (all_waited.latency_ms_p50, all_waited.latency_ms_p95, all_waited.latency_ms_p99) == (None, None, None)
+        assert all_waited.errors == 7
 
 
 def test_sysbench_without_a_histogram() -> None:
@@ -295,6 +299,7 @@ def test_what_waited_while_upshift_load_was_paused_has_no_latency() -> None:
     assert (report.latency_ms_p50, report.latency_ms_p95, report.latency_ms_p99) == (0.07, 0.07, 0.115)
     assert read_upshift_load(counted).latency_ms_p99 == 0.115
     assert read_upshift_load(counted, 20).latency_ms_p99 == 0.07
+    assert read_upshift_load(counted, 1000).latency_ms_p99 is None
 
 
 def test_upshift_loads_result_is_read() -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from fake_bench import plan
 
-from upshift.measure.noise import Noise, expect
+from upshift.estimate import pilot_s
+from upshift.measure.model import Load
+from upshift.measure.noise import BLOCK_S, Noise, expect
+from upshift.measure.pilot import pilot_load_s
+from upshift.measure.schedule import loads_of
 from upshift.measure.statistics import estimate, half_width
 
 NOISE = Noise(start_log_sd=0.03, pair_log_sd=0.08)
 
 
-def test_the_half_width_is_that_of_simulated_trials() -> None:
-    """The mean of many intervals' squared half-widths, of six trials with two blocks each."""
-    chance, asked = np.random.default_rng(1), plan(trials=6, rounds=2, slice_s=0.5)
+@pytest.mark.parametrize("slice_s", [0.5, 0.4, 0.1])
+def test_the_half_width_is_that_of_simulated_trials(slice_s: float) -> None:
+    """The mean of many intervals' squared half-widths, of six trials with two slices each."""
+    chance, asked = np.random.default_rng(1), plan(trials=6, rounds=2, slice_s=slice_s)
     starts = chance.normal(0, NOISE.start_log_sd, (4000, 6))
-    turns = chance.normal(0, NOISE.pair_log_sd, (4000, 6, 2)).mean(axis=2)
+    turns = chance.normal(0, NOISE.pair_log_sd * math.sqrt(BLOCK_S / slice_s), (4000, 6, 2)).mean(axis=2)
     widths = [half_width(estimate(list(logs)), 0.95) for logs in starts + turns]
     found = expect(asked, NOISE, trial_s=10, pilot_s=0)
     assert (found.trials, found.wall_s) == (6, 60)
@@ -37,6 +43,17 @@ def test_until_takes_the_trials_that_it_needs_and_the_budget_leaves_room_for() -
     assert expect(plan(trials=6, until=0.01, budget_s=20), NOISE, trial_s=10, pilot_s=30).trials == 6
     # One that is narrow enough is all.
     assert expect(plan(trials=6, until=0.5), NOISE, trial_s=10, pilot_s=0).trials == 6
+
+
+def test_the_pilot_that_is_expected_is_the_one_that_the_budget_leaves_room_for() -> None:
+    loads = loads_of(["a", "b", "c"], [], [8])
+    assert pilot_s(plan(pilot_turns=12, budget_s=120.0), 2, loads) == 0
+    without_turns_s = pilot_s(plan(pilot_turns=12), 2, loads) - turns_s(12, loads)
+    assert 0 < pilot_s(plan(pilot_turns=12, budget_s=600.0), 2, loads) - without_turns_s <= 0.2 * 600
+
+
+def turns_s(count: int, loads: Sequence[Load]) -> float:
+    return sum(pilot_load_s(plan(), count, 2, each.connections) for each in loads)
 
 
 def test_one_trial_gives_no_interval() -> None:

@@ -214,12 +214,19 @@ def test_a_turn_without_queries_says_nothing() -> None:
     assert (found.lead_s, found.why) == (0.3, "noise")
 
 
-def test_turns_in_which_hardly_a_query_ends_tell_nothing() -> None:
+@pytest.mark.parametrize("full_turns", [0, 1])
+def test_turns_in_which_hardly_a_query_ends_tell_nothing(full_turns: int) -> None:
+    """One turn alone has no spread."""
     at_s = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.9)
     found = [
         PilotTurn(workload="slow", arm=name, round=number, at_s=at_s, queries=(0, 0, 0, 0, 0, 1, 2))
         for name in ("plain", "pgo")
-        for number in range(4)
+        for number in range(4 - full_turns)
+    ]
+    found += [
+        turn.model_copy(update={"workload": "slow", "round": 3})
+        for name in ("plain", "pgo")
+        for turn in turns_of(name, [1.0] * full_turns)
     ]
     (chosen,) = choose(found, "plain", 0.3)
     assert (chosen.lead_s, chosen.why) == (0.3, "noise")

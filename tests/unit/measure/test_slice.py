@@ -85,13 +85,39 @@ def test_nobody_works_out_of_turn() -> None:
 
     bench.sleep = seen  # type: ignore[method-assign]
     measured(bench)
-    # Three times a turn: lead-in and the slice's halves; at the end both run until their drivers end.
+    # Three times a turn: lead-in and the slice's halves; both stand still until their drivers' time is over.
     assert beside[:12] == [(False, True)] * 3 + [(True, False)] * 6 + [(False, True)] * 3
-    assert set(beside[12:]) == {(False, False)}
+    assert beside[12] == (True, True)
+    assert (False, False) not in beside
 
 
 def test_the_clients_cpu_time_is_scaled_from_the_arms_whole_load_to_the_slice() -> None:
     assert [each.client_cpu_s for each in measured(world())] == pytest.approx([0.3 * 2.0] * 4, rel=0.02)
+    assert [each.client_cpu_s for each in measured(world(drivers_share=True))] == pytest.approx([0.3 * 2.0] * 4)
+
+
+def test_nothing_is_sent_but_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = world()
+    totals: dict[str, float] = {}
+    finish = FakeLoad.finish
+
+    def counted(self: FakeLoad) -> LoadReport:
+        found = finish(self)
+        totals[self.server.name] = self.server.total
+        return found
+
+    monkeypatch.setattr(FakeLoad, "finish", counted)
+    measured(bench)
+    turns_s = 2 * (LEAD_S + 2.0) + CONNECT_S
+    assert totals == pytest.approx({"a": 500.0 * turns_s, "b": 700.0 * turns_s})
+
+
+def test_drivers_end_in_the_time_of_the_one_that_lasts_longest() -> None:
+    bench = world()
+    began_s = bench.time_s
+    measured(bench)
+    turns_s = 4 * (LEAD_S + 2.0) + 2 * CONNECT_S
+    assert turns_s < bench.time_s - began_s < turns_s + 1.5
 
 
 def test_other_load_is_what_server_and_client_did_not_use() -> None:
@@ -198,3 +224,19 @@ def test_everything_runs_again_when_a_server_dies_in_its_turn(monkeypatch: pytes
             measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
         alive = [each.paused for each in bench.alive.values()]
     assert alive == [False, False]
+
+
+def test_everything_runs_again_when_waiting_for_an_end_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = world()
+
+    def interrupted(self: FakeLoad) -> LoadReport:
+        assert not self.paused and not self.server.paused
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FakeLoad, "finish", interrupted)
+    with ExitStack() as stack:
+        running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in (A, B)}
+        with pytest.raises(KeyboardInterrupt):
+            measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
+        assert not any(each.paused for each in (*bench.alive.values(), *bench.loaded))
+        assert len(bench.loaded) == 2

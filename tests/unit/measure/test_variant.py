@@ -110,12 +110,29 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "~nobody-of-this-name/mysqld"', r"tuned\.toml names a path that is none"),
         ('binary = "bin/mysqld"\nsql = ["a\\u0000b"]', r"tuned\.toml names a path that is none"),
         ('binary = "bin/mysqld"\nclient_cpus = [4096]', "CPUs that this machine does not have: 4096"),
+        *(
+            (f'binary = "bin/mysqld"\nclient = ["--protocol", "text", {words}]', "the load says how many connections there are")
+            for words in (
+                '"--connections", "64"',
+                '"--connections=64"',
+                '"--threads=64"',
+                '"--threads", "64"',
+                '"-c", "64"',
+                '"-c64"',
+            )
+        ),
     ],
 )
 def test_what_no_variant_can_be(server: Path, tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises((UsageError, NotEnoughRoom), match=said) as error:
         find_variant(written(tmp_path, text))
     assert error.value.hint
+
+
+def test_options_of_the_client_that_are_like_connections_are_its_own(server: Path, tmp_path: Path) -> None:
+    words = ("--client-threads", "2", "--connections-reset", "-cfile", "c")
+    found = find_variant(written(tmp_path, f'binary = "bin/mysqld"\nclient = {list(words)}'))
+    assert found.client == words
 
 
 def test_a_server_in_the_home_of_an_unknown_user() -> None:

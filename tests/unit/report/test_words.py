@@ -22,7 +22,7 @@ def test_a_loss_never_says_faster() -> None:
 
 def test_a_loss_in_latency_names_it() -> None:
     each = comparison(metric="latency_ms_p99", ratio=1.2, ci_low=1.1, ci_high=1.3, verdict="slower", connections=1)
-    assert words.loss_sentence(each, name_arm=False) == (
+    assert words.loss_sentence(each, "plain", name_arm=False) == (
         "oltp_read_write: 1.20x the p99 latency (1.10 to 1.30 at 95 %) at 1 connection"
     )
 
@@ -110,13 +110,13 @@ def test_the_headline_is_at_the_connections_that_the_plan_named_whatever_came_ou
     experiment = example().experiment
     for number in (1, 4, 16):
         plan = experiment.plan.model_copy(update={"headline_connections": number})
-        found = Findings(experiment.model_copy(update={"plan": plan}))
+        found = Findings(experiment.model_copy(update={"plan": plan}), rebuilt=True)
         assert {each.connections for each in found.headlines(held_out=False)} == {number}
         assert {each.connections for each in found.headlines(held_out=True)} == {16}, "measured with those alone"
 
 
 def test_the_users_own_server_is_no_loss_of_ours() -> None:
-    findings = Findings(example(third_arm=True).experiment)
+    findings = Findings(example(third_arm=True).experiment, rebuilt=True)
     assert findings.contenders == ("optimised", "baseline")
     assert findings.losses() == ()
 

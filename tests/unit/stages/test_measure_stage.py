@@ -30,7 +30,7 @@ class Pooled(FakeKind):
 @pytest.mark.parametrize(
     ("pools", "data", "told"),
     [
-        ({"plain": "200", "small": "24"}, {"plain": "100", "small": "100"}, (24, 100)),
+        ({"plain": "200", "baseline": "24"}, {"plain": "100", "baseline": "100"}, (24, 100)),
         ({"plain": "24", "large": "200"}, {"plain": "100", "large": "100"}, (24, 100)),
         # One that has data of its own: an index more.
         ({"plain": "200", "indexed": "200"}, {"plain": "100", "indexed": "300"}, (200, 300)),
@@ -43,8 +43,8 @@ def test_the_flags_are_told_of_the_arm_whose_pool_holds_the_least_of_its_data(
 ) -> None:
     given: dict[str, Any] = {}
 
-    def run_experiment(*_given: Any, **named: Any) -> Any:
-        given.update(named)
+    def run_experiment(_plan: Any, _arms: Any, baselines: Any, *_given: Any, **named: Any) -> Any:
+        given.update(named, baselines=baselines)
         return SimpleNamespace(model_copy=lambda update: None)
 
     def run(_name: str, _output: type, action: Callable[[Workbench], Any], **_named: Any) -> Any:
@@ -65,3 +65,4 @@ def test_the_flags_are_told_of_the_arm_whose_pool_holds_the_least_of_its_data(
     stage.measure(lab, arms, filled, measuring, judged="run_delay_us_per_query")
     assert (given["pool_bytes"], given["data_bytes"]) == told
     assert given["judged"] == "run_delay_us_per_query"
+    assert given["baselines"] == ("plain",), "whatever the others are called"

@@ -210,6 +210,12 @@ def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
     assert error.value.hint
 
 
+def test_a_row_has_no_number_of_connections_of_its_own(tmp_path: Path) -> None:
+    level = GOOD.replace("[factors.log.lazy]", '[factors.many.more]\nclient = ["--threads=64"]\n[factors.log.lazy]')
+    with pytest.raises(UsageError, match="row 'many': --threads=64 in `client`"):
+        planned(tmp_path, level)
+
+
 def test_text_on_huge_pages_is_refused_where_the_kernel_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     level = GOOD.replace("[factors.log.lazy]", "[factors.text.huge]\ntext_huge_pages = true\n[factors.log.lazy]")
     refused = UsageError("no huge pages")
