@@ -20,6 +20,7 @@ from upshift.errors import ServerFailed, UsageError
 from upshift.stack.plans.address import Address
 from upshift.stack.plans.model import Family, Notice
 from upshift.stack.plans.patience import Patience
+from upshift.stack.plans.statements import NotExplained
 
 _CONNECT_S = 10
 _LOCK_WAIT_S = 2
@@ -52,7 +53,7 @@ class Session(Protocol):
         """The rows of one statement as they come, however many there are."""
 
     def literal(self, value: Any) -> str:
-        """A parameter of a trace as a literal."""
+        """A parameter of a trace as a literal. Raises NotExplained for a value that the server cannot have."""
 
     def begin(self, *, read_only: bool) -> None: ...
 
@@ -129,6 +130,9 @@ class PostgresSession:
         self._patience = Patience(self._hang_up, wait_s + _HANGS_S)
         try:
             self.version = str(self.ask("SHOW server_version")[0][0])
+            # Statements are sent as UTF-8. A database of bytes in no encoding would refuse those that are not.
+            if connection.info.parameter_status("server_encoding") != "SQL_ASCII":
+                self.ask("SET client_encoding = 'UTF8'")
             self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
             self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
         except BaseException:
@@ -152,7 +156,12 @@ class PostgresSession:
                 yield row
 
     def literal(self, value: Any) -> str:
-        return psycopg.sql.Literal(_plain(value)).as_string(self._connection)
+        try:
+            # as_string() would read them in the connection's encoding, which SQL_ASCII has none of.
+            return bytes(psycopg.sql.Literal(_plain(value)).as_bytes(self._connection)).decode()
+        except (psycopg.Error, UnicodeError) as error:
+            hint = "write the statement with another value into a file"
+            raise NotExplained(f"PostgreSQL has no such value: {error}", hint) from error
 
     def begin(self, *, read_only: bool) -> None:
         # At SERIALIZABLE, which may be the server's default, others' transactions could fail because of this one.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import socket
 import threading
 import time
@@ -13,23 +15,40 @@ import pytest
 
 from upshift.errors import ServerFailed
 from upshift.stack.plans import session as sessions
+from upshift.stack.plans.ask import Asker
+from upshift.stack.plans.looking import explained
 from upshift.stack.plans.session import PostgresSession
+from upshift.stack.plans.source import Source, Wanted
 
 
 class Silent:
     """A connection to a server that answers what a session asks at its beginning, sends one row, and no more."""
 
     closed = False
+    # What psycopg quotes literals by.
+    adapters = psycopg.adapters
+    connection = None
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str = "UTF8") -> None:
         self.ours, self.theirs = socket.socketpair()
         self.broken = False
+        self.sent: list[str] = []
+        self._encoding = encoding
+
+    @property
+    def info(self) -> Silent:
+        return self
+
+    def parameter_status(self, name: str) -> str:
+        assert name == "server_encoding"
+        return self._encoding
 
     def fileno(self) -> int:
         return self.ours.fileno()
 
     def execute(self, sql: bytes, *, prepare: bool) -> Any:
         assert prepare
+        self.sent.append(sql.decode())
         if sql.startswith(b"SELECT"):
             self.read()
         self.description, self.fetchall = (True,), lambda: [("17.2",)]
@@ -102,3 +121,21 @@ def test_a_session_that_cannot_begin_leaves_no_thread() -> None:
     for each in left:
         each.join(5)
     assert not any(each.is_alive() for each in left)
+
+
+@pytest.mark.parametrize(("encoding", "converts"), [("UTF8", True), ("LATIN1", True), ("SQL_ASCII", False)])
+def test_statements_are_sent_in_the_encoding_that_the_session_has(encoding: str, converts: bool) -> None:
+    connection: Any = Silent(encoding)
+    with contextlib.closing(PostgresSession(connection, "127.0.0.1:5432", 1)) as session:
+        assert ("SET client_encoding = 'UTF8'" in connection.sent) is converts
+        assert session.literal("Müller") == "'Müller'"
+    connection.theirs.close()
+
+
+@pytest.mark.parametrize("value", ["a\0b", "a\ud800b"])
+def test_a_value_that_postgres_cannot_have_is_why_there_is_no_plan(silent: PostgresSession, value: str) -> None:
+    sql = "SELECT id FROM orders WHERE note = $1"
+    wanted = Wanted(statement="0" * 16, text=sql, sql=sql, parameters=json.dumps([value]))
+    told = explained(wanted, Asker(silent), Source(family="postgres", statements=(wanted,)), execute=False)
+    assert told.plan is None and told.hint
+    assert told.why_none and told.why_none.startswith("PostgreSQL has no such value: ")
