@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ import pymysql
 import pymysql.cursors
 
 from upshift.check.address import PasswordWanted
-from upshift.check.session import WRONG_PASSWORD
+from upshift.check.session import WRONG_PASSWORD, sent_by_server
 from upshift.errors import ServerFailed, UsageError
 from upshift.stack.plans.address import Address
 from upshift.stack.plans.model import Family, Notice
@@ -209,15 +210,21 @@ def _gone(where: str, said: str) -> ServerFailed:
 def opened(address: Address, wait_s: float) -> Iterator[Session]:
     """A session.
 
-    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there
+    or takes no session.
     """
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
         made = PostgresSession if address.postgres else MysqlSession
         session: MysqlSession | PostgresSession = made(connection, address.shown(), wait_s)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(pymysql.MySQLError, psycopg.Error, OSError):
             connection.close()
+        if isinstance(error, Refused):
+            raise ServerFailed(
+                f"{address.shown()} refuses to begin a session of {address.user}: {error.said} ({error.code})",
+                "its message says what must change; where a pooler answers, name the server itself",
+            ) from error
         raise
     with contextlib.closing(session):
         yield session
@@ -242,8 +249,8 @@ def _mysql(address: Address, wait_s: float) -> Any:
         if code in _DENIED:
             refused = PasswordWanted if code == WRONG_PASSWORD and not address.password else UsageError
             raise _denied(address, str(said), "its password in an option file, a login path or MYSQL_PWD", refused) from error
-        raise _absent(address, str(said or error)) from error
-    except (RuntimeError, OSError, ValueError) as error:
+        raise (_unwelcome if sent_by_server(code) else _absent)(address, str(said or error)) from error
+    except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
         raise _absent(address, str(error)) from error
 
 
@@ -261,13 +268,17 @@ def _postgres(address: Address) -> psycopg.Connection[Any]:
     except psycopg.Error as error:
         said = " ".join(str(error).split())
         if not any(word in said for word in ("authentication", "password", "does not exist", "pg_hba")):
-            raise _absent(address, said) from error
+            raise (_unwelcome if "FATAL:" in said else _absent)(address, said) from error
         refused = PasswordWanted if error.pgconn is not None and error.pgconn.needs_password else UsageError
         raise _denied(address, said, "its password in ~/.pgpass or PGPASSWORD", refused) from error
 
 
 def _denied(address: Address, said: str, hint: str, refused: type[UsageError]) -> UsageError:
     return refused(f"{address.shown()} refuses {address.user}: {said}", f"name the user and the database in the URL, {hint}")
+
+
+def _unwelcome(address: Address, said: str) -> ServerFailed:
+    return ServerFailed(f"{address.shown()} takes no connection of {address.user}: {said}", "its message says what must change")
 
 
 def _absent(address: Address, said: str) -> ServerFailed:

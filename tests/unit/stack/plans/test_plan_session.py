@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 
 from upshift.errors import ServerFailed
 from upshift.stack.plans import session as sessions
+from upshift.stack.plans.address import read_address
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.looking import explained
 from upshift.stack.plans.session import PostgresSession
@@ -139,3 +141,60 @@ def test_a_value_that_postgres_cannot_have_is_why_there_is_no_plan(silent: Postg
     told = explained(wanted, Asker(silent), Source(family="postgres", statements=(wanted,)), execute=False)
     assert told.plan is None and told.hint
     assert told.why_none and told.why_none.startswith("PostgreSQL has no such value: ")
+
+
+class RefusingMysql:
+    """A connection to a MySQL that refuses all statements."""
+
+    def cursor(self) -> RefusingMysql:
+        return self
+
+    def __enter__(self) -> RefusingMysql:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def execute(self, _sql: str) -> None:
+        raise pymysql.err.OperationalError(1820, "You must reset your password")
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://me@db/shop", r"db:3306, shop refuses to begin a session of me: You must reset your password \(1820\)"),
+        ("postgres://me@db/shop", "db:5432, shop refuses to begin a session of me: permission denied"),
+    ],
+)
+def test_a_server_that_refuses_what_a_session_begins_with_is_named(
+    url: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pymysql, "connect", lambda **_: RefusingMysql())
+    monkeypatch.setattr(psycopg, "connect", lambda *_, **__: Refusing())
+    with pytest.raises(ServerFailed, match=said) as failed, sessions.opened(read_address(url, environment={}), 1):
+        pass
+    assert "pooler" in failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        ("mysql://me@db", pymysql.err.OperationalError(1040, "Too many"), "db:3306 takes no connection of me: Too many"),
+        ("mysql://me@db", pymysql.err.OperationalError(3159, "Insecure"), "db:3306 takes no connection of me: Insecure"),
+        ("mysql://me@db", pymysql.err.OperationalError(2003, "Can't connect"), "no server answers at db:3306: Can't"),
+        ("mysql://me@db", AssertionError("another protocol"), "no server answers at db:3306: another protocol"),
+        ("postgres://me@db", psycopg.OperationalError("FATAL:  sorry, too many"), "db:5432 takes no connection of me: FATAL"),
+        ("postgres://me@db", psycopg.OperationalError("Connection refused"), "no server answers at db:5432: Connection"),
+    ],
+)
+def test_a_server_that_takes_no_connection_is_not_one_that_does_not_answer(
+    url: str, error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pymysql, "connect", connect)
+    monkeypatch.setattr(psycopg, "connect", connect)
+    with pytest.raises(ServerFailed, match=said), sessions.opened(read_address(url, environment={}), 1):
+        pass
